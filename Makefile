@@ -18,22 +18,23 @@ VENV ?= .venv
 SANITIZER ?= address,undefined
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+BUILD = $(BIN)/python .ci/progress.py $(BIN)/python -m pip install -v --disable-pip-version-check --no-build-isolation
 
 .PHONY: demo check test docs lint format sanitize compare wheel aarch64 clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/built
-	$(PIP) --no-build-isolation ".[examples]"
+	$(BUILD) ".[examples]"
 	$(BIN)/python examples/digits.py
 
 test: $(VENV)/built
-	$(PIP) --no-build-isolation ".[examples,test]"
+	$(BUILD) ".[examples,test]"
 	$(BIN)/python -m pytest -q -n auto
 
 # Of a build in the checkout (CONTRIBUTING.md, "Set up"), which is brought up to date, or else of the package, installed as above.
 check: $(VENV)/built $(VENV)/lint
 	@if ls facula/_C.*.so >/dev/null 2>&1; then $(BIN)/ninja -C build/dev --quiet; \
-	else $(PIP) --no-build-isolation .; fi
+	else $(BUILD) .; fi
 	$(BIN)/python .ci/requirements.py dependencies test | $(PIP) -r /dev/stdin
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tests/changed.py
 
@@ -67,7 +68,7 @@ $(VENV)/lint: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 sanitize: $(VENV)/built
-	PATH="$(abspath $(BIN)):$$PATH" && cmake -S . -B build/$(SANITIZER) -G Ninja -DFACULA_ONE_LEVEL=ON -DFACULA_TESTS=ON \
+	PATH="$(abspath $(BIN)):$$PATH" && cmake -S . -B build/$(SANITIZER) -G Ninja -DFACULA_TESTS=ON \
 	  -DFACULA_SANITIZE=$(SANITIZER) && ninja -C build/$(SANITIZER) && ctest --test-dir build/$(SANITIZER) --output-on-failure
 
 # PARTS chooses among random modules saved parity peer programs; FACULA_COMPARE_TORCH is a Python that has PyTorch.

@@ -1,4 +1,5 @@
-"""What importing costs: processor time and memory of a new interpreter that imports Facula, NumPy or PyTorch.
+"""What importing costs: processor time and memory of a new interpreter that imports Facula, NumPy or PyTorch, and the size of
+the installed package.
 
     python benchmarks/importing.py [--pytorch /path/to/python] [--rounds 15] [--json FILE]
 
@@ -30,6 +31,14 @@ def measure(python: str, module: str) -> tuple[float, float]:
     return seconds, int(said) / 1000
 
 
+def installed(python: str, module: str) -> float:
+    """The MB of a package's folder, without what Python compiles."""
+    program = f"import importlib.util; print(importlib.util.find_spec({module!r}).submodule_search_locations[0])"
+    folder = subprocess.run([python, "-c", program], check=True, capture_output=True, text=True).stdout.strip()
+    files = [os.path.join(at, name) for at, _, names in os.walk(folder) if not at.endswith("__pycache__") for name in names]
+    return sum(os.path.getsize(file) for file in files) / 1e6
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--pytorch", default=sys.executable, help="the interpreter that has PyTorch")
@@ -45,6 +54,8 @@ def main() -> None:
         module: {"processor s": round(min(s for s, _ in each), 3), "MB": round(min(mb for _, mb in each), 1)}
         for module, each in found.items()
     }
+    for module, python in pythons.items():
+        rows[module]["installed MB"] = round(installed(python, module), 1)
     rows["torch over facula"] = round(rows["torch"]["processor s"] / rows["facula"]["processor s"], 1)
     for name, row in rows.items():
         print(name, row)

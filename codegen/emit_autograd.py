@@ -462,7 +462,8 @@ def _checked_outs(op: Op, names: list[str]) -> str:
 def _target(op: Op, name: str, names: list[str]) -> str:
     """Emit where a result goes: `name`, unless an argument or another result lies there."""
     cast = "Out::Cast::Class" if op.out_casts else "Out::Cast::None"
-    if op.out_casts and not _tensor_args(op) and op.name != "arange":  # PyTorch warns of that one only
+    fills = op.name not in ("arange", "fft_fftfreq", "fft_rfftfreq")  # PyTorch warns of these when it resizes out=
+    if op.out_casts and fills and all(a.type == "Operand" for a in _tensor_args(op)):
         cast = "Out::Cast::Filled" if "shared_places" in op.checks else "Out::Cast::Quiet"
     beside = [a.name for a in _tensor_args(op)] + [other for other in names if other != name]
     return f'  const Out {name}_target({", ".join([f"{chr(34)}{op.name}{chr(34)}", f"op_id::{op.id}", name, cast, *beside])});\n'

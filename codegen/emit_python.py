@@ -63,7 +63,7 @@ def _file(topic: str, part: str, entries) -> str:
     lines += [f"    {row}," for row in functions] + ["    {}};"]
     lines.append(f"const Binding methods_{part}[] = {{")
     lines += [f"    {row}," for row in methods] + ["    {}};"]
-    lines.append(f"ResultType* const results_{part}[] = {{{''.join(f'&{name}, ' for name in results)}nullptr}};")
+    lines.append(f"ResultTuple* const results_{part}[] = {{{''.join(f'&{name}, ' for name in results)}nullptr}};")
     added = f"tables.add(functions_{part}, methods_{part}, results_{part});"
     lines.append(f"\n}}  // namespace\n\nvoid register_{part}(BindingTables& tables) {{ {added} }}\n")
     lines.append("}  // namespace facula::python\n")
@@ -312,7 +312,7 @@ def _result_types(ops: list[Op]) -> dict[str, str]:
     for op in ops:
         if len(op.returns) > 1 and op.fields:
             fields = ", ".join(f'"{n}"' for n in op.fields)
-            text = f"const char* const fields_{op.name}[] = {{{fields}}};\nResultType results_{op.name}{{\"{op.name}\", fields_{op.name}, {len(op.fields)}}};"
+            text = f"const char* const fields_{op.name}[] = {{{fields}}};\nResultTuple results_{op.name}{{\"{op.name}\", fields_{op.name}, {len(op.fields)}}};"
             if types.setdefault(f"results_{op.name}", text) != text:
                 raise ValueError(f"{op.id}: overloads of {op.name} name their results differently")
     return types

@@ -29,7 +29,7 @@ globals().update(CONSTANTS)
 for _name in LAZY_MODULES & globals().keys():  # _C.linalg is the bare ops, facula.linalg the module around them
     del globals()[_name]
 
-from . import _pickled, _tensor, _tensor_functions, _tensor_rare  # noqa: E402, F401  (some install methods of Tensor)
+from . import _pickled, _tensor  # noqa: E402, F401  (which installs methods of Tensor)
 from ._overrides_off import DisableTorchFunctionSubclass  # noqa: E402
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 from .functions.index import nonzero  # noqa: E402  (hides the op, which has no as_tuple)
@@ -60,6 +60,8 @@ __all__ += ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
 def __getattr__(name: str) -> Any:
     if name in LAZY_MODULES:
         return _lazy_module(name)
+    if name == "Storage":  # the class of the default dtype, which may change
+        return _lazy_module("storage")._default_class()
     if name in LAZY_NAMES:
         value = getattr(importlib.import_module(f"facula.{LAZY_NAMES[name]}"), name)
         globals()[name] = value
@@ -85,7 +87,9 @@ def _placeholder(name):
 
         with contextlib.suppress(AttributeError):
             return placeholders.member("torch", name)
-    raise AttributeError(f"module 'facula' has no attribute {name!r}")
+    from ._near_names import no_attribute
+
+    raise no_attribute(__name__, name)
 
 
 def _c_placeholder(name):

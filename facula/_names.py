@@ -29,6 +29,13 @@ LAZY_MODULES = frozenset(
     """.split()
 )
 
+# `_foreach_` operators, each with a form that writes.
+FOREACH_UNARY = """
+    abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round rsqrt
+    sigmoid sign sin sinh sqrt tan tanh trunc
+""".split()
+FOREACH_MORE = "add addcdiv addcmul clamp_max clamp_min div lerp maximum minimum mul pow sub".split()
+
 # Public names that are looked up in a module of facula when they are first used.
 _LAZY = {
     "functions.scaling": "_amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_",
@@ -109,23 +116,10 @@ _LAZY = {
         _assert _assert_async _check _check_index _check_is_size _check_not_implemented _check_tensor_all
         _check_tensor_all_with _check_type _check_value _check_with
         """,
-    "functions.foreach": """
-        _foreach_abs _foreach_abs_ _foreach_acos _foreach_acos_ _foreach_add _foreach_add_ _foreach_addcdiv
-        _foreach_addcdiv_ _foreach_addcmul _foreach_addcmul_ _foreach_asin _foreach_asin_ _foreach_atan
-        _foreach_atan_ _foreach_ceil _foreach_ceil_ _foreach_clamp_max _foreach_clamp_max_ _foreach_clamp_min
-        _foreach_clamp_min_ _foreach_clone _foreach_copy_ _foreach_cos _foreach_cos_ _foreach_cosh
-        _foreach_cosh_ _foreach_div _foreach_div_ _foreach_erf _foreach_erf_ _foreach_erfc _foreach_erfc_
-        _foreach_exp _foreach_exp_ _foreach_expm1 _foreach_expm1_ _foreach_floor _foreach_floor_ _foreach_frac
-        _foreach_frac_ _foreach_lerp _foreach_lerp_ _foreach_lgamma _foreach_lgamma_ _foreach_log
-        _foreach_log10 _foreach_log10_ _foreach_log1p _foreach_log1p_ _foreach_log2 _foreach_log2_
-        _foreach_log_ _foreach_max _foreach_maximum _foreach_maximum_ _foreach_minimum _foreach_minimum_
-        _foreach_mm _foreach_powsum
-        _foreach_mul _foreach_mul_ _foreach_neg _foreach_neg_ _foreach_norm _foreach_pow _foreach_pow_
-        _foreach_reciprocal _foreach_reciprocal_ _foreach_round _foreach_round_ _foreach_rsqrt _foreach_rsqrt_
-        _foreach_sigmoid _foreach_sigmoid_ _foreach_sign _foreach_sign_ _foreach_sin _foreach_sin_
-        _foreach_sinh _foreach_sinh_ _foreach_sqrt _foreach_sqrt_ _foreach_sub _foreach_sub_ _foreach_tan
-        _foreach_tan_ _foreach_tanh _foreach_tanh_ _foreach_trunc _foreach_trunc_ _foreach_zero_
-        """,
+    "functions.foreach": " ".join(
+        [f"_foreach_{name}{end}" for name in (*FOREACH_UNARY, *FOREACH_MORE) for end in ("", "_")]
+        + [f"_foreach_{name}" for name in ("clone", "copy_", "max", "mm", "norm", "powsum", "zero_")]
+    ),
     "functions.array_api": """
         __array_namespace_info__ astype bitwise_invert broadcast_arrays cumulative_prod
         cumulative_sum expand_dims isdtype matrix_transpose permute_dims repeat take_along_axis unique_all unique_counts

@@ -71,8 +71,8 @@ def _test_schema(op, args, kwargs, **_):
         same = all(a.equal(b) for a, b in zip(_tensors(old), _tensors(new), strict=True))
         if not same and name not in _written(op):
             raise OpCheckError(f"opcheck(op, ...): test_schema failed: {name} is written to, which the schema does not say")
-    given = {x.untyped_storage().data_ptr() for x in _tensors((args, kwargs)) if x.numel()}
-    if any(x.numel() and x.untyped_storage().data_ptr() in given for x in _tensors(results)) and not _written(op):
+    given = {x.untyped_storage()._cdata for x in _tensors((args, kwargs)) if x.numel()}
+    if any(x.numel() and x.untyped_storage()._cdata in given for x in _tensors(results)) and not _written(op):
         raise OpCheckError("opcheck(op, ...): test_schema failed: a result shares memory with an argument")
 
 

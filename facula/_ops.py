@@ -176,6 +176,9 @@ class OpOverloadPacket:
     def __repr__(self):
         return f"<OpOverloadPacket(op='{self._namespace}.{self.__name__}')>"
 
+    def __str__(self):
+        return f"{self._namespace}.{self.__name__}"
+
 
 class HigherOrderOperator(OpOverloadPacket):
     """An operator that takes functions, such as `ops.higher_order.cond`, or one that a subclass defines by rules.

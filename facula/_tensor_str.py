@@ -7,6 +7,36 @@ import dataclasses
 import math
 
 from . import _C
+from ._sparse_checks import COMPRESSED
+
+# ---- How sparse tensors print: their parts one under the other, then what the parts do not show
+
+
+def _parts(tensor):
+    if tensor.layout is _C.sparse_coo:
+        return [("indices", tensor._indices()), ("values", tensor._values())]
+    bounds, plain, _, _ = COMPRESSED[tensor.layout]
+    return [(name, getattr(tensor, name)()) for name in (bounds, plain, "values")]
+
+
+def _part_text(name, part, indent, contents):
+    start = f"{name}=tensor("
+    if part.is_meta or part.numel() == 0:
+        shown = "..." if part.is_meta else "[]"
+        return f"{start}{shown}, size={tuple(part.shape)})"
+    return f"{start}{contents(part, indent + len(start))})"
+
+
+def sparse_contents(tensor, indent, obvious_dtypes, contents):
+    """The text of the parts, and the suffixes; `contents` writes the elements of a strided tensor."""
+    parts = _parts(tensor)
+    text = (",\n" + " " * indent).join(_part_text(name, part, indent, contents) for name, part in parts)
+    suffixes = [f"size={tuple(tensor.shape)}"]
+    if not tensor.is_meta:
+        suffixes.append(f"nnz={tensor._nnz()}")
+    if tensor.dtype not in obvious_dtypes:
+        suffixes.append(f"dtype={tensor.dtype}")
+    return text, [*suffixes, f"layout={tensor.layout}"]
 
 
 @dataclasses.dataclass
@@ -186,8 +216,6 @@ def _obvious_dtypes():
 def _describe_contents(tensor, indent, given):
     """The text of the elements, and the suffixes that say what it does not show."""
     if tensor.layout is not _C.strided:
-        from ._sparse_str import sparse_contents
-
         text, suffixes = sparse_contents(tensor, indent, _obvious_dtypes(), _contents)
         return given or text, suffixes
     suffixes = []

@@ -44,4 +44,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(facula, name)
-    raise AttributeError(f"module 'facula.functional' has no attribute {name!r}")
+    if name == "F":  # programs that take it from here
+        return facula.nn.functional
+    from facula._near_names import no_attribute
+
+    raise no_attribute(__name__, name)

@@ -349,7 +349,9 @@ class _Bar:
 
 def __getattr__(name: str) -> Any:
     if name != "tqdm":
-        raise AttributeError(f"module 'torch.hub' has no attribute {name!r}")
+        from facula._near_names import no_attribute
+
+        raise no_attribute(__name__, name)
     try:
         from tqdm.auto import tqdm
     except ImportError:

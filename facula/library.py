@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C, _autocast, _native_operators
+from facula._on_demand import _on_demand
 from facula.utils import _python_dispatch
 
 if TYPE_CHECKING:
@@ -699,11 +700,7 @@ def _scoped_library(*args, **kwargs):
     finally:
         library._destroy()
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    return placeholders.member("torch.library", name)
+__getattr__ = _on_demand(__name__)
 
 
 class Library:

@@ -668,6 +668,11 @@ def _dtype_to_storage_type_map():
     return dict(_NAMES)
 
 
+def _default_class():
+    """What `torch.Storage` is now: the class of FloatStorage's kind for the default dtype."""
+    return LEGACY_STORAGES[_NAMES[facula.get_default_dtype()]]
+
+
 _FILES = weakref.WeakKeyDictionary()  # what storages are mapped from
 _NAMES = {}
 LEGACY_STORAGES = dict(_legacy_classes())

@@ -75,7 +75,7 @@ EXCEPTIONS = {
         "cuda/memory.py": "MemPool.snapshot(include_traces)",
         "distributed/algorithms/join.py": "JoinHook.post_hook(is_last_joiner) Joinable.join_hook(kwargs)",
         "distributed/algorithms/model_averaging/averagers.py": "ModelAverager.average_parameters(params)",
-        "distributed/fsdp/_module.py": """
+        "distributed/fsdp/_fully_shard.py": """
             FSDPModule.set_is_last_backward(is_last_backward) FSDPModule.set_force_sum_reduction_for_comms(enable)
             FSDPModule.set_reduce_scatter_unused_params(recurse reduce_scatter_unused_params)
             """,
@@ -100,9 +100,11 @@ EXCEPTIONS = {
         "distributed/elastic/multiprocessing/logs.py": "LogsSpecs.reify(envs)",
         "functions/device.py": "exit(device)",
         "functions/streams.py": "Event.__new__(args kwargs)",
-        "nn/attention/_block_mask.py": "noop_mask(head token_kv token_q)",
-        "nn/utils/_prune_base.py": "BasePruningMethod.__call__(inputs) BasePruningMethod.compute_mask(default_mask t)",
-        "nn/utils/prune.py": "Identity.compute_mask(t) CustomFromMask.compute_mask(t)",
+        "nn/attention/flex_attention.py": "noop_mask(head token_kv token_q)",
+        "nn/utils/prune.py": """
+            BasePruningMethod.__call__(inputs) BasePruningMethod.compute_mask(default_mask t) Identity.compute_mask(t)
+            CustomFromMask.compute_mask(t)
+            """,
         "nn/utils/spectral_norm.py": """
             SpectralNorm.__call__(inputs) SpectralNormLoadStateDictPreHook.__call__(error_msgs unexpected_keys)
             SpectralNormStateDictHook.__call__(module prefix state_dict)
@@ -164,9 +166,8 @@ EXCEPTIONS = {
             """,
     },
     "the derivative follows from x alone": {
-        "distributions/_compound_transforms.py": "ReshapeTransform.log_abs_det_jacobian(y)",
-        "distributions/_scalar_transforms.py": """
-            ExpTransform.log_abs_det_jacobian(y) SigmoidTransform.log_abs_det_jacobian(y)
+        "distributions/transforms.py": """
+            ReshapeTransform.log_abs_det_jacobian(y) ExpTransform.log_abs_det_jacobian(y) SigmoidTransform.log_abs_det_jacobian(y)
             SoftplusTransform.log_abs_det_jacobian(y) TanhTransform.log_abs_det_jacobian(y)
             AffineTransform.log_abs_det_jacobian(y) CumulativeDistributionTransform.log_abs_det_jacobian(y)
             """,
@@ -174,9 +175,10 @@ EXCEPTIONS = {
     "advice on how to compute, which does not change the result": {
         "functions/lobpcg.py": "lobpcg(ortho_bparams ortho_fparams ortho_iparams)",
         "nn/attention/bias.py": "CausalBias.__new__(seq_len_kv seq_len_q)",
-        "nn/attention/_block_mask.py":
-            "BlockMask.from_kv_blocks(order) create_block_mask(compute_dq_write_order dq_kv_order)",
-        "nn/attention/flex_attention.py": "flex_attention(kernel_options)",
+        "nn/attention/flex_attention.py": """
+            BlockMask.from_kv_blocks(order) create_block_mask(compute_dq_write_order dq_kv_order)
+            flex_attention(kernel_options)
+            """,
         "nn/attention/varlen.py": "varlen_attn(max_k max_q num_splits)",
         "nn/functions/loss_classification.py": "linear_cross_entropy(options)",
         "nn/functions/matmul.py": "scaled_mm(use_fast_accum)",

@@ -163,3 +163,21 @@ def test_a_leaf_hook_survives_the_graphs():
     for factor in (2.0, 3.0):
         (x * factor).sum().backward()
     assert seen == [2.0, 3.0]
+
+
+@pytest.mark.parametrize("of", [lambda x: x, lambda x: x * 1], ids=["leaf", "result"])
+def test_hooks_of_a_view_that_only_its_base_makes_require_a_gradient_are_never_called(of):
+    x = facula.ones(3, requires_grad=True)
+    base = of(x)
+    with facula.no_grad():
+        view = base.view(-1)
+    assert view.requires_grad and view.is_leaf
+    called = []
+    handles = [view.register_hook(called.append), view.register_post_accumulate_grad_hook(called.append)]
+    (base.sum() + view.sum()).backward()
+    assert not called and x.grad.tolist() == [1.0, 1.0, 1.0]
+    for handle in handles:
+        handle.remove()
+    for register in (facula.zeros(1).register_hook, facula.zeros(1).register_post_accumulate_grad_hook):
+        with pytest.raises(RuntimeError, match="expected a tensor that requires"):
+            register(print)

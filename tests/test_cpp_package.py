@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,11 @@ import facula.utils
 
 def test_prefixes_lie_in_the_package(package):
     home = Path(facula.__file__).parent
-    inside = {name: Path(getattr(facula.utils, name)).relative_to(home) for name in ("facula_cmake_prefix_path", "torch_cmake_prefix_path")}
-    assert (package / inside["facula_cmake_prefix_path"] / "Facula" / "FaculaConfig.cmake").exists()
-    assert (package / inside["torch_cmake_prefix_path"] / "Torch" / "TorchConfig.cmake").exists()
-    assert not list((package / inside["facula_cmake_prefix_path"]).rglob("TorchConfig.cmake"))
+    both, alone = (package / Path(path).relative_to(home) for path in (facula.utils.cmake_prefix_path, facula.utils.facula_cmake_prefix_path))
+    assert (both / "Facula" / "FaculaConfig.cmake").exists() and (alone / "Facula" / "FaculaConfig.cmake").exists()
+    assert (both / "Torch" / "TorchConfig.cmake").exists() and not list(alone.rglob("TorchConfig.cmake"))
+    version = (both / "Torch" / "TorchConfigVersion.cmake").read_text()
+    assert f'set(PACKAGE_VERSION "{facula.__version__.partition("+")[0]}")' in version
 
 
 def test_public_headers_include_only_each_other(package):
@@ -115,6 +117,10 @@ def test_programs_find_facula(package, tmp_path):
     text = """
 project(outside LANGUAGES C CXX)
 find_package(Facula 0.1 REQUIRED)
+find_package(Torch QUIET)
+if(Torch_FOUND)
+  message(FATAL_ERROR "nobody asked for Facula as libtorch")
+endif()
 add_executable(program program.cpp)
 target_link_libraries(program PRIVATE Facula::facula)
 add_executable(c_program program.c)
@@ -131,13 +137,16 @@ target_link_libraries(c_program PRIVATE Facula::facula)
 def test_programs_for_libtorch_find_torch(package, tmp_path):
     text = """
 project(outside LANGUAGES CXX)
-find_package(Torch REQUIRED)
+find_package(Torch 2.1 REQUIRED)
+find_package(Facula REQUIRED)
+find_library(TORCH_PYTHON_LIBRARY torch_python PATHS "${TORCH_INSTALL_PREFIX}/lib")
 set(CMAKE_CXX_FLAGS "${CMAKE_CXX_FLAGS} ${TORCH_CXX_FLAGS}")
 add_executable(program program.cpp)
-target_link_libraries(program "${TORCH_LIBRARIES}")
+target_link_libraries(program "${TORCH_LIBRARIES}" c10 torch_cpu ${TORCH_PYTHON_LIBRARY})
 set_property(TARGET program PROPERTY CXX_STANDARD 17)
 """
-    build = project(tmp_path / "outside", package, text, {"program.cpp": TORCH_PROGRAM}, "share/compat/cmake")
+    prefix = Path(facula.utils.cmake_prefix_path).relative_to(Path(facula.__file__).parent)
+    build = project(tmp_path / "outside", package, text, {"program.cpp": TORCH_PROGRAM}, prefix)
     *losses, last = run(build / "program").split()
     assert last == "refused"
     facula.manual_seed(5)
@@ -152,14 +161,15 @@ set_property(TARGET program PROPERTY CXX_STANDARD 17)
         assert float(printed) == pytest.approx(loss.item(), rel=1e-4)
 
 
-def test_the_prefix_where_facula_is_torch():
-    import subprocess
-    import sys
+def test_a_build_asks_the_command_for_the_prefix():
+    """As the pages of libtorch tell it: the command line prints the prefix, and PyTorch's own place for it is right, too."""
+    program = "import os, torch; print(torch.utils.cmake_prefix_path, os.path.join(os.path.dirname(torch.__file__), 'share', 'cmake'))"
+    printed = run(sys.executable, "-m", "facula", "-c", program).split()
+    assert printed == [facula.utils.cmake_prefix_path] * 2
 
-    same = "; print(%s.cmake_prefix_path == f.%s_cmake_prefix_path)"
-    for options, program in (
-        (["-m", "facula"], "import torch.utils, facula.utils as f" + same % ("torch.utils", "torch")),
-        ([], "import facula.utils as f" + same % ("f", "facula")),
-    ):
-        said = subprocess.run([sys.executable, *options, "-c", program], capture_output=True, text=True, check=True).stdout
-        assert said == "True\n"
+
+@needs_tools
+@pytest.mark.parametrize("wanted", ["2.99", "3"])
+def test_a_later_libtorch_is_not_found(package, tmp_path, wanted):
+    text = f"project(outside LANGUAGES CXX)\nfind_package(Torch {wanted} QUIET)\nif(Torch_FOUND)\n  message(FATAL_ERROR found)\nendif()\n"
+    project(tmp_path / "outside", package, text, {}, "share/cmake")

@@ -410,8 +410,9 @@ def test_numbers_that_do_not_fit_are_refused_wherever_they_stand():
             facula.tensor(["a" if i == position else 1.0 for i in range(2)])
     with pytest.raises(ValueError, match="^tensor: expected sequence of length 2 at dim 1, got 1"):
         facula.tensor([[1.0, 2.0], [3.0]])
-    with pytest.raises(ValueError, match="^tensor: the sequences differ in depth"):
-        facula.tensor([1.0, [2.0]])
+    for uneven in ([1.0, [2.0]], [[1.0, 2.0], 3.0], [[[1, 2], 3]]):
+        with pytest.raises(TypeError, match="^tensor: the sequences differ in depth"):
+            facula.tensor(uneven)
     with pytest.raises(TypeError):
         facula.tensor()
     assert facula.tensor([1.0], requires_grad=True).requires_grad

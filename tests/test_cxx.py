@@ -74,7 +74,7 @@ def printed(package, tmp_path_factory):
     (place / "net.pt2.damaged").write_bytes((place / "net.pt2").read_bytes()[:-200])
     (place / "net.pt2.overlapping").write_bytes(overlapping())
     source = (Path(__file__).parent / "cpp" / "programs" / "modules.cpp").read_text()
-    build = project(place / "outside", package, PROJECT, {"program.cpp": source}, "share/compat/cmake")
+    build = project(place / "outside", package, PROJECT, {"program.cpp": source}, "share/cmake")
     lines = {}
     for line in run(build / "program", place / "net.pt2", place / "saved.pt2").splitlines():
         name, _, rest = line.partition(": ")

@@ -260,3 +260,20 @@ def test_optimizers_step_on_fake_tensors():
         number = facula.tensor(2.0)
         number += 1
         assert number.item() == 3.0 and isinstance(number.expand(2), FakeTensor)
+
+
+def test_storages_of_wrappers_have_no_address():
+    class Wrapper(facula.Tensor):
+        @staticmethod
+        def __new__(cls, inner):
+            return facula.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args, kwargs=None):
+            raise NotImplementedError
+
+    storage = Wrapper(facula.ones(3)).untyped_storage()
+    assert storage.nbytes() == 12
+    with pytest.raises(RuntimeError, match="^data_ptr: the storage of a tensor whose class stands for others"):
+        storage.data_ptr()
+    assert facula.ones(3, device="meta").untyped_storage().data_ptr() == 0

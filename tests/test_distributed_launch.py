@@ -1,4 +1,4 @@
-"""The launcher: environment, output, failures, restarts, machines that come and go."""
+"""The launcher: environment, output, failures, restarts, machines that come and go. Long because each is a program of its own."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import time
 import pytest
 from distributed_ranks import needs_mpi
 
-import facula.distributed.elastic.multiprocessing as workers
+from facula.distributed.elastic import multiprocessing as workers
 from facula.distributed.elastic.rendezvous import RendezvousParameters, rendezvous_handler_registry
 from facula.distributed.elastic.utils import address_of, is_this_machine, read_settings
 from facula.distributed.launcher.api import LaunchConfig, elastic_launch

@@ -4,7 +4,8 @@ import pytest
 
 import facula
 from facula import nn
-from facula.distributed.pipelining import _orders, _split_backward
+from facula.distributed.pipelining import _orders
+from facula.distributed.pipelining.stage import _WeightGradients
 
 
 def is_complete(orders, place, stages, pieces, kinds):
@@ -134,7 +135,7 @@ def test_halves_of_a_backward():
     hidden = first(x).relu()
     hidden.register_hook(lambda g: calls.append("way"))
     loss = second(hidden).square().sum()
-    rest = _split_backward.WeightGradients([loss], [facula.ones(())], [x])
+    rest = _WeightGradients([loss], [facula.ones(())], [x])
     assert facula.allclose(rest.input_grads[0], expected[0]) and first.weight.grad is None and calls == ["way"]
     rest.run()
     got = [p.grad for m in (first, second) for p in m.parameters()]

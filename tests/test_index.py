@@ -386,3 +386,22 @@ def test_errors_of_positions_name_the_dimension_of_the_tensor():
     for index, dim, size in [((0, 5), 1, 3), ((0, 1, 7), 2, 4), ((None, 0, 5), 1, 3), ((..., 5), 3, 5), ((0, ..., 5), 3, 5), ((0, 1, ..., -9), 3, 5)]:
         with pytest.raises(IndexError, match=f"is out of bounds for dimension {dim} with size {size}$"):
             x[index]
+
+
+def test_truth_values_alone_choose_nothing_or_all():
+    x = torch.arange(3.0)
+    x[False] = torch.ones(7)
+    x[False] = 5
+    assert x.tolist() == [0.0, 1.0, 2.0] and x._version == 0
+    x[True] = x
+    x[None] = x
+    assert x.tolist() == [0.0, 1.0, 2.0] and x._version == 2
+    x[:1][x[:1] > -1] = x[:1]
+    x[True] = torch.tensor([[4.0, 5.0, 6.0]])
+    assert x.tolist() == [4.0, 5.0, 6.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float32])
+def test_index_fill_takes_no_complex_number_for_a_real_tensor(dtype):
+    with pytest.raises(RuntimeError, match="^index_fill: a real number"):
+        torch.zeros(2, dtype=dtype).index_fill_(0, torch.tensor([0]), 1j)

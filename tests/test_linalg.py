@@ -232,3 +232,10 @@ def test_what_reflectors_cannot_multiply(shape, dtype, left, requires_grad):
     other = facula.ones(shape, dtype=getattr(facula, dtype))
     with pytest.raises(RuntimeError, match="^ormqr: "):
         facula.ormqr(a, facula.ones(2), other, left)
+
+
+def test_the_nuclear_norm_of_more_dimensions_is_told_which():
+    x = facula.ones(2, 2, 2)
+    with pytest.raises(RuntimeError, match="^norm: the nuclear norm"):
+        facula.norm(x, "nuc")
+    assert facula.norm(x, "nuc", dim=(0, 1)).shape == (2,) and facula.norm(x[0], "nuc").shape == ()

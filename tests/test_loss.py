@@ -252,3 +252,32 @@ def test_means_of_many_narrow_losses(name):
     x = facula.full((65536,), 3.0, dtype=facula.float16)
     loss = getattr(F, name)(x, -x)
     assert loss.item() == pytest.approx({"mse_loss": 36, "l1_loss": 6}.get(name, 5.5))
+
+
+# ---- scores and probabilities out of the ordinary
+
+
+@pytest.mark.parametrize("size", [1e4, 1e8, 1e30])
+def test_cross_entropy_of_large_scores_is_that_of_their_differences(size):
+    scores = facula.tensor([[size, size, -size]], requires_grad=True)
+    for target, wanted, slope in ((facula.tensor([1]), np.log(2), [0.5, -0.5, 0]), (facula.tensor([[0.5, 0.5, 0.0]]), np.log(2), [0, 0, 0])):
+        loss = F.cross_entropy(scores, target)
+        assert abs(loss.item() - wanted) < 1e-6
+        np.testing.assert_allclose(facula.autograd.grad(loss, scores)[0], [slope], atol=1e-6)
+    rows = facula.stack([scores.detach()[0], scores.detach()[0]])
+    losses = facula.vmap(lambda row: F.cross_entropy(row, facula.tensor(1)))(rows)
+    np.testing.assert_allclose(losses, [np.log(2)] * 2, rtol=1e-6)
+    loss = F.cross_entropy(scores.detach()[:, :, None].expand(1, 3, 2), facula.tensor([[0, 1]]), label_smoothing=0.0)
+    assert abs(loss.item() - np.log(2)) < 1e-6
+
+
+def test_cross_entropy_keeps_small_losses_beside_large_scores():
+    scores = facula.tensor([[100.0, 90.0]])
+    assert abs(F.cross_entropy(scores, facula.tensor([0])).item() / np.log1p(np.exp(-10.0)) - 1) < 1e-3
+    assert F.cross_entropy(scores, facula.tensor([0]), label_smoothing=0.5).item() == pytest.approx(2.5 + np.log1p(np.exp(-10.0)), rel=1e-6)
+
+
+@pytest.mark.parametrize("x, t, word", [(float("nan"), 1.0, "input"), (1.5, 1.0, "input"), (0.5, 2.0, "target"), (0.5, -0.1, "target"), (0.5, float("nan"), "target")])
+def test_binary_cross_entropy_takes_probabilities(x, t, word):
+    with pytest.raises(RuntimeError, match=f"^binary_cross_entropy: expected an? {word} between 0 and 1"):
+        F.binary_cross_entropy(facula.tensor([x]), facula.tensor([t]))

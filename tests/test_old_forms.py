@@ -1,5 +1,7 @@
 """Calls in forms that old programs use: numbers in front of tensors, numbers to copy, no tensors at all."""
 
+import io
+
 import pytest
 
 import facula as torch
@@ -60,3 +62,13 @@ def test_a_quotient_of_integers():
         with pytest.raises(RuntimeError, match="^addcdiv"):
             call()
     assert torch.addcdiv(x, x.float(), x).tolist() == [2, 3, 4]
+
+
+def test_classes_that_moved_are_found_under_their_old_names(monkeypatch):
+    constraints = torch.distributions.constraints
+    constraint = constraints.cat([constraints.positive])
+    monkeypatch.setattr(type(constraint), "__module__", "facula.distributions._compound_constraints")
+    file = io.BytesIO()
+    torch.save(constraint, file)
+    file.seek(0)
+    assert type(torch.load(file, weights_only=False)) is type(constraint)

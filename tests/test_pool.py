@@ -392,3 +392,10 @@ def test_unpooling_is_not_deterministic():
             F.max_unpool2d(values, indices, 2)
     finally:
         facula.use_deterministic_algorithms(False)
+
+
+def test_a_volume_without_channels_has_a_mean():
+    x = facula.arange(24.0).view(2, 3, 4)
+    assert F.adaptive_avg_pool3d(x, 1).tolist() == [[[11.5]]]
+    with pytest.raises(RuntimeError, match="^adaptive_avg_pool3d: input must have 5 dimensions"):
+        F.adaptive_avg_pool3d(x, 2)

@@ -189,16 +189,14 @@ def test_flops_are_counted_by_module():
     with FlopCounterMode(display=False) as counter:
         model(facula.ones(2, 3, 8, 8))
     counts = counter.get_flop_counts()
-    assert counts["Sequential.0"] == {"conv2d": 31104} and counts["Sequential.3"] == {"linear": 4608}
+    assert counts["Sequential.0"] == {facula.ops.aten.convolution: 31104}
+    assert counts["Sequential.3"] == {facula.ops.aten.addmm: 4608}
     assert counter.get_total_flops() == 35712 and "35712" in counter.get_table()
     with FlopCounterMode(display=False) as counter:
         facula.ones(2, 3, 4) @ facula.ones(2, 4, 5)
         facula.addmm(facula.ones(5), facula.ones(3, 4), mat2=facula.ones(4, 5))
         nn.functional.conv_transpose2d(facula.ones(2, 4, 8, 8), facula.ones(4, 6, 3, 3), stride=2)
     assert counter.get_total_flops() == 240 + 120 + 55296
-    loss = nn.Linear(2, 2)(facula.ones(1, 2)).sum()
-    with FlopCounterMode(display=False), pytest.raises(NotImplementedError, match="recorded before"):
-        loss.backward()
 
 
 def test_wrappers_of_optimizers_need_no_initialization():

@@ -81,8 +81,25 @@ def test_lobpcg_finds_extreme_eigenpairs(largest):
 def test_lobpcg_errors():
     with pytest.raises(ValueError, match="^lobpcg: at least 6 rows.*got 4"):
         facula.lobpcg(facula.eye(4), k=2)
-    with pytest.raises(NotImplementedError, match="^lobpcg: "):
-        facula.lobpcg(facula.eye(9).requires_grad_())
+    a = facula.diag(facula.arange(1.0, 10.0)).requires_grad_()
+    values, _ = facula.lobpcg(a, k=1, B=facula.eye(9))
+    with pytest.raises(ValueError, match="^lobpcg: .*got another problem"):
+        values.sum().backward()
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_lobpcg_gradients_are_those_of_all_eigenpairs(largest):
+    matrix = rng.standard_normal((2, 9, 9))
+    matrix = matrix @ matrix.transpose(0, 2, 1) + 3 * np.eye(9)
+    weights = facula.from_numpy(rng.standard_normal((2, 9, 2)))
+    grads = []
+    for find in (lambda a: facula.lobpcg(a, k=2, largest=largest, tol=1e-13), lambda a: [t.flip(-1)[..., :2] if largest else t[..., :2] for t in facula.linalg.eigh(a)]):
+        a = facula.from_numpy(matrix.copy()).requires_grad_()
+        values, vectors = find(a)
+        signs = vectors.detach()[:, :1].sign()
+        (values.sum() + (vectors * signs * weights).sum()).backward()
+        grads.append(a.grad)
+    close((grads[0] + grads[0].mT) / 2, ((grads[1] + grads[1].mT) / 2).numpy(), 1e-6)
 
 
 # functions that have another home

@@ -1,6 +1,8 @@
 """Promises about the repository: include direction, what adding an op takes, what every entry states."""
 
 import ast
+import importlib
+import inspect
 import re
 import shutil
 import subprocess
@@ -26,7 +28,7 @@ MAY_INCLUDE = {
     "cpu": {"cpu", "ops", "kernels", "core"},
     "cuda": {"cuda", "ops", "core"},
     "emulator": {"emulator", "cuda/abi.h", "cuda/abi_types.h", "cuda/abi_cublas.h", "cuda/abi_cudnn.h",
-                 "cuda/abi_cufft.h", "cuda/abi_cusolver.h", "cuda/abi_cupti.h", "cuda/abi_nccl.h"},
+                 "cuda/abi_cufft.h", "cuda/abi_cusolver.h", "cuda/spawn.h", "cuda/abi_cupti.h", "cuda/abi_nccl.h"},
     "guard": {"guard", "cpu", "ops", "core"},
     "observe": {"observe", "ops", "core"},
     "profiler": {"profiler", "observe", "autograd", "ops", "core"},
@@ -93,6 +95,23 @@ def test_long_files_say_why():
             if len(lines) > (500 if suffix == ".py" else 600) and not re.search(r"\bLong because ", "\n".join(lines[:40])):
                 long.append(f"{path.relative_to(ROOT)} ({len(lines)})")
     assert not long, long
+
+
+HOMES = """
+facula facula.ao.quantization facula.ao.quantization.observer facula.autograd facula.distributions facula.distributions.constraints
+facula.distributions.transforms facula.export facula.fx facula.nn facula.nn.attention.flex_attention facula.nn.modules.module
+facula.nn.parallel facula.nn.utils.prune facula.optim facula.optim.lr_scheduler facula.utils._pytree facula.utils.data
+""".split()
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_classes_stand_in_the_file_that_their_module_is(home):
+    """`inspect.getsourcefile` and editors lead to the file of the module that a class names its `__module__`."""
+    space = vars(importlib.import_module(home))
+    public = [value for name, value in space.items() if isinstance(value, type) and not name.startswith("_")]
+    ours = {cls for cls in public if cls.__module__.startswith("facula.") and not cls.__module__.startswith("facula._C")}
+    wrong = [cls for cls in ours if inspect.getsourcefile(cls) != sys.modules[cls.__module__].__file__]
+    assert ours and not wrong, wrong
 
 
 def test_kernels_include_no_standard_header():

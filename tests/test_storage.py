@@ -119,3 +119,22 @@ def test_typed_storages_shrink():
     assert x._typed_storage()._size() == 0
     x._typed_storage()._resize_(8)
     assert x.copy_(torch.ones(8)).tolist() == [1.0] * 8
+
+
+def test_set_takes_a_source_or_nothing():
+    x = torch.zeros(3)
+    for arguments in ((None,), (torch.ones(3), 0), (torch.ones(3), True)):
+        with pytest.raises(TypeError, match=r"^set_(\(\))?: "):
+            x.set_(*arguments)
+    assert x.set_(torch.ones(4), 1, (2,)).tolist() == [1.0, 1.0] and x.set_().shape == (0,)
+
+
+def test_set_has_no_derivative_and_says_so():
+    x = torch.ones(3, requires_grad=True)
+    for z, arguments in ((torch.zeros(3), (x * 2,)), (torch.zeros(3), (x,)), (x * 3, (torch.ones(3),)), (x * 3, (torch.ones(3).untyped_storage(),)), (x * 3, ())):
+        z.set_(*arguments)
+        assert z.requires_grad and not z.is_leaf
+        with pytest.raises(NotImplementedError, match="^set_: the derivative is not implemented"):
+            z.sum().backward()
+    with torch.no_grad():
+        assert not torch.zeros(3).set_(x).requires_grad

@@ -22,7 +22,7 @@ def test_what_is_true_of_pytorch_is_true():
 
 
 def test_global_hooks_are_in_the_dicts():
-    hooks = importlib.import_module("facula.nn.modules._hooks")
+    hooks = importlib.import_module("facula.nn.modules.module")
     before = len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks)
     handles = [hooks.register_module_forward_hook(lambda *_: None), hooks.register_module_forward_pre_hook(lambda *_: None)]
     assert (len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks)) == (before[0] + 1, before[1] + 1)

@@ -176,7 +176,7 @@ def test_flop_counter():
         (lambda: F.conv1d(ones(2, 4, 8), ones(4, 2, 3), groups=2), 2 * 2 * 4 * 6 * 6),
         (lambda: F.conv_transpose1d(ones(1, 3, 8), ones(3, 4, 3)), 2 * 24 * 12),
         (lambda: F.scaled_dot_product_attention(x, ones(1, 2, 5, 4), ones(1, 2, 5, 6)), 2 * 2 * 15 * (4 + 6)),
-        (lambda: F.scaled_dot_product_attention(x, ones(1, 2, 5, 4), ones(1, 2, 5, 6)).sum().backward(), 2 * 2 * 2 * 15 * 10),
+        (lambda: F.scaled_dot_product_attention(x, ones(1, 2, 5, 4), ones(1, 2, 5, 6)).sum().backward(), 2 * 2 * 15 * 10 * 2),
         (lambda: ones(3) + 1, 0),
     ]
     for call, expected in rows:
@@ -186,15 +186,53 @@ def test_flop_counter():
 def test_flop_counter_follows_modules():
     net = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.ReLU(), torch.nn.Linear(5, 1))
     counter = count(lambda: net(torch.ones(2, 4)).sum().backward())
+    addmm, mm = torch.ops.aten.addmm, torch.ops.aten.mm
     assert counter.get_flop_counts() == {
-        "Global": {"linear": 100, "linear_backward": 120},
-        "Sequential": {"linear": 100, "linear_backward": 120},
-        "Sequential.0": {"linear": 80, "linear_backward": 80},
-        "Sequential.2": {"linear": 20, "linear_backward": 40},
+        "Global": {addmm: 100, mm: 120},
+        "Sequential": {addmm: 100, mm: 120},
+        "Sequential.0": {addmm: 80, mm: 80},
+        "Sequential.2": {addmm: 20, mm: 40},
     }
     assert "Sequential.2" in counter.get_table() and "Sequential.2" not in counter.get_table(1)
     custom = count(lambda: torch.sort(torch.ones(8)), custom_mapping={torch.sort: lambda x, out_val: 24})
     assert custom.get_flop_counts()["Global"] == {"sort": 24}
+
+
+def test_flop_counter_sees_what_runs():
+    class Squares(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return torch.mm(x, x)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return torch.mm(gradient, gradient) + torch.mm(gradient, gradient)
+
+    class InDict(torch.nn.Module):
+        def forward(self, x):
+            return {"y": (torch.mm(x["x"], x["x"]),)}
+
+    x = torch.randn(5, 5, requires_grad=True)
+    mm = torch.ops.aten.mm
+    assert count(lambda: Squares.apply(x).sum().backward()).get_flop_counts() == {"Global": {mm: 750}}
+    counts = count(lambda: InDict()({"x": x * 1})["y"][0].sum().backward()).get_flop_counts()
+    assert counts == {"Global": {mm: 750}, "InDict": {mm: 750}}
+    again = count(lambda: torch.utils.checkpoint.checkpoint(torch.mm, x, x, use_reentrant=False).sum().backward())
+    assert again.get_total_flops() == 1000
+    made = torch.mm(x, x).sum()
+    assert count(made.backward).get_flop_counts() == {"Global": {mm: 500}}
+    image, kernel = torch.randn(1, 4, 5, 5, requires_grad=True), torch.randn(6, 2, 2, 2, requires_grad=True)
+    forward, backward = torch.ops.aten.convolution, torch.ops.aten.convolution_backward
+    for call in (
+        lambda: torch.nn.functional.conv2d(image, kernel, groups=2),
+        lambda: torch.nn.functional.conv_transpose2d(image.repeat(1, 2, 1, 1)[:, :6], kernel, groups=2),
+    ):
+        counts = count(lambda call=call: call().sum().backward()).get_flop_counts()["Global"]
+        assert counts[backward] == 2 * counts[forward] > 0
+    flops = torch.utils.flop_counter.sdpa_flop_count
+    assert flops((2, 8, 6, 4), (2, 2, 6, 4), (2, 2, 6, 4)) == flops((2, 8, 6, 4), (2, 8, 6, 4), (2, 8, 6, 4))
+    with pytest.raises(AssertionError, match="^sdpa_flop_count: "):
+        flops((2, 8, 6, 4), (2, 3, 6, 4), (2, 3, 6, 4))
 
 
 def test_names_that_are_not_supported():

@@ -208,7 +208,7 @@ def test_in_place_writes_reach_the_batch():
 def test_examples_show_no_values():
     x = facula.ones(2, 3)
     for use in (lambda r: r.sum().item(), lambda r: r.numpy(), lambda r: bool(r[0]), lambda r: r.tolist(), lambda r: float(r[0])):
-        with pytest.raises(RuntimeError, match="^vmap: .*stands for a whole batch"):
+        with pytest.raises(RuntimeError, match="^vmap: .*(has no single value|stands for a whole batch)"):
             vmap(use)(x)
     with pytest.raises(RuntimeError, match="out= is not supported inside vmap"):
         vmap(lambda r: facula.add(r, r, out=facula.empty(3)))(x)

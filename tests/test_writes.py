@@ -449,3 +449,21 @@ def test_writes_are_counted_by_scopes_only():
     sources = [p for folder in ("src", "codegen", "include") for p in (root / folder).rglob("*") if p.suffix in (".h", ".cpp", ".py")]
     counting = {str(p.relative_to(root)) for p in sources if re.search(r"(?<!method_)\bbump_version\(", p.read_text())}
     assert counting == {"src/core/storage.h", "src/core/write.h", "src/core/materialize.cpp"}
+
+
+# ---- copies within one memory
+
+
+def test_a_copy_whose_source_overlaps_what_is_written_is_refused():
+    for write in (lambda x: x.copy_(x.t()), lambda x: x.view(-1)[1:].copy_(x.view(-1)[:-1]), lambda x: x.view(-1).__setitem__(slice(1, 9), x.view(-1)[:8])):
+        x = facula.arange(9.0).view(3, 3)
+        with pytest.raises(RuntimeError, match="^copy_: the written tensor and an input share"):
+            write(x)
+        assert x.view(-1).tolist() == list(range(9)) and x._version == 0
+    x = facula.arange(4.0)
+    x.copy_(x)
+    x[:2] = x[2:]
+    x[::2] = x[1::2]
+    assert x.tolist() == [3.0, 3.0, 3.0, 3.0]
+    x = facula.arange(1.0, 4.0)
+    assert x.fill_(x[1]).tolist() == [2.0, 2.0, 2.0]

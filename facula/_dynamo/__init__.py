@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from facula import nn
+from facula._on_demand import _on_demand
 
 if TYPE_CHECKING:
     from typing import Any
@@ -47,11 +48,7 @@ class OptimizedModule(nn.Module):
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *dir(self._modules["_orig_mod"])})
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    return placeholders.member("torch._dynamo", name)
+__getattr__ = _on_demand(__name__)
 
 
 from . import eval_frame  # noqa: E402, F401  programs reach it as an attribute

@@ -37,6 +37,7 @@ def find(module, qualname):
     if module in COMPILED:  # where PyTorch's compiled functions say they live
         return vars(facula.nn.functional).get(qualname) or vars(facula).get(qualname)
     home = facula_name(module)
+    home = _MOVED.get(home, home)
     if home == "facula" or home.startswith("facula."):
         found = _walk(_own_module(home), qualname)
         if isinstance(found, type):
@@ -66,7 +67,7 @@ def may_set_own_state(cls):
 
 def is_registered_container(cls):
     """Return whether the program has registered `cls` as a container of tensors: its package made it for this library."""
-    nodes = sys.modules.get("facula.utils._pytree_nodes")  # who has not imported it has registered nothing
+    nodes = sys.modules.get("facula.utils._pytree")  # who has not imported it has registered nothing
     return nodes is not None and cls in nodes.SUPPORTED_NODES
 
 
@@ -97,6 +98,8 @@ def enum_member(cls, value):
 _HEAP_TYPE = 1 << 9
 _OWN_CLASSES = ("facula.nn.", "facula.optim.", "facula.distributions.", "facula.utils.data.", "facula.distributed.checkpoint.")
 _OWN_STATES = ("torch.optim", "torch.distributed.checkpoint.metadata")
+# files by which earlier versions named classes -> where they are now
+_MOVED = {"facula.distributions._compound_constraints": "facula.distributions.constraints"}
 COMPILED = ("torch._C._nn", "torch._C._VariableFunctions", "torch._VF")
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+from facula._on_demand import _on_demand
 
 if TYPE_CHECKING:
     from typing import Any
@@ -136,8 +137,4 @@ def reset_accumulated_memory_stats(device_index: int | None = None, /) -> None:
     """
     facula.cuda.reset_accumulated_memory_stats(device_index)
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    return placeholders.member("torch.accelerator.memory", name)
+__getattr__ = _on_demand(__name__)

@@ -45,7 +45,9 @@ def __getattr__(name: str) -> Any:
         return globals()[name]
     if name == "Variable":
         return importlib.import_module(f"{__name__}.variable").Variable
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from facula._near_names import no_attribute
+
+    raise no_attribute(__name__, name)
 
 
 def kineto_available() -> bool:

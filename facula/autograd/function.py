@@ -56,6 +56,7 @@ class FunctionCtx:
     dirty_tensors = None
     non_differentiable = None
     materialize_grads = True
+    _materialize_non_diff_grads = True
     saved_for_forward = None
     needs_input_grad: tuple[Any, ...] = ()
 
@@ -446,40 +447,11 @@ def _apply_special(cls, args):
 
         return _vmap.apply_function(cls, args)
     if cls._has_jvp and any(_C._is_dual(a) for a in args):
-        from . import forward_ad
+        from . import _custom_jvp, forward_ad
 
         if forward_ad.tangents_are_known():
-            return _apply_with_jvp(cls, args, forward_ad)
+            return _custom_jvp.apply(cls, args)
     return cls._apply_plain(*args)
-
-
-def _apply_with_jvp(cls, args, forward_ad):
-    """Forward mode through the user's jvp: tangents in, duals out."""
-    pairs = [forward_ad.unpack_dual(a) if isinstance(a, Tensor) else None for a in args]
-    primals = [a if p is None else p.primal for a, p in zip(args, pairs)]
-    tangents = [None if p is None else p.tangent for p in pairs]
-    outputs, context = cls._apply_with_context(*primals)
-    # a tangent is needed wherever a tensor came in
-    filled = [
-        _C.zeros_like(p) if isinstance(p, Tensor) and t is None and context.materialize_grads else t
-        for p, t in zip(primals, tangents)
-    ]
-    made = cls.jvp(context, *filled)
-    context.saved_for_forward = None
-    single = isinstance(outputs, Tensor)
-    results = (outputs,) if single else tuple(outputs)
-    made = (made,) if isinstance(made, Tensor) or made is None else tuple(made)
-    if len(made) != len(results):
-        raise RuntimeError(f"{cls.__name__}.jvp: expected {len(results)} tangents, got {len(made)}")
-    duals = []
-    for result, tangent in zip(results, made):
-        if tangent is None or not isinstance(result, Tensor):
-            duals.append(result)
-            continue
-        dual = forward_ad._make(result, tangent)
-        written = next((a for a, p in zip(args, primals) if p is result), None)
-        duals.append(dual if written is None else written.copy_(dual))  # mark_dirty: the argument itself comes back
-    return duals[0] if single else tuple(duals)
 
 
 class NestedIOFunction(Function):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .. import _C
 from . import _finite_differences as parts
-from ._old_jacobians import get_analytical_jacobian as get_analytical_jacobian
-from ._old_jacobians import get_numerical_jacobian as get_numerical_jacobian
+from ._finite_differences import get_analytical_jacobian as get_analytical_jacobian
+from ._finite_differences import get_numerical_jacobian as get_numerical_jacobian
 from ._run import grad as _grad
 from .function import Function
 from .grad_mode import enable_grad

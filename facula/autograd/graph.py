@@ -303,7 +303,7 @@ class _MutationContext:
 
 
 def _memory_of(tensor):
-    return tensor.untyped_storage().data_ptr()
+    return tensor.untyped_storage()._cdata
 
 
 _WRITING_DUNDERS = {"__setitem__", "__set__"} | {

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import sys
 import types
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from typing import Any
+from facula._on_demand import _on_demand
 
 _MODULES = (
     "cpu",
@@ -26,11 +23,7 @@ _MODULES = (
     "xnnpack",
 )
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"facula.backends.{name}")
-    raise AttributeError(f"module 'facula.backends' has no attribute {name!r}")
+__getattr__ = _on_demand(__name__, (*_MODULES, "_attention", "_cuda", "_flags"))
 
 
 def __dir__() -> list[str]:

@@ -45,8 +45,8 @@ ELSEWHERE = {
     "torch._segment_reduce": "facula.segment_reduce",
     "torch.nn.functional._canonical_mask": "facula.nn.functions.attention._canonical_mask",
     "torch.nn.functional._none_or_dtype": "facula.nn.functions.attention._none_or_dtype",
-    "torch.nn.modules.module._global_forward_hooks": "facula.nn.modules._hooks._global_forward_hooks",
-    "torch.nn.modules.module._global_forward_pre_hooks": "facula.nn.modules._hooks._global_forward_pre_hooks",
+    "torch.nn.modules.module._global_forward_hooks": "facula.nn.modules.module._global_forward_hooks",
+    "torch.nn.modules.module._global_forward_pre_hooks": "facula.nn.modules.module._global_forward_pre_hooks",
     "torch.distributed._tensor.experimental.implicit_replication": (
         "facula.distributed.tensor.experimental.implicit_replication"
     ),

@@ -35,6 +35,7 @@ REASONS: dict[Any, Any] = {
     "trace": ("this part of the profiler is not supported", "profiler.profile and its events"),
     "masked": ("masked tensors are not supported", "a tensor with a mask beside it"),
     "mobile": ("programs for phones are not made", None),
+    "hip": ("sources in CUDA are not turned into HIP", None),
     "decoders": ("files are not decoded by the endings of their names, which PyTorch deprecates", "map() with the decoder"),
     "dims": ("dimensions are not objects", "vmap, einsum, or functorch.einops.rearrange"),
     "internal": ("it serves PyTorch's own code", None),
@@ -387,6 +388,9 @@ NAMES = {
             bundle_large_tensor bundle_randn""",
         "torch.utils.show_pickle": "DumpUnpickler FakeClass FakeObject main",
         "torch.utils.mobile_optimizer": "LintCode MobileOptimizerType generate_mobile_module_lints optimize_for_mobile",
+    },
+    "hip": {
+        "torch.utils.hipify": "hipify_python",
     },
     "decoders": {
         "torch.utils.data.datapipes.iter": "RoutedDecoder",

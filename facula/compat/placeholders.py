@@ -18,6 +18,7 @@ import sys
 import types
 from typing import TYPE_CHECKING
 
+from facula._near_names import no_attribute
 from facula.compat import not_here
 from facula.compat.names import ANSWERS, DECORATORS, ELSEWHERE
 
@@ -111,7 +112,7 @@ def attribute(module: str, name: str) -> Callable[..., Any] | type:
         return _constant(full_name, ANSWERS[full_name])
     if name in not_here.MODULES.get(module, ()) or full_name in not_here.REMOVED:
         return placeholder(full_name)
-    raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    raise no_attribute(module, name)
 
 
 def member(module: str, name: str) -> Any:
@@ -160,7 +161,7 @@ def complete_module(module: Any, name: str) -> Any:
         return module
 
     def __getattr__(wanted):
-        refused = AttributeError(f"module {name!r} has no attribute {wanted!r}")
+        refused = None
         if own is not None:
             try:
                 value = own(wanted)
@@ -172,11 +173,11 @@ def complete_module(module: Any, name: str) -> Any:
                 complete_loaded()  # modules may have been loaded just now
                 return value
         if wanted.startswith("__"):
-            raise refused
+            raise refused or AttributeError(f"module {name!r} has no attribute {wanted!r}")
         try:
             found = member(name, wanted)
-        except AttributeError:
-            raise refused from None
+        except AttributeError as error:
+            raise (refused or error) from None
         setattr(sys.modules.get(name, module), wanted, found)  # the same object each time
         return found
 

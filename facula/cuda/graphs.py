@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import _C
+from facula._on_demand import _on_demand
 from facula.utils import _pytree
 
 if TYPE_CHECKING:
@@ -433,8 +434,4 @@ class _Graphed:
 
         return graphed
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    return placeholders.member("torch.cuda.graphs", name)
+__getattr__ = _on_demand(__name__)

@@ -10,8 +10,7 @@ import ctypes
 from typing import TYPE_CHECKING
 
 from facula import _C
-from facula.cuda._memory_history import _dump_snapshot, _record_memory_history, _snapshot, _stack  # noqa: F401
-from facula.cuda._memory_table import table
+from facula._on_demand import _on_demand
 from facula.cuda._sensors import list_gpu_processes
 
 if TYPE_CHECKING:
@@ -30,6 +29,109 @@ __all__ = [
     "get_per_process_memory_fraction", "get_allocator_backend", "caching_allocator_alloc", "caching_allocator_delete",
     "MemPool", "use_mem_pool", "CUDAPluggableAllocator", "change_current_allocator",
 ]  # fmt: skip
+
+
+# ---- Which lines of the program took a CUDA device's memory, and what its allocator did
+
+
+def _stack(number):
+    return [{"filename": file, "line": line, "name": name} for file, line, name in _C._stack(number)]
+
+
+def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=None, device=None, **more):
+    """From now on notes which lines of the program take memory: out-of-memory errors and snapshots then show them.
+
+    Args:
+        enabled: "all" or "state" (only of live blocks), None: ends it. True and False are taken for the first and last.
+        context, stacks: anything; stacks are Python's.
+        max_entries: with "all", the last so many actions of the allocator are kept for _snapshot(), by default a million.
+        device: not read: all devices are followed.
+        more: clear_history forgets the actions that were kept; the others are not read.
+    """
+    if enabled not in ("all", "state", None, True, False):
+        raise ValueError(f"_record_memory_history: enabled is 'all', 'state' or None, got {enabled!r}")
+    most = min(1_000_000 if max_entries is None else max_entries, 2**62) if enabled in ("all", True) else 0
+    _C._cuda_record_places(enabled not in (None, False))
+    _C._cuda_record_trace(most, more.get("clear_history", False))
+
+
+def _trace(device):
+    """What the allocator did since _record_memory_history(), a dict for each action."""
+    entries = []
+    for action, address, size, stream, pool, stack, time_us in _C._cuda_memory_trace(device):
+        entry = {"action": action, "addr": address, "frames": _stack(stack), "size": size, "stream": stream}
+        if action == "oom":
+            entry["device_free"] = entry.pop("addr")
+        entries.append({**entry, "pool_id": (0, pool), "time_us": time_us})
+    return entries
+
+
+def _snapshot(device=None, augment_with_fx_traces=False):
+    """What is known of the memory: {"segments": memory_snapshot(), "device_traces": actions of each device, ...}."""
+    from facula.cuda.memory import memory_snapshot
+
+    return {
+        "segments": memory_snapshot(),
+        "device_traces": [_trace(index) for index in range(_C._cuda_device_count())],
+        "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": _C._cuda_allocator_settings()},
+    }
+
+
+def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False):
+    """Writes _snapshot() into a pickle file."""
+    import pickle
+
+    with open(filename, "wb") as file:
+        pickle.dump(_snapshot(), file)
+
+
+# ---- The counters of a CUDA device's memory as a table
+
+
+def _size(count):
+    for unit in ("B  ", "KiB", "MiB", "GiB"):
+        if count < 10240 or unit == "GiB":
+            return f"{count:7d} {unit}"
+        count //= 1024
+
+
+def table(index, stats, abbreviated):
+    """The table of `memory_summary`.
+
+    Args:
+        index: the number of the device.
+        stats: memory_stats() of it.
+        abbreviated: whether the large and the small pool are left out.
+    """
+    rows = [
+        ("Allocated memory", "allocated_bytes", _size),
+        ("Active memory", "active_bytes", _size),
+        ("Requested memory", "requested_bytes", _size),
+        ("GPU reserved memory", "reserved_bytes", _size),
+        ("Non-releasable memory", "inactive_split_bytes", _size),
+        ("Allocations", "allocation", "{:7d}    ".format),
+        ("Active allocs", "active", "{:7d}    ".format),
+        ("GPU reserved segments", "segment", "{:7d}    ".format),
+        ("Non-releasable allocs", "inactive_split", "{:7d}    ".format),
+    ]
+    pools = [("", "all")]
+    if not abbreviated:
+        pools += [("from large pool", "large_pool"), ("from small pool", "small_pool")]
+    line = "|" + "=" * 75 + "|"
+    text = [
+        line,
+        f"|{f'CUDA memory of device {index}':^75}|",
+        "|" + "-" * 75 + "|",
+        "| {:^35} | {:^35} |".format(f"CUDA OOMs: {stats['num_ooms']}", f"cudaMalloc retries: {stats['num_alloc_retries']}"),
+        line,
+        "| {:<23}| {:^10} | {:^10} | {:^10} | {:^9} |".format("Metric", "Cur Usage", "Peak Usage", "Tot Alloc", "Tot Freed"),
+    ]
+    for title, name, show in rows:
+        text.append("|" + "-" * 75 + "|")
+        for label, pool in pools:
+            values = [show(stats[f"{name}.{pool}.{which}"]).strip() for which in ("current", "peak", "allocated", "freed")]
+            text.append("| {:<23}| {:>10} | {:>10} | {:>10} | {:>9} |".format(f"      {label}" if label else title, *values))
+    return "\n".join([*text, line, ""])
 
 
 def _index(device, name):
@@ -502,8 +604,4 @@ def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
     index = _index(device, "memory_summary")
     return table(index, memory_stats(index), abbreviated)
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    return placeholders.member("torch.cuda.memory", name)
+__getattr__ = _on_demand(__name__)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+from facula._on_demand import _on_demand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -185,8 +186,4 @@ def reduce_scatter(inputs: Sequence[Tensor], outputs: Sequence[Tensor], op: int 
     _same_number("reduce_scatter", inputs, outputs)
     _run("reduce_scatter", _REDUCE_SCATTER, inputs, outputs, op, 0, streams, comms)
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    return placeholders.member("torch.cuda.nccl", name)
+__getattr__ = _on_demand(__name__)

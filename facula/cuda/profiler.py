@@ -4,12 +4,9 @@ itself is `facula.profiler`."""
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
 
+from facula._on_demand import _on_demand
 from facula.cuda._runtime import check_error, cudart
-
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["start", "stop", "profile"]
 
@@ -53,8 +50,4 @@ def profile():
     finally:
         stop()
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    return placeholders.member("torch.cuda.profiler", name)
+__getattr__ = _on_demand(__name__)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+from facula._on_demand import _on_demand
 
 if TYPE_CHECKING:
     from typing import Any
@@ -151,8 +152,4 @@ def initial_seed() -> Any:
     """
     return _generator(None, "initial_seed").initial_seed()
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    return placeholders.member("torch.cuda.random", name)
+__getattr__ = _on_demand(__name__)

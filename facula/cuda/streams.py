@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from facula import _C
+from facula._on_demand import _on_demand
 from facula.functions import streams as _any
 
 if TYPE_CHECKING:
@@ -416,8 +417,4 @@ def stream(stream: Any) -> StreamContext:
     """
     return StreamContext(stream)
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    return placeholders.member("torch.cuda.streams", name)
+__getattr__ = _on_demand(__name__)

@@ -7,8 +7,9 @@ collectives hand every process, this one, its own values.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from facula._on_demand import _on_demand
 
 from ._backends import (
     Backend,
@@ -46,8 +47,7 @@ from ._collectives import (
     reduce_scatter_tensor,
     scatter,
 )
-from ._debug import DebugLevel, get_debug_level, set_debug_level, set_debug_level_from_env
-from ._debug_stop import breakpoint
+from ._debug import DebugLevel, breakpoint, get_debug_level, set_debug_level, set_debug_level_from_env
 from ._errors import DistBackendError, DistError, DistNetworkError, DistStoreError, QueueEmptyError
 from ._group import (
     GroupMember,
@@ -93,8 +93,6 @@ from ._subgroups import new_group, new_subgroups, new_subgroups_by_enumeration, 
 from .rendezvous import register_rendezvous_handler, rendezvous
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from ._reducer import GradBucket as GradBucket
     from .device_mesh import DeviceMesh as DeviceMesh
     from .device_mesh import init_device_mesh as init_device_mesh
@@ -120,10 +118,4 @@ __all__ = [
 #: modules that programs reach as attributes, imported then
 _MODULES = frozenset("algorithms autograd constants device_mesh distributed_c10d rpc".split())
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    from facula.compat import placeholders
-
-    return placeholders.member("torch.distributed", name)
+__getattr__ = _on_demand(__name__, _MODULES)

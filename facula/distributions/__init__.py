@@ -3,100 +3,58 @@
 Samples of a seed are PyTorch's on the CPU.
 """
 
-from . import constraints, transforms
-from .bernoulli import Bernoulli
-from .beta import Beta
-from .binomial import Binomial
-from .categorical import Categorical
-from .cauchy import Cauchy
-from .chi2 import Chi2
-from .constraint_registry import biject_to, transform_to
-from .continuous_bernoulli import ContinuousBernoulli
-from .dirichlet import Dirichlet
-from .distribution import Distribution
-from .exp_family import ExponentialFamily
-from .exponential import Exponential
-from .fishersnedecor import FisherSnedecor
-from .gamma import Gamma
-from .generalized_pareto import GeneralizedPareto
-from .geometric import Geometric
-from .gumbel import Gumbel
-from .half_cauchy import HalfCauchy
-from .half_normal import HalfNormal
-from .independent import Independent
-from .inverse_gamma import InverseGamma
-from .kl import kl_divergence, register_kl
-from .kumaraswamy import Kumaraswamy
-from .laplace import Laplace
-from .lkj_cholesky import LKJCholesky
-from .log_normal import LogNormal
-from .logistic_normal import LogisticNormal
-from .lowrank_multivariate_normal import LowRankMultivariateNormal
-from .mixture_same_family import MixtureSameFamily
-from .multinomial import Multinomial
-from .multivariate_normal import MultivariateNormal
-from .negative_binomial import NegativeBinomial
-from .normal import Normal
-from .one_hot_categorical import OneHotCategorical, OneHotCategoricalStraightThrough
-from .pareto import Pareto
-from .poisson import Poisson
-from .relaxed_bernoulli import RelaxedBernoulli
-from .relaxed_categorical import RelaxedOneHotCategorical
-from .studentT import StudentT
-from .transformed_distribution import TransformedDistribution
-from .transforms import *  # noqa: F403
-from .uniform import Uniform
-from .von_mises import VonMises
-from .weibull import Weibull
-from .wishart import Wishart
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Bernoulli",
-    "Beta",
-    "Binomial",
-    "Categorical",
-    "Cauchy",
-    "Chi2",
-    "ContinuousBernoulli",
-    "Dirichlet",
-    "Distribution",
-    "Exponential",
-    "ExponentialFamily",
-    "FisherSnedecor",
-    "Gamma",
-    "GeneralizedPareto",
-    "Geometric",
-    "Gumbel",
-    "HalfCauchy",
-    "HalfNormal",
-    "Independent",
-    "InverseGamma",
-    "Kumaraswamy",
-    "LKJCholesky",
-    "Laplace",
-    "LogNormal",
-    "LogisticNormal",
-    "LowRankMultivariateNormal",
-    "MixtureSameFamily",
-    "Multinomial",
-    "MultivariateNormal",
-    "NegativeBinomial",
-    "Normal",
-    "OneHotCategorical",
-    "OneHotCategoricalStraightThrough",
-    "Pareto",
-    "RelaxedBernoulli",
-    "RelaxedOneHotCategorical",
-    "StudentT",
-    "Poisson",
-    "Uniform",
-    "VonMises",
-    "Weibull",
-    "Wishart",
-    "TransformedDistribution",
-    "biject_to",
-    "kl_divergence",
-    "register_kl",
-    "transform_to",
-]
-__all__ += transforms.__all__
+from . import constraints as constraints
+from . import transforms as transforms
+from .bernoulli import Bernoulli as Bernoulli
+from .beta import Beta as Beta
+from .binomial import Binomial as Binomial
+from .categorical import Categorical as Categorical
+from .cauchy import Cauchy as Cauchy
+from .chi2 import Chi2 as Chi2
+from .constraint_registry import biject_to as biject_to
+from .constraint_registry import transform_to as transform_to
+from .continuous_bernoulli import ContinuousBernoulli as ContinuousBernoulli
+from .dirichlet import Dirichlet as Dirichlet
+from .distribution import Distribution as Distribution
+from .exp_family import ExponentialFamily as ExponentialFamily
+from .exponential import Exponential as Exponential
+from .fishersnedecor import FisherSnedecor as FisherSnedecor
+from .gamma import Gamma as Gamma
+from .generalized_pareto import GeneralizedPareto as GeneralizedPareto
+from .geometric import Geometric as Geometric
+from .gumbel import Gumbel as Gumbel
+from .half_cauchy import HalfCauchy as HalfCauchy
+from .half_normal import HalfNormal as HalfNormal
+from .independent import Independent as Independent
+from .inverse_gamma import InverseGamma as InverseGamma
+from .kl import kl_divergence as kl_divergence
+from .kl import register_kl as register_kl
+from .kumaraswamy import Kumaraswamy as Kumaraswamy
+from .laplace import Laplace as Laplace
+from .lkj_cholesky import LKJCholesky as LKJCholesky
+from .log_normal import LogNormal as LogNormal
+from .logistic_normal import LogisticNormal as LogisticNormal
+from .lowrank_multivariate_normal import LowRankMultivariateNormal as LowRankMultivariateNormal
+from .mixture_same_family import MixtureSameFamily as MixtureSameFamily
+from .multinomial import Multinomial as Multinomial
+from .multivariate_normal import MultivariateNormal as MultivariateNormal
+from .negative_binomial import NegativeBinomial as NegativeBinomial
+from .normal import Normal as Normal
+from .one_hot_categorical import OneHotCategorical as OneHotCategorical
+from .one_hot_categorical import OneHotCategoricalStraightThrough as OneHotCategoricalStraightThrough
+from .pareto import Pareto as Pareto
+from .poisson import Poisson as Poisson
+from .relaxed_bernoulli import RelaxedBernoulli as RelaxedBernoulli
+from .relaxed_categorical import RelaxedOneHotCategorical as RelaxedOneHotCategorical
+from .studentT import StudentT as StudentT
+from .transformed_distribution import TransformedDistribution as TransformedDistribution
+from .transforms import *
+from .uniform import Uniform as Uniform
+from .von_mises import VonMises as VonMises
+from .weibull import Weibull as Weibull
+from .wishart import Wishart as Wishart
+
+if not TYPE_CHECKING:  # checkers take all that is imported
+    __all__ = sorted(name for name, value in globals().items() if getattr(value, "__module__", "").startswith(__name__))

@@ -2,14 +2,115 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, ClassVar
 
+import facula
+from facula import Tensor
+from facula.distributions.constraints import Constraint
+
+from . import constraints
 from .transformed_distribution import TransformedDistribution
+from .transforms import AbsTransform
+from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from facula import Size, Tensor
+    from facula import Size
+
+
+# ---- Distributions of the absolute value of one that is symmetric around zero
+
+
+class Half(TransformedDistribution):
+    """|x| with x from `_base`(0, scale)."""
+
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"scale": constraints.positive}
+    support: Constraint = constraints.nonnegative
+    has_rsample = True
+
+    def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
+        super().__init__(self._base(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
+
+    @property
+    def scale(self) -> Tensor:
+        return self.base_dist.scale
+
+    @property
+    def mode(self) -> Tensor:
+        return facula.zeros_like(self.scale)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return facula.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -facula.inf)
+
+    def cdf(self, value: Tensor) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return 2 * self.base_dist.cdf(value) - 1
+
+    def icdf(self, prob: Any) -> Any:
+        return self.base_dist.icdf((prob + 1) / 2)
+
+    def entropy(self) -> Tensor:
+        return self.base_dist.entropy() - math.log(2)
+
+
+# ---- What families share whose parameter is either `probs` or `logits`
+
+
+class ProbsOrLogits:
+    """One of the two is given, the other follows when asked for."""
+
+    _is_binary = True
+    _kept = ("_given",)
+
+    def _take(self, probs, logits):
+        """Notes which one is given and returns it."""
+        if (probs is None) == (logits is None):
+            raise ValueError(
+                f"{type(self).__name__}: expected either probs or logits, got {'neither' if probs is None else 'both'}"
+            )
+        self._given = "logits" if probs is None else "probs"
+        return logits if probs is None else probs
+
+    def _set_binary(self, probs, logits, **others):
+        """Broadcasts the one that is given, and others, to one shape; returns it."""
+        given = self._take(probs, logits)
+        *values, value = broadcast_all(*others.values(), given)
+        self.__dict__.update(zip(others, values, strict=True))
+        self.__dict__[self._given] = value
+        return value.size()
+
+    def _set_categories(self, probs, logits):
+        """Normalises the one that is given over the last dimension; returns its shape."""
+        value = self._take(probs, logits)
+        if value.dim() < 1:
+            raise ValueError(f"{type(self).__name__}: {self._given} must have at least one dimension, got none")
+        if self._given == "probs":
+            self.probs = value / value.sum(-1, keepdim=True)
+        else:
+            self.logits = value - value.logsumexp(dim=-1, keepdim=True)
+        return value.size()
+
+    @lazy_property
+    def probs(self):
+        return logits_to_probs(self.logits, self._is_binary)
+
+    @lazy_property
+    def logits(self):
+        return probs_to_logits(self.probs, self._is_binary)
+
+    @property
+    def _param(self):
+        return self.__dict__[self._given]
+
+    @property
+    def param_shape(self) -> Size:
+        """Shape of the parameter that was given."""
+        return self._param.size()
 
 
 class SymmetricAroundLoc:

@@ -9,7 +9,7 @@ from facula import Size, Tensor
 from facula.distributions.constraints import Constraint
 
 from . import constraints
-from ._probabilities import ProbsOrLogits
+from ._shared import ProbsOrLogits
 from .distribution import Distribution
 
 if TYPE_CHECKING:

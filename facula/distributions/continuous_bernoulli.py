@@ -11,7 +11,7 @@ from facula.distributions.constraints import Constraint
 from facula.nn.functional import binary_cross_entropy_with_logits
 
 from . import constraints
-from ._probabilities import ProbsOrLogits
+from ._shared import ProbsOrLogits
 from .exp_family import ExponentialFamily
 from .utils import broadcast_all, clamp_probs
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import facula
 from facula import Tensor
 
-from ._half import Half
+from ._shared import Half
 from .cauchy import Cauchy
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 
 from facula import Tensor
 
-from ._half import Half
+from ._shared import Half
 from .normal import Normal
 
 __all__ = ["HalfNormal"]

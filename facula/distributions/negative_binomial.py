@@ -10,7 +10,7 @@ from facula.distributions.constraints import Constraint
 from facula.nn.functional import logsigmoid
 
 from . import constraints
-from ._probabilities import ProbsOrLogits
+from ._shared import ProbsOrLogits
 from .distribution import Distribution
 from .gamma import Gamma
 from .utils import lazy_property

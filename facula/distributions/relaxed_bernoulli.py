@@ -10,8 +10,7 @@ from facula.distributions.constraints import Constraint
 from facula.nn.functional import softplus
 
 from . import constraints
-from ._probabilities import ProbsOrLogits
-from ._shared import Relaxed
+from ._shared import ProbsOrLogits, Relaxed
 from .distribution import Distribution
 from .transforms import SigmoidTransform
 from .utils import broadcast_all, clamp_probs

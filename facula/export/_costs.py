@@ -10,7 +10,71 @@ import dataclasses
 import math
 
 from facula import _C
-from facula.utils import flop_counter
+
+
+def _product(a, b, out):
+    """Matrix products, batches included; vectors are not counted."""
+    if a.dim() < 2 or b.dim() < 2:
+        return 0
+    return 2 * out.numel() * a.shape[-1]
+
+
+def _convolution(x, weight, out):
+    return 2 * out.numel() * math.prod(weight.shape[1:])
+
+
+def _transposed_convolution(x, weight, out):
+    return 2 * x.numel() * math.prod(weight.shape[1:])
+
+
+def _attention(query, key, value, out):
+    pairs = math.prod(query.shape[:-1]) * key.shape[-2]
+    return 2 * pairs * (query.shape[-1] + value.shape[-1])
+
+
+def _einsum(equation, operands, out):
+    """Factor by factor from the left; a label is summed over as soon as nothing that follows has it."""
+    if not isinstance(equation, str) or "." in equation:
+        raise NotImplementedError(f"costs: einsum with sublists or an ellipsis, got {equation!r}")
+    operands = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
+    inputs, _, output = equation.replace(" ", "").partition("->")
+    terms = inputs.split(",")
+    if "->" not in equation:
+        output = "".join(label for label in set(inputs) - {","} if inputs.count(label) == 1)
+    sizes = {label: size for term, t in zip(terms, operands, strict=True) for label, size in zip(term, t.shape, strict=True)}
+    left, found = set(terms[0]), 0
+    for i, term in enumerate(terms[1:], 1):
+        labels = left | set(term)
+        found += 2 * math.prod(sizes[label] for label in labels)
+        left = labels & (set(output) | set("".join(terms[i + 1 :])))
+    return found
+
+
+def _take(first, *names):
+    """The arguments from position `first` on, by position or keyword; "mat1/batch1" is either keyword."""
+
+    def take(args, kwargs):
+        found = list(args[first : first + len(names)])
+        for name in names[len(found) :]:
+            found.append(next(kwargs[word] for word in name.split("/") if word in kwargs))
+        return found
+
+    return take
+
+
+_TWO = _take(0, "input", "weight")
+# function name: (which arguments, formula of them and the result)
+_FORMULAS = {
+    **dict.fromkeys(("mm", "matmul", "bmm", "__matmul__"), (_take(0, "input/self", "mat2/other"), _product)),
+    "__rmatmul__": (lambda args, kwargs: args[::-1], _product),
+    **dict.fromkeys(("addmm", "baddbmm", "addmm_", "baddbmm_"), (_take(1, "mat1/batch1", "mat2/batch2"), _product)),
+    "linear": (_TWO, lambda x, weight, out: 2 * out.numel() * weight.shape[-1]),
+    **{f"conv{n}d": (_TWO, _convolution) for n in (1, 2, 3)},
+    **{f"conv_transpose{n}d": (_TWO, _transposed_convolution) for n in (1, 2, 3)},
+    "scaled_dot_product_attention": (_take(0, "query", "key", "value"), _attention),
+    "einsum": (lambda args, kwargs: (args[0], args[1:]), _einsum),
+    "_einsum": (lambda args, kwargs: (args[0], args[1:]), _einsum),
+}
 
 
 class _Sized:
@@ -108,15 +172,15 @@ class Costs:
         inside = [Costs(v).total().operations for kind, v in arguments if isinstance(v, _C._Program)]
         if inside:  # of a branch the dearer; of a loop one round
             return max(inside)
-        formula = flop_counter._FORMULAS.get(info["name"])
-        if formula is None or info["name"] in ("_rnn_layer", "_rnn_step"):
+        formula = _FORMULAS.get(info["name"])
+        if formula is None:
             return sum(math.prod(self.sizes(v) or [0]) for v in made)
         given = [self._argument(a) for a in arguments]
         names = ["weight" if a[0] == "weight" else a[0] for a in info["arguments"]]
         taken = formula[0](given, dict(zip(names, given)))
         if info["name"] == "_einsum":
             taken = (given[0], given[1])
-        return sum(operations for operations, _ in formula[1](*taken, out))
+        return formula[1](*taken, out)
 
     def _argument(self, argument):
         kind, value = argument

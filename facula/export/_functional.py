@@ -359,7 +359,7 @@ class _Rewriter:
 
 
 def _share(a, b):
-    return b.numel() > 0 and a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+    return b.numel() > 0 and a.untyped_storage()._cdata == b.untyped_storage()._cdata
 
 
 def _copied(target, source, *_):

@@ -7,8 +7,10 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import facula
+from facula import _C
 from facula.export import graph_signature as signatures
 from facula.export._graph import Builder
+from facula.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from facula.utils import _pytree
 
 if TYPE_CHECKING:
@@ -21,6 +23,60 @@ if TYPE_CHECKING:
     from facula.utils._pytree import LeafSpec, TreeSpec
 
 __all__ = ["ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "default_decompositions"]
+
+
+# ---- An exported program as a module: parameters under their paths, called with the arguments of the original
+
+
+def _keep(root, path, tensor, kind, persistent):
+    """Gives a module a parameter or a buffer under a path, with modules on the way."""
+    *parents, name = path.split(".")
+    for parent in parents:
+        if parent not in root._modules:
+            root.add_module(parent, facula.nn.Module())
+        root = root._modules[parent]
+    if kind == "parameter":
+        root.register_parameter(name, tensor if isinstance(tensor, facula.nn.Parameter) else facula.nn.Parameter(tensor))
+    else:
+        root.register_buffer(name, tensor, persistent=persistent and kind == "buffer")
+
+
+def _unlift(exported, check_guards):
+    """The GraphModule of `ExportedProgram.module()`."""
+    program, root = exported.program, facula.nn.Module()
+    kinds = {path: (kind, persistent) for kind, _, path, persistent, _, _ in program.inputs}
+    builder = Builder(program, lifted=False, keep=lambda path, tensor: _keep(root, path, tensor, *kinds[path]))
+    outputs = builder.run()
+    spec = exported.call_spec
+    builder.graph.output(outputs)
+    for name, graph in builder.modules.items():
+        root.add_module(name, graph)
+    names = _argument_names(exported)
+    builder.graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(names, spec.in_spec, spec.out_spec)))
+    module = facula.fx.GraphModule(root, builder.graph, "GraphModule")
+    if check_guards:
+        guard = _Guard(exported)
+        module.register_forward_pre_hook(guard, with_kwargs=True)
+    return module
+
+
+def _argument_names(exported):
+    args, kwargs = exported.call_spec.in_spec.children_specs
+    names = exported._names[: args.num_children]
+    names += [f"arg_{i}" for i in range(len(names), args.num_children)]
+    return [*names, *(kwargs.context or [])]
+
+
+class _Guard:
+    """Checks inputs as the interpreter does: by a program with the same inputs of the user, and without nodes."""
+
+    def __init__(self, exported):
+        lines = [line for line in exported.program.text().splitlines() if line.startswith(("symbol ", "guard ", "input user "))]
+        self.exported, self.checks = exported, _C._Program.parse("\n".join([*lines, "return\n"]))
+
+    def __call__(self, module, args, kwargs):
+        self.checks.run(self.exported._flat_inputs(args, kwargs))
+
 
 _KINDS = {
     "user": signatures.InputKind.USER_INPUT, "parameter": signatures.InputKind.PARAMETER,
@@ -291,9 +347,7 @@ class ExportedProgram:
         Args:
             check_guards: whether sizes and dtypes of the inputs are checked at every call.
         """
-        from facula.export._unlifted import unlift
-
-        return unlift(self, check_guards)
+        return _unlift(self, check_guards)
 
     def run_decompositions(self, decomp_table: Any = None, decompose_custom_triton_ops: bool = False) -> ExportedProgram:
         """The program without writes, and with ops opened up into others.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import facula
 from facula.export._costs import _values_in
 from facula.export._graph import Builder
-from facula.export._unlifted import _argument_names, _Guard, keep
+from facula.export.exported_program import _argument_names, _Guard, _keep
 from facula.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class UnflattenedModule(facula.nn.Module):
         self.__dict__["_exported"], self.__dict__["_adapter"] = exported, flat_args_adapter
         for kind, _, path, persistent, tensor, _ in exported.program.inputs:
             if kind != "user":
-                keep(self, path, tensor, kind, persistent)
+                _keep(self, path, tensor, kind, persistent)
         program = exported.program
         outer = _Part(program, self, "", range(len(program.nodes)))
         for kind, number, _, _, _, _ in program.inputs:
@@ -220,6 +220,6 @@ class _Part(Builder):
         name, first = f"{child}@{count}", self.module._modules[child]
         twin = facula.nn.Module()
         for path, tensor in (*first.named_parameters(), *first.named_buffers()):
-            keep(twin, path, tensor, "parameter" if isinstance(tensor, facula.nn.Parameter) else "buffer", True)
+            _keep(twin, path, tensor, "parameter" if isinstance(tensor, facula.nn.Parameter) else "buffer", True)
         self.module.add_module(name, twin)
         return name

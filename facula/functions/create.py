@@ -162,7 +162,8 @@ def asarray(obj: Any, *, dtype: facula.dtype | None = None, device: Device = Non
     wanted = {"dtype": dtype or tensor.dtype, "device": tensor.device if device is None else _C.device(device)}
     changes = wanted["dtype"] is not tensor.dtype or wanted["device"].type != tensor.device.type
     if copy is False and (not shared or changes):
-        raise ValueError(
+        numpy_number = hasattr(obj, "__array_interface__") and not hasattr(obj, "__len__")
+        raise (RuntimeError if numpy_number else ValueError)(
             f"asarray: copy=False, but a copy is needed for dtype {dtype}, device {device}, got {type(obj).__name__}"
         )
     if changes:

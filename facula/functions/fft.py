@@ -156,6 +156,8 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
         )
     signal = signal / weight
     if length is not None and signal.shape[-1] < length:
+        text = f"istft: the frames hold {signal.shape[-1]} samples, fewer than length={length}; zeros follow them"
+        warnings.warn(text, stacklevel=2)
         signal = _C.constant_pad_nd(signal, [0, length - signal.shape[-1]])
     return signal if input.dim() == 3 else signal.squeeze(0)
 

@@ -9,18 +9,15 @@ from __future__ import annotations
 from numbers import Number
 
 import facula
+from facula._names import FOREACH_UNARY
 
-_UNARY = """
-    abs acos asin atan ceil clone cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round
-    rsqrt sigmoid sign sin sinh sqrt tan tanh trunc
-"""
 # What each parameter is called, and what it may be besides a list for each tensor:
 # a number for all ("number"), a 0-d tensor for all ("tensor"), one tensor of a number for each ("packed").
 _OTHER = (("other", "scalar", "scalars"), ("number",))
 _OTHER_TENSOR = (("other", "scalar", "scalars", "tensor"), ("number", "tensor"))
 _POINTWISE = ((("tensor1",), ()), (("tensor2",), ()), (("value", "scalars"), ("number", "packed")))
 _OPS = {
-    **{name: (name, ()) for name in _UNARY.split()},
+    **{name: (name, ()) for name in (*FOREACH_UNARY, "clone")},
     **{name: (name, (_OTHER_TENSOR,)) for name in ("add", "sub", "mul", "div")},
     **{name: (name, (_OTHER,)) for name in ("clamp_min", "clamp_max")},
     "pow": ("pow", ((("exponent",), ("number",)),)),

@@ -6,9 +6,11 @@ step takes the best vectors in the span of the present ones, their preconditione
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from facula import _C
+from facula.autograd.function import Function, FunctionCtx
 from facula.autograd.grad_mode import no_grad
 
 from .dtype import finfo
@@ -39,17 +41,16 @@ def lobpcg(A: Tensor, k: int | None = None, B: Tensor | None = None, X: Tensor |
         tracker: called with this function's worker after each step; worker.ivars, fvars, bvars and tvars hold its state.
         ortho_iparams, ortho_fparams, ortho_bparams: accepted; they steer another way of orthogonalising.
 
-    Errors: ValueError for a matrix that is not square or has fewer than 3 n rows, a k outside and an unknown method.
-    The eigenvectors' derivatives are not recorded: an A that requires grad raises NotImplementedError.
+    Gradients flow to A, by all eigenvectors of A, which a backward pass computes (so A fits in memory); not to iK and X.
+
+    Errors: ValueError for a matrix that is not square or has fewer than 3 n rows, a k outside and an unknown method;
+    ValueError in a backward pass where B is given or A is sparse.
 
     >>> A = torch.diag(torch.arange(1., 10.))
     >>> values, vectors = torch.lobpcg(A, k=1)
     >>> values.shape, vectors.shape
     (torch.Size([1]), torch.Size([9, 1]))
     """
-    for name, tensor in (("A", A), ("B", B)):
-        if isinstance(tensor, Tensor) and tensor.requires_grad and _C.is_grad_enabled():
-            raise NotImplementedError(f"lobpcg: derivatives are not recorded (use linalg.eigh, or detach {name} first)")
     if A.dim() < 2 or A.shape[-1] != A.shape[-2]:
         raise ValueError(f"lobpcg: a square matrix or a batch of them, got shape {list(A.shape)}")
     if not A.is_floating_point():
@@ -63,6 +64,15 @@ def lobpcg(A: Tensor, k: int | None = None, B: Tensor | None = None, X: Tensor |
         raise ValueError(f"lobpcg: at least {3 * n} rows, 3 for each of {n} vectors, got {m}")
     if not 1 <= k <= n:
         raise ValueError(f"lobpcg: between 1 and n = {n} eigenpairs, got k={k}")
+    find = functools.partial(_pairs, X=X, n=n, iK=iK, k=k, niter=niter, tol=tol, largest=largest is not False, tracker=tracker)
+    if _C.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in (A, B, X)):
+        return _Recorded.apply(A, B, X, find, largest is not False)
+    return find(A, B)
+
+
+def _pairs(A: Tensor, B: Tensor | None, *, X: Tensor | None, n: int, iK: Any, k: int, niter: int | None, tol: float | None,
+           largest: bool, tracker: Any) -> tuple[Tensor, Tensor]:  # fmt: skip
+    m = A.shape[-1]
     with no_grad():
         X = _C.randn(*A.shape[:-1], n, dtype=A.dtype, device=A.device) if X is None else X
         batch = A.shape[:-2]
@@ -70,11 +80,38 @@ def lobpcg(A: Tensor, k: int | None = None, B: Tensor | None = None, X: Tensor |
         count = flat[0].shape[0]
         found = []
         for i in range(count):
-            worker = _Worker(*(None if t is None else t[i] for t in flat), k, niter, tol, largest is not False)
+            worker = _Worker(*(None if t is None else t[i] for t in flat), k, niter, tol, largest)
             found.append(worker.run(tracker))
         values = _C.stack([e for e, _ in found]).reshape(*batch, k) if count else A.new_zeros(*batch, k)
         vectors = _C.stack([v for _, v in found]).reshape(*batch, m, k) if count else A.new_zeros(*batch, m, k)
     return values, vectors
+
+
+class _Recorded(Function):
+    """Eigenpairs of A with a gradient for A: that of a symmetric eigenproblem of which only some pairs are asked."""
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx, A: Tensor, B: Tensor | None, X: Tensor | None, find: Any, largest: bool
+    ) -> tuple[Tensor, Tensor]:
+        values, vectors = find(A, B)
+        ctx.whole, ctx.largest = B is None and A.layout == _C.strided, largest
+        ctx.save_for_backward(A, values, vectors)
+        return values, vectors
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, *grads: Any) -> tuple[Tensor | None, ...]:
+        if not ctx.whole:
+            raise ValueError("lobpcg: gradients flow to a strided A where B is None, got another problem (use linalg.eigh)")
+        A, values, vectors = ctx.saved_tensors
+        every, basis = _C.linalg.eigh(A)
+        k, m = values.shape[-1], A.shape[-1]
+        places = _C.arange(k, device=A.device)
+        own = _C.arange(m, device=A.device)[:, None] == (m - 1 - places if ctx.largest else places)
+        gaps = values[..., None, :] - every[..., :, None]
+        turned = (basis.mT @ grads[1]).masked_fill(own, 0) / gaps.masked_fill(own, 1)
+        grad = (basis @ turned + vectors * grads[0][..., None, :]) @ vectors.mT
+        return (grad + grad.mT) / 2, None, None, None, None
 
 
 class _Worker:

@@ -56,9 +56,9 @@ def set_default_tensor_type(t: Any, /) -> None:
     """Sets the default dtype by a type such as DoubleTensor or its name.
 
     Args:
-        t: a floating tensor type of the CPU, its name ("torch.DoubleTensor"), or a dtype.
+        t: a floating tensor type of the CPU, or its name ("torch.DoubleTensor").
 
-    Errors: TypeError for types of CUDA and for dtypes that are not floating; ValueError for an unknown name.
+    Errors: TypeError for types of CUDA or of integers and for what is no type; ValueError for an unknown name.
 
     >>> torch.set_default_tensor_type(torch.DoubleTensor)
     >>> torch.tensor(1.0).dtype
@@ -70,6 +70,8 @@ def set_default_tensor_type(t: Any, /) -> None:
         UserWarning,
         stacklevel=2,
     )
+    if not isinstance(t, (str, type)):
+        raise TypeError(f"set_default_tensor_type: expected a tensor type or its name, got {t!r}")
     dtype, device = tensor_types.parse(t)
     if device == "cuda":
         raise TypeError(f"set_default_tensor_type: facula was built without CUDA, got {t}")

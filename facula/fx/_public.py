@@ -16,6 +16,7 @@ import types
 
 import facula
 from facula import _C
+from facula._near_names import no_attribute
 from facula._ops import OpOverload, OpOverloadPacket
 
 #: Functions of the core that are Python in PyTorch, with the arguments that they have there.
@@ -165,7 +166,7 @@ class _Names(types.ModuleType):
                 for place in self._others:
                     if hasattr(place, name):
                         return getattr(place, name)
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+            raise no_attribute(self.__name__, name)
         return getattr(self._module, wanted)
 
 

@@ -1,29 +1,24 @@
-"""A module that runs a graph, by the code that the graph is written as."""
+"""A module that runs a graph, by the code that the graph is written as.
+
+Long because PyTorch has the class, its attributes and its source in one file of this name.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
+import linecache
+import sys
 import textwrap
+import traceback
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import facula
-from facula.fx._attributes import _assign_attr, _copy_attr, _del_attr, _get_attr, _has_attr  # noqa: F401
 from facula.fx._codegen import CodeGen, _custom_builtins, _is_from_torch, _PyTreeCodeGen  # noqa: F401
 from facula.fx._compatibility import compatibility
-from facula.fx._source import (  # noqa: F401
-    _EvalCacheLoader,
-    _exec_with_source,
-    _format_import_block,
-    _format_import_statement,
-    _forward_from_src,
-    _loader,
-    _method_from_src,
-    _run_imports,
-    _WrappedCall,
-)
 from facula.fx.graph import Graph
 from facula.fx.immutable_collections import immutable_dict
 
@@ -37,6 +32,190 @@ if TYPE_CHECKING:
     from facula.nn.modules.module import Module
 
 __all__ = ["reduce_graph_module", "reduce_package_graph_module", "GraphModule"]
+
+
+# ---- Attributes of modules by their paths
+
+
+def _copy_attr(from_module, to_module, target):
+    """Puts an attribute of a module in the same place of another, with the modules on the way."""
+    *prefix, field = target.split(".")
+    for part in prefix:
+        source = getattr(from_module, part)
+        if not hasattr(to_module, part):
+            setattr(to_module, part, facula.nn.Module())
+        from_module, to_module = source, getattr(to_module, part)
+        if source is to_module:
+            return
+    value = getattr(from_module, field)
+    if isinstance(value, facula.Tensor) and not isinstance(value, facula.nn.Parameter):
+        persistent = field not in getattr(from_module, "_non_persistent_buffers_set", ())
+        if hasattr(to_module, field) and field not in to_module._buffers:
+            delattr(to_module, field)
+        to_module.register_buffer(field, value, persistent=persistent)
+    else:
+        setattr(to_module, field, value)
+
+
+def _assign_attr(from_obj, to_module, target):
+    """Puts an object in a place of a module, making the modules on the way."""
+    *prefix, field = target.split(".")
+    for part in prefix:
+        if getattr(to_module, part, None) is None:
+            setattr(to_module, part, facula.nn.Module())
+        to_module = getattr(to_module, part)
+    if isinstance(from_obj, facula.Tensor) and not isinstance(from_obj, facula.nn.Parameter):
+        to_module.register_buffer(field, from_obj)
+    else:
+        setattr(to_module, field, from_obj)
+
+
+def _get_attr(model, attr_name):
+    for part in attr_name.split("."):
+        model = getattr(model, part)
+    return model
+
+
+def _has_attr(model, attr_name):
+    try:
+        _get_attr(model, attr_name)
+    except AttributeError:
+        return False
+    return True
+
+
+def _del_attr(model, attr_name):
+    *prefix, field = attr_name.split(".")
+    delattr(_get_attr(model, ".".join(prefix)) if prefix else model, field)
+
+
+# ---- The text of generated functions: as functions, in errors, and with the imports that it needs elsewhere
+
+
+class _EvalCacheLoader:
+    """Keeps the text of generated functions for tracebacks and `inspect`."""
+
+    def __init__(self):
+        self.eval_cache, self._ids = {}, itertools.count()
+
+    def cache(self, src, globals, co_fields=None):
+        """Notes a text; gives the name of its file."""
+        key = f"<eval_with_key>.{next(self._ids)}"
+        if co_fields:
+            key += f" from {co_fields['co_filename']}:{co_fields['co_firstlineno']} in {co_fields['co_name']}"
+        self.eval_cache[key] = src
+        globals_copy = globals.copy()
+        globals_copy.update(__file__=key, __name__=key, __loader__=self)
+        linecache.lazycache(key, globals_copy)
+        return key
+
+    def get_source(self, module_name):
+        """The text, for linecache."""
+        return self.eval_cache.get(module_name)
+
+
+_loader = _EvalCacheLoader()
+
+
+def _exec_with_source(src, globals, co_fields=None):
+    key = _loader.cache(src, globals, co_fields)
+    exec(compile(src, key, "exec", dont_inherit=True), globals)
+
+
+def _forward_from_src(src, globals, co_fields=None):
+    return _method_from_src("forward", src, globals, co_fields)
+
+
+def _method_from_src(method_name, src, globals, co_fields=None):
+    scope = globals.copy()
+    _exec_with_source(src, scope, co_fields)
+    function = scope[method_name]
+    del scope[method_name]
+    return function
+
+
+def _format_import_statement(name, obj, importer=None):
+    if name in _custom_builtins:
+        return _custom_builtins[name].import_str
+    if getattr(obj, "__name__", None) == "torch" or obj is facula:
+        return f"import torch as {name}"
+    if isinstance(obj, type(sys)):
+        return f"import {obj.__name__} as {name}"
+    attribute = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None) or getattr(obj, "_name", name)
+    module = getattr(obj, "__module__", None)
+    if module is None or "<locals>" in attribute:
+        raise RuntimeError(f"fx: {obj!r} is not at the top level of a module, so that code elsewhere cannot import it")
+    if importer is not None:  # the names by which a package finds it; ObjMismatchError where it has another of the name
+        module, attribute = importer.get_name(obj)
+    head, _, tail = attribute.partition(".")
+    if not tail:
+        return f"from {module} import {head} as {name}"
+    return f"from {module} import {head} as _{name}_owner; {name} = _{name}_owner.{tail}"
+
+
+def _format_import_block(globals, importer=None):
+    return "\n".join(dict.fromkeys(_format_import_statement(name, obj, importer) for name, obj in globals.items()))
+
+
+def _run_imports(text):
+    """The names that an import block brings; `torch` is Facula here."""
+    scope = {}
+    for line in text.split("\n"):
+        with _torch_is_facula():
+            exec(line, scope)
+    scope.pop("__builtins__", None)
+    return scope
+
+
+@contextlib.contextmanager
+def _torch_is_facula():
+    """`import torch` gives Facula within, whatever else is called so."""
+    names = {}
+    for name, module in list(sys.modules.items()):
+        if name == "facula" or name.startswith("facula."):
+            names[f"torch{name[6:]}"] = module
+    before = {name: module for name, module in list(sys.modules.items()) if name == "torch" or name.startswith("torch.")}
+    if before.get("torch") is facula:
+        yield
+        return
+    for name in before:
+        del sys.modules[name]
+    sys.modules.update(names)
+    try:
+        yield
+    finally:
+        for name in [n for n in list(sys.modules) if n == "torch" or n.startswith("torch.")]:
+            del sys.modules[name]
+        sys.modules.update(before)
+
+
+class _WrappedCall:
+    """Runs the module, and says of an error where in the generated code it is."""
+
+    def __init__(self, cls, cls_call):
+        self.cls, self.cls_call = cls, cls_call
+
+    @staticmethod
+    def _generate_error_message(frame):
+        line, text = frame.lineno, _loader.eval_cache.get(frame.filename, "")
+        lines = text.splitlines()
+        before, here = lines[max(0, line - 2) : line], lines[line : line + 2]
+        head = f"GraphModule: the error came from line {line} of its generated forward:"
+        return "\n".join([head, *before, "", "~" * 39 + " <--- HERE", *here])
+
+    def __call__(self, obj, *args, **kwargs):
+        try:
+            if self.cls_call is not None:
+                return self.cls_call(obj, *args, **kwargs)
+            return super(self.cls, obj).__call__(*args, **kwargs)
+        except Exception as error:
+            if error.__traceback__ is None:
+                raise
+            frames = traceback.extract_tb(error.__traceback__)
+            if frames and frames[-1].filename.startswith("<eval_with_key>"):
+                print(self._generate_error_message(frames[-1]), file=sys.stderr)
+            raise
+
 
 _USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
 FX_GRAPH_MODULE_FILE_PREFIX = "fx_generated_"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar  # noqa: F401
 
 import facula
 import facula.jit.annotations as annotations  # in place of the feature of that name
+from facula._on_demand import _on_demand
 from facula.futures import Future
 from facula.jit import scripted, traced  # noqa: F401
 from facula.jit._loaded import load
@@ -96,6 +97,9 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
     (True, 'Sequential')
     """
     if builtins.isinstance(obj, facula.nn.Module):
+        waiting = [name for name, p in (*obj.named_parameters(), *obj.named_buffers()) if facula.nn.parameter.is_lazy(p)]
+        if waiting:
+            raise RuntimeError(f"jit.script: a first call must have made all parameters, got unmade {', '.join(waiting)}")
         return scripted.module(obj)
     if builtins.isinstance(obj, (types.FunctionType, types.MethodType, types.BuiltinFunctionType)):
         return scripted.function(obj)
@@ -518,8 +522,4 @@ class ONNXTracedModule(facula.nn.Module):
                  return_inputs_states: bool = False) -> None:  # fmt: skip
         raise NotImplementedError("jit.ONNXTracedModule is not supported by Facula")
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    return placeholders.member("torch.jit", name)
+__getattr__ = _on_demand(__name__)

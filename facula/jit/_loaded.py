@@ -13,7 +13,7 @@ from facula._serialization.errors import UnpicklingError
 from facula._serialization.locations import restorer
 from facula._serialization.zip_reader import ZipReader, looks_like_zip
 from facula.export._pt2_reader import extra_files
-from facula.export._unlifted import keep
+from facula.export.exported_program import _keep
 
 from ._torchscript import Archive, ScriptError
 from .scripted import ScriptModule
@@ -123,7 +123,7 @@ class ProgramModule(ScriptModule):
         self.__dict__["_program"] = program
         for kind, _, path, persistent, tensor, _ in program.program.inputs:
             if kind in ("parameter", "buffer"):
-                keep(self, path, tensor, kind, persistent)
+                _keep(self, path, tensor, kind, persistent)
         if isinstance(map_location, (str, facula.device)):
             self.to(map_location)
 

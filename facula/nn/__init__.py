@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from facula._on_demand import _on_demand
 
 from . import attention, common_types, functional, init, modules, parallel, parameter, utils
 from .modules import *  # noqa: F403
@@ -22,11 +23,7 @@ if TYPE_CHECKING:
 
 
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        if name in ("intrinsic", "qat", "quantized"):  # old names of what stands in ao.nn
-            return importlib.import_module(f"{__name__}.{name}")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __getattr__ = _on_demand(__name__, ("intrinsic", "qat", "quantized"))  # old names of what stands in ao.nn
 
 
 def factory_kwargs(kwargs: Any) -> dict[Any, Any]:

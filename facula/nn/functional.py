@@ -8,178 +8,80 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .functions.activation import (
-    celu,
-    celu_,
-    elu,
-    elu_,
-    gelu,
-    glu,
-    gumbel_softmax,
-    hardshrink,
-    hardsigmoid,
-    hardswish,
-    hardtanh,
-    hardtanh_,
-    leaky_relu,
-    leaky_relu_,
-    log_softmax,
-    logsigmoid,
-    mish,
-    prelu,
-    relu,
-    relu6,
-    relu_,
-    rrelu,
-    rrelu_,
-    selu,
-    selu_,
-    sigmoid,
-    silu,
-    softmax,
-    softmin,
-    softplus,
-    softshrink,
-    softsign,
-    tanh,
-    tanhshrink,
-    threshold,
-    threshold_,
-)
-from .functions.attention import multi_head_attention_forward, scaled_dot_product_attention
-from .functions.conv import (
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_tbc,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-    fold,
-    unfold,
-)
-from .functions.index import embedding, embedding_bag, one_hot
-from .functions.loss_classification import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    ctc_loss,
-    linear_cross_entropy,
-    multi_margin_loss,
-    multilabel_margin_loss,
-    multilabel_soft_margin_loss,
-    nll_loss,
-    soft_margin_loss,
-)
-from .functions.loss_distance import (
-    cosine_embedding_loss,
-    hinge_embedding_loss,
-    margin_ranking_loss,
-    triplet_margin_loss,
-    triplet_margin_with_distance_loss,
-)
-from .functions.loss_regression import (
-    gaussian_nll_loss,
-    huber_loss,
-    kl_div,
-    l1_loss,
-    mse_loss,
-    poisson_nll_loss,
-    smooth_l1_loss,
-)
-from .functions.matmul import (
-    ScalingType,
-    SwizzleType,
-    bilinear,
-    cosine_similarity,
-    grouped_mm,
-    linear,
-    pairwise_distance,
-    pdist,
-    scaled_mm,
-)
-from .functions.norm import batch_norm, group_norm, instance_norm, layer_norm, local_response_norm, normalize, rms_norm
-from .functions.pool import (
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_avg_pool3d,
-    adaptive_max_pool1d,
-    adaptive_max_pool1d_with_indices,
-    adaptive_max_pool2d,
-    adaptive_max_pool2d_with_indices,
-    adaptive_max_pool3d,
-    adaptive_max_pool3d_with_indices,
-    avg_pool1d,
-    avg_pool2d,
-    avg_pool3d,
-    fractional_max_pool2d,
-    fractional_max_pool2d_with_indices,
-    fractional_max_pool3d,
-    fractional_max_pool3d_with_indices,
-    lp_pool1d,
-    lp_pool2d,
-    lp_pool3d,
-    max_pool1d,
-    max_pool1d_with_indices,
-    max_pool2d,
-    max_pool2d_with_indices,
-    max_pool3d,
-    max_pool3d_with_indices,
-    max_unpool1d,
-    max_unpool2d,
-    max_unpool3d,
-)
-from .functions.random import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
-from .functions.resample import (
-    GRID_SAMPLE_INTERPOLATION_MODES,
-    GRID_SAMPLE_PADDING_MODES,
-    affine_grid,
-    grid_sample,
-    interpolate,
-    upsample,
-    upsample_bilinear,
-    upsample_nearest,
-)
-from .functions.shape import channel_shuffle, native_channel_shuffle, pixel_shuffle, pixel_unshuffle
-from .functions.split_join import pad
+# Ops of the core with the same arguments.
+from facula._C import adaptive_avg_pool1d as adaptive_avg_pool1d
+from facula._C import avg_pool1d as avg_pool1d
+from facula._C import bilinear as bilinear
+from facula._C import celu_ as celu_
+from facula._C import channel_shuffle as channel_shuffle
+from facula._C import conv1d as conv1d
+from facula._C import conv2d as conv2d
+from facula._C import conv3d as conv3d
+from facula._C import conv_tbc as conv_tbc
+from facula._C import conv_transpose1d as conv_transpose1d
+from facula._C import conv_transpose2d as conv_transpose2d
+from facula._C import conv_transpose3d as conv_transpose3d
+from facula._C import cosine_similarity as cosine_similarity
+from facula._C import native_channel_shuffle as native_channel_shuffle
+from facula._C import pairwise_distance as pairwise_distance
+from facula._C import pdist as pdist
+from facula._C import pixel_shuffle as pixel_shuffle
+from facula._C import pixel_unshuffle as pixel_unshuffle
+from facula._C import relu_ as relu_
+from facula._C import rrelu_ as rrelu_
+from facula._C import selu_ as selu_
+from facula._C import threshold_ as threshold_
+from facula._C.nn_functional import avg_pool2d as avg_pool2d
+from facula._C.nn_functional import avg_pool3d as avg_pool3d
+from facula._C.nn_functional import celu as celu
+from facula._C.nn_functional import elu as elu
+from facula._C.nn_functional import elu_ as elu_
+from facula._C.nn_functional import gelu as gelu
+from facula._C.nn_functional import hardshrink as hardshrink
+from facula._C.nn_functional import hardsigmoid as hardsigmoid
+from facula._C.nn_functional import hardswish as hardswish
+from facula._C.nn_functional import hardtanh_ as hardtanh_
+from facula._C.nn_functional import leaky_relu as leaky_relu
+from facula._C.nn_functional import leaky_relu_ as leaky_relu_
+from facula._C.nn_functional import linear as linear
+from facula._C.nn_functional import logsigmoid as logsigmoid
+from facula._C.nn_functional import mish as mish
+from facula._C.nn_functional import one_hot as one_hot
+from facula._C.nn_functional import prelu as prelu
+from facula._C.nn_functional import relu as relu
+from facula._C.nn_functional import relu6 as relu6
+from facula._C.nn_functional import scaled_dot_product_attention as scaled_dot_product_attention
+from facula._C.nn_functional import selu as selu
+from facula._C.nn_functional import sigmoid as sigmoid
+from facula._C.nn_functional import silu as silu
+from facula._C.nn_functional import softplus as softplus
+from facula._C.nn_functional import softshrink as softshrink
+from facula._C.nn_functional import softsign as softsign
+from facula._C.nn_functional import tanh as tanh
+from facula._C.nn_functional import tanhshrink as tanhshrink
+from facula._C.nn_functional import threshold as threshold
+from facula._on_demand import _on_demand
+
+from .functions.activation import *
+from .functions.attention import *
+from .functions.conv import *
+from .functions.index import *
+from .functions.loss_classification import *
+from .functions.loss_distance import *
+from .functions.loss_regression import *
+from .functions.matmul import *
+from .functions.norm import *
+from .functions.pool import *
+from .functions.random import *
+from .functions.resample import *
+from .functions.split_join import *
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from facula.overrides import has_torch_function as has_torch_function
     from facula.overrides import has_torch_function_unary as has_torch_function_unary
     from facula.overrides import has_torch_function_variadic as has_torch_function_variadic
 
-__all__ = [
-    "GRID_SAMPLE_INTERPOLATION_MODES", "GRID_SAMPLE_PADDING_MODES", "ScalingType", "SwizzleType",
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d",
-    "adaptive_max_pool3d_with_indices", "affine_grid", "alpha_dropout", "avg_pool1d", "avg_pool2d", "avg_pool3d",
-    "batch_norm", "bilinear", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu", "celu_", "channel_shuffle",
-    "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-    "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "ctc_loss", "dropout", "dropout1d", "dropout2d",
-    "dropout3d", "elu", "elu_", "embedding", "embedding_bag", "feature_alpha_dropout", "fold", "fractional_max_pool2d",
-    "fractional_max_pool2d_with_indices", "fractional_max_pool3d", "fractional_max_pool3d_with_indices", "gaussian_nll_loss",
-    "gelu", "glu", "grid_sample", "group_norm", "grouped_mm", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish",
-    "hardtanh", "hardtanh_", "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate", "kl_div", "l1_loss",
-    "layer_norm", "leaky_relu", "leaky_relu_", "linear", "linear_cross_entropy", "local_response_norm", "log_softmax",
-    "logsigmoid", "lp_pool1d", "lp_pool2d", "lp_pool3d", "margin_ranking_loss", "max_pool1d", "max_pool1d_with_indices",
-    "max_pool2d", "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d",
-    "max_unpool3d", "mish", "mse_loss", "multi_head_attention_forward", "multi_margin_loss", "multilabel_margin_loss",
-    "multilabel_soft_margin_loss", "native_channel_shuffle", "nll_loss", "normalize", "one_hot", "pad", "pairwise_distance",
-    "pdist", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "prelu", "relu", "relu6", "relu_", "rms_norm", "rrelu",
-    "rrelu_", "scaled_dot_product_attention", "scaled_mm", "selu", "selu_", "sigmoid", "silu", "smooth_l1_loss",
-    "soft_margin_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
-    "threshold_", "triplet_margin_loss", "triplet_margin_with_distance_loss", "unfold", "upsample", "upsample_bilinear",
-    "upsample_nearest",
-]  # fmt: skip
-
-
 if not TYPE_CHECKING:
+    __all__ = sorted(name for name in globals() if not name.startswith("_") and name not in ("annotations", "TYPE_CHECKING"))
 
-    def __getattr__(name: str) -> Any:
-        if name.startswith("__"):  # imports ask for __path__
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from facula.compat import placeholders
-
-        return placeholders.member("torch.nn.functional", name)
+    __getattr__ = _on_demand(__name__)

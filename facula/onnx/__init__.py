@@ -5,10 +5,10 @@ file is written here, without another package. `onnx` (to look at the result) an
 program asks for it.
 """
 
+from .. import __version__
 from . import errors, symbolic_helper
 from ._constants import OperatorExportTypes, TensorProtoDataType, TrainingMode
-from ._export import export, is_in_onnx_export
-from ._exportable import ExportableModule
+from ._export import ExportableModule, export, is_in_onnx_export
 from ._program import ONNXProgram
 from ._registered import register_custom_op_symbolic, unregister_custom_op_symbolic
 from .errors import OnnxExporterError
@@ -20,3 +20,4 @@ __all__ = [
 ]  # fmt: skip
 
 producer_name = "facula"
+producer_version = __version__

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
+import functools
 import inspect
 import os
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from facula import nn
+
+from . import _ops
 from ._constants import OperatorExportTypes, TrainingMode
-from ._exportable import ExportableModule
+from ._graph import Value
 from ._program import ONNXProgram, real_parts
 from ._translate import Translator, known_of
 from .errors import OnnxExporterError, OnnxExporterWarning
@@ -18,6 +23,101 @@ from .errors import OnnxExporterError, OnnxExporterWarning
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import IO, Any
+
+
+# ---- Modules that know how they are exported
+
+
+class ExportableModule(nn.Module, abc.ABC):
+    """A module that tells its example arguments, and the names and sizes in its file.
+
+    Subclasses define `forward` and `example_arguments`, and where they want to `input_names`, `output_names` and
+    `dynamic_shapes`. Their constructors take what they want (`args`, `kwargs`).
+
+    >>> class Twice(torch.onnx.ExportableModule):
+    ...     def forward(self, x):
+    ...         return x * 2
+    ...     def example_arguments(self):
+    ...         return (torch.ones(2, 3),), None
+    ...     def dynamic_shapes(self):
+    ...         return ({0: "batch"},)
+    >>> program = Twice().to_onnx()
+    >>> program.input_names, program
+    (['x'], ONNXProgram(opset 20, 1 nodes, inputs: Value(x: float32['batch', 3])))
+    >>> Twice().example_arguments()[1], Twice().output_names(), Twice().dynamic_shapes()
+    (None, None, ({0: 'batch'},))
+    """
+
+    @abc.abstractmethod
+    def example_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any] | None]:
+        """Examples of the arguments of forward: a tuple of those by place, and a dict of those by name or None."""
+
+    def input_names(self) -> Sequence[str] | None:
+        """What inputs are called in the file; None: as in the program."""
+        return None
+
+    def output_names(self) -> Sequence[str] | None:
+        """What outputs are called in the file; None: as in the program."""
+        return None
+
+    def dynamic_shapes(self) -> Any:
+        """Which sizes vary, as `onnx.export` takes it; None: no size."""
+        return None
+
+    def to_onnx(self, **options: Any) -> ONNXProgram | Any:
+        """`onnx.export` of this module.
+
+        Args:
+            options: the other arguments of `onnx.export`, such as `f` and `opset_version`.
+        """
+        from ._export import export
+
+        return export(self, **options)
+
+
+#: ops whose result is told by their arguments alone
+NAMES = frozenset(
+    """abs add cos dropout exp expand log log_softmax masked_fill mul neg permute relu reshape select sigmoid sin softmax sqrt
+    squeeze sub tanh transpose unsqueeze""".split()
+)
+#: dtypes as the programs number them
+_DTYPES = (
+    "uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool qint8 quint8 qint32 bfloat16"
+).split()
+
+
+# ---- The exporter's own translations as functions of `(g, *arguments)`, for programs that build theirs upon them
+
+
+def _dtype_word(dtype):
+    return _DTYPES[dtype] if isinstance(dtype, int) else str(dtype).rpartition(".")[2]
+
+
+@functools.cache
+def translation(name):
+    """The translation of the op `name`; its nodes are those of the graph's opset, whichever module it is taken from."""
+    if name not in NAMES:
+        raise AttributeError(f"onnx has no translation of this name for programs, got {name!r}")
+    function = _ops.find(name, "")
+
+    @functools.wraps(function)
+    def symbolic(g, *args, **kwargs):
+        if name in ("softmax", "log_softmax") and len(args) > 2:
+            args, kwargs = args[:2], {**kwargs, "dtype": args[2]}
+        dtype = kwargs.pop("dtype", None)
+        if name in ("add", "sub") and len(args) > 2:
+            args = args[:2] if args[2] is None else args
+        before, (g.dtype, g.shape, g.results) = (g.dtype, g.shape, g.results), (None, None, ())
+        try:
+            result = function(g, *args, **kwargs)
+        finally:
+            g.dtype, g.shape, g.results = before
+        return g.cast(result, _dtype_word(dtype)) if dtype is not None and isinstance(result, Value) else result
+
+    symbolic.__name__ = symbolic.__qualname__ = name
+    symbolic.__doc__ = f"The value of the op `aten::{name}` in the graph `g`; its arguments follow in the op's order."
+    return symbolic
+
 
 DEFAULT_OPSET, OLDEST, NEWEST = 20, 17, 21
 

@@ -3,4 +3,4 @@
 See `_symbolics.NAMES` for which there are. They take the graph and the op's arguments: `softmax(g, x, 1, None)`.
 """
 
-from ._symbolics import translation as __getattr__  # noqa: F401
+from ._export import translation as __getattr__  # noqa: F401

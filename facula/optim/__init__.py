@@ -19,8 +19,6 @@ from .rprop import Rprop
 from .sgd import SGD
 from .sparse_adam import SparseAdam
 
-Adafactor.__module__ = Muon.__module__ = __name__
-
 __all__ = [
     "ASGD",
     "Adadelta",

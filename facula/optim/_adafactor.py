@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import facula
 from facula.nn._explained import explained
 
-from ._checks import check_lr, check_non_negative
-from ._explained import OPTIONS
+from ._arguments import OPTIONS, check_lr, check_non_negative
 from .optimizer import Optimizer, step_counter
 
 if TYPE_CHECKING:

@@ -8,12 +8,170 @@ from typing import TYPE_CHECKING, Any
 import facula
 from facula import _C, Tensor
 
-from . import _rules
-from ._checks import check_step
+from ._arguments import check_flags, check_step
 from .optimizer import Optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+
+# ---- The update rules of the core, written with ops: what `differentiable=True` records, and `capturable=True` runs.
+#
+# A rule maps (parameter, gradient, states, numbers) to (parameter, states), all new; states that an optimizer leaves out are
+# None. Order and meaning of states and numbers are those of `src/cpu/isa/optim.cpp`, without the leading sign and decay.
+
+
+def _sgd(p, g, states, numbers):
+    (buffer,) = states or (None,)
+    lr, momentum, undamped, nesterov = numbers
+    if buffer is None:
+        return p - lr * g, states
+    buffer = buffer * momentum + undamped * g
+    return p - lr * (g + momentum * buffer if nesterov else buffer), (buffer,)
+
+
+def _averages(p, g, states, shrink, rest1, beta2, rest2):
+    m, v = states[:2]
+    return p * shrink, m + rest1 * (g - m), v * beta2 + rest2 * g * g
+
+
+def _adam(p, g, states, numbers):
+    shrink, rest1, beta2, step_size, root_correction, eps, rest2 = numbers
+    p, m, v = _averages(p, g, states, shrink, rest1, beta2, rest2)
+    top = facula.maximum(states[2], v) if len(states) > 2 and states[2] is not None else None
+    squares = v if top is None else top
+    return p - step_size * m / (squares.sqrt() / root_correction + eps), (m, v, top)
+
+
+def _adamax(p, g, states, numbers):
+    rest1, beta2, rate, eps = numbers
+    m = states[0] + rest1 * (g - states[0])
+    largest = facula.maximum(states[1] * beta2, g.abs() + eps)
+    return p - rate * m / largest, (m, largest)
+
+
+def _nadam(p, g, states, numbers):
+    shrink, rest1, beta2, correction, eps, rate_gradient, rate_average = numbers
+    p, m, v = _averages(p, g, states, shrink, rest1, beta2, 1 - beta2)
+    divisor = (v / correction).sqrt() + eps
+    return p - rate_gradient * g / divisor - rate_average * m / divisor, (m, v)
+
+
+def _radam(p, g, states, numbers):
+    shrink, rest1, beta2, correction, eps, lr, rectified = numbers
+    p, m, v = _averages(p, g, states, shrink, rest1, beta2, 1 - beta2)
+    step = m / correction * lr
+    adapted = step * rectified / (v.sqrt() + eps)
+    if isinstance(rectified, facula.Tensor):
+        return p - facula.where(rectified > 0, adapted, step), (m, v)
+    return p - (adapted if rectified else step), (m, v)
+
+
+def _adagrad(p, g, states, numbers):
+    lr, eps = numbers
+    total = states[0] + g * g
+    return p - lr * g / (total.sqrt() + eps), (total,)
+
+
+def _adadelta(p, g, states, numbers):
+    lr, rho, eps = numbers
+    squares = states[0] * rho + (1 - rho) * g * g
+    delta = (states[1] + eps).sqrt() / (squares + eps).sqrt() * g
+    return p - lr * delta, (squares, states[1] * rho + (1 - rho) * delta * delta)
+
+
+def _rmsprop(p, g, states, numbers):
+    squares, buffer, mean = states
+    lr, alpha, eps, momentum = numbers
+    squares = squares * alpha + (1 - alpha) * g * g
+    variance = squares
+    if mean is not None:
+        mean = mean + (1 - alpha) * (g - mean)
+        variance = squares - mean * mean
+    step = g / (variance.sqrt() + eps)
+    if buffer is not None:
+        step = buffer = buffer * momentum + step
+    return p - lr * step, (squares, buffer, mean)
+
+
+def _rprop(p, g, states, numbers):
+    before, size = states
+    minus, plus, least, most = numbers
+    product = g * before
+    one = facula.ones_like(size)
+    factor = facula.where(product > 0, one * plus, facula.where(product < 0, one * minus, one))
+    size = (size * factor).clamp(least, most)
+    g = facula.where(product < 0, facula.zeros_like(g), g)
+    return p - g.sign() * size, (g, size)
+
+
+def _asgd(p, g, states, numbers):
+    shrink, eta, mu = numbers
+    p = p * shrink - eta * g
+    return p, (p if not isinstance(mu, facula.Tensor) and mu == 1 else states[0] + (p - states[0]) * mu,)
+
+
+_RULES = {
+    "sgd": _sgd, "adam": _adam, "adamax": _adamax, "nadam": _nadam, "radam": _radam, "adagrad": _adagrad,
+    "adadelta": _adadelta, "rmsprop": _rmsprop, "rprop": _rprop, "asgd": _asgd,
+}  # fmt: skip
+
+
+def _real(t):
+    return facula.view_as_real(t) if t is not None and t.is_complex() else t
+
+
+def apply(rule: str, param, grad, states, numbers) -> None:
+    """One recorded step: writes the new values into `param` and `states` in place."""
+    sign, decay, *rest = numbers
+    # Copies: what the rule saves for its derivative must not be written to below.
+    p, g, *olds = (_real(t if t is None else t.clone()) for t in (param, grad, *states))
+    g = g * sign
+    g = g + decay * p if rule != "rprop" and not (isinstance(decay, (int, float)) and decay == 0) else g
+    p, news = _RULES[rule](p, g, tuple(olds), rest)
+    for target, new in ((param, p), *zip(states, news)):
+        if target is not None:
+            target.copy_(facula.view_as_complex(new) if target.is_complex() else new)
+
+
+# ---- Steps on lists of parameters, gradients and states: what `adam.adam`, `sgd.sgd` and their like share
+
+
+def step_lists(rule, group, params, grads, states, state_steps, grad_scale=None, found_inf=None) -> None:
+    """One step of every parameter, with a method of the optimizer class `rule`.
+
+    Args:
+        group: the options. states: state name -> list of tensors, or None for a state that the options leave out.
+        state_steps: step counters, one-element tensors; None for a rule without.
+        grad_scale: what gradients are divided by first. found_inf: a tensor; not zero leaves the step out.
+    """
+    name = rule.__name__
+    check_flags(name, group)
+    check_step(name, group, params)
+    if state_steps is not None and not all(isinstance(s, facula.Tensor) for s in state_steps):
+        kinds = sorted({type(s).__name__ for s in state_steps})
+        raise RuntimeError(f"{name}: state_steps must be a list of one-element tensors, got {', '.join(kinds)}")
+    if found_inf is not None and found_inf.item():
+        return
+    steps = []
+    with facula.set_grad_enabled(bool(group["differentiable"])):
+        try:
+            for i, (param, grad) in enumerate(zip(params, grads)):
+                state = {key: values[i] for key, values in states.items() if values}
+                step = None
+                if state_steps is not None:
+                    state["step"] = state_steps[i]
+                    state["step"] += 1
+                    step = counted(group, state["step"])
+                grad = grad if grad_scale is None else grad / grad_scale
+                if check_layout(rule, grad):
+                    rule._update_sparse(group, param, grad, state)
+                else:
+                    steps.append(rule._update(rule, group, param, grad, state, step))
+                if "momentum_buffer" in state and "momentum_buffer" in states:
+                    states["momentum_buffer"][i] = state["momentum_buffer"]
+        finally:
+            run_steps(steps)
 
 
 class RuleOptimizer(Optimizer):
@@ -78,7 +236,7 @@ class RuleOptimizer(Optimizer):
         if not (group["differentiable"] or on_device):
             return step
         with facula.set_grad_enabled(facula.is_grad_enabled() and bool(group["differentiable"])):
-            _rules.apply(*step)
+            apply(*step)
         return None
 
 
@@ -107,7 +265,7 @@ def run_steps(steps: Sequence[tuple[Tensor | str | tuple[Any, ...], ...] | None]
     _C._optim_steps([step for step in steps if not (_stands_in(step[1]) or _stands_in(step[2]))])
     with facula.no_grad():
         for step in wrapped:
-            _rules.apply(*step)
+            apply(*step)
 
 
 def _stands_in(tensor: Tensor) -> bool:

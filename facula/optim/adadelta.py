@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 from facula.nn._explained import explained
 
-from ._checks import check_lr, check_non_negative
-from ._explained import LISTS, OPTIONS
-from ._functional import step_lists
-from ._rule_optimizer import RuleOptimizer
+from ._arguments import LISTS, OPTIONS, check_lr, check_non_negative
+from ._rule_optimizer import RuleOptimizer, step_lists
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from facula.nn._explained import explained
 
-from ._explained import LISTS, OPTIONS
+from ._arguments import LISTS, OPTIONS
 from .adam import Adam, adam
 
 if TYPE_CHECKING:

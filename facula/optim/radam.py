@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 import facula
 from facula.nn._explained import explained
 
-from ._checks import check_lr, check_non_negative, check_rates
-from ._explained import DECOUPLED, LISTS, OPTIONS
-from ._functional import step_lists
-from ._rule_optimizer import RuleOptimizer
+from ._arguments import DECOUPLED, LISTS, OPTIONS, check_lr, check_non_negative, check_rates
+from ._rule_optimizer import RuleOptimizer, step_lists
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 import facula
 from facula.nn._explained import explained
 
-from ._checks import check_lr
-from ._explained import LISTS, OPTIONS
-from ._functional import step_lists
-from ._rule_optimizer import RuleOptimizer
+from ._arguments import LISTS, OPTIONS, check_lr
+from ._rule_optimizer import RuleOptimizer, step_lists
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,10 +8,8 @@ import facula
 from facula import _C
 from facula.nn._explained import explained
 
-from ._checks import check_lr, check_non_negative
-from ._explained import LISTS, OPTIONS
-from ._functional import step_lists
-from ._rule_optimizer import RuleOptimizer, run_steps
+from ._arguments import LISTS, OPTIONS, check_lr, check_non_negative
+from ._rule_optimizer import RuleOptimizer, run_steps, step_lists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,8 +12,7 @@ import facula
 from facula.nn import Module
 from facula.nn.modules.batchnorm import _BatchNorm
 
-from ._lr_base import LRScheduler, per_group
-from ._lr_cycles import anneal_linear
+from .lr_scheduler import LRScheduler, _anneal_linear, _per_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -255,7 +254,7 @@ class SWALR(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, swa_lr: float | Sequence[float], anneal_epochs: int = 10,
                  anneal_strategy: str = "cos", last_epoch: int = -1) -> None:  # fmt: skip
-        for rate, group in zip(per_group("SWALR", optimizer, swa_lr), optimizer.param_groups, strict=True):
+        for rate, group in zip(_per_group("SWALR", optimizer, swa_lr), optimizer.param_groups, strict=True):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"SWALR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}")
@@ -267,7 +266,7 @@ class SWALR(LRScheduler):
     def _weight(self, step: int) -> float:
         """Share of swa_lr after ``step`` steps."""
         share = max(0, min(1, step / max(1, self.anneal_epochs)))
-        return anneal_linear(0, 1, share) if self._anneal_strategy == "linear" else _anneal_half_cosine(0, 1, share)
+        return _anneal_linear(0, 1, share) if self._anneal_strategy == "linear" else _anneal_half_cosine(0, 1, share)
 
     def get_lr(self) -> list[float]:
         """See the class."""

@@ -9,27 +9,123 @@ import inspect
 import io
 import linecache
 import os
+import sys
 import weakref
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import facula
+from facula._serialization import checkpoint, tensors
 from facula._serialization.classes import torch_name
 from facula._serialization.locations import restorer
+from facula.storage import TypedStorage
 
 from . import _archive
+from ._archive import byte_order
 from ._mangling import PackageMangler, demangle
 from ._pickling import PackageUnpickler
-from ._resources import PackageResources
-from ._storages import StorageReader
 from .file_structure_representation import _create_directory_from_file_list
 from .importer import Importer, sys_importer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from facula.package.file_structure_representation import Directory
 
 __all__ = ["PackageImporter"]
+
+
+# ---- Files beside the modules of a package, for `importlib.resources`
+
+
+class PackageResources:
+    """Reads the files in one folder of a package.
+
+    Args:
+        importer: the `PackageImporter`.
+        name: the folder, named like a module.
+    """
+
+    def __init__(self, importer: PackageImporter, name: str) -> None:
+        self._importer, self._name = importer, name
+
+    def open_resource(self, resource: str) -> Any:
+        """The file of this name, opened for reading bytes."""
+        return io.BytesIO(self._importer.load_binary(self._name, resource))
+
+    def resource_path(self, resource: Any) -> Any:
+        """FileNotFoundError: what is in a package is no file of its own."""
+        raise FileNotFoundError(f"resource_path: files of packages have no paths, got {resource!r}")
+
+    def is_resource(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+        return name in self._importer.names_in(self._name)
+
+    def contents(self) -> Iterator[str]:
+        """The names of the files and of the folders beside them, one after the other."""
+        below = (folder.rpartition(".") for folder in self._importer._folders)
+        yield from sorted({*self._importer.names_in(self._name), *(last for home, _, last in below if home == self._name)})
+
+
+# ---- The storages of a package, as its pickles name them
+
+
+class StorageReader:
+    """What the persistent names of one pickle mean.
+
+    Args:
+        records: the files of the package.
+        importer: the one who asks, which objects that need it to be rebuilt are given.
+        restore: (storage, its location) -> storage where it belongs.
+    """
+
+    def __init__(self, records, importer, restore):
+        self._records, self._importer, self._restore = records, importer, restore
+        self._storages, self._rebuilt = {}, {}
+
+    def persistent_load(self, identity):
+        """The storage or the object that a pickle names so; RuntimeError for what none would be named."""
+        if not isinstance(identity, tuple) or not identity:
+            raise RuntimeError(f"load_pickle: a pickle names a thing outside it by a tuple, got {type(identity).__name__}")
+        kind, *rest = [part.decode("ascii", "replace") if isinstance(part, bytes) else part for part in identity]
+        if kind == "storage" and len(rest) == 4:
+            return self._storage(*rest)
+        if kind == "reduce_package" and len(rest) == 3 and isinstance(rest[2], tuple):
+            number, function, arguments = rest
+            if number not in self._rebuilt:
+                self._rebuilt[number] = function(self._importer, *arguments)
+            return self._rebuilt[number]
+        raise RuntimeError(f"load_pickle: storages and objects that packages rebuild are known, got {str(kind)[:40]!r}")
+
+    def _storage(self, kind, key, location, count):
+        dtype = None if kind is facula.UntypedStorage else getattr(kind, "dtype", None)
+        if not isinstance(dtype, (facula.dtype, type(None))) or (dtype is None and kind is not facula.UntypedStorage):
+            raise RuntimeError(f"load_pickle: a storage is of a class of storages, got {kind!r}")
+        size = dtype.itemsize if dtype else 1
+        if type(count) is not int or not 0 <= count < 1 << 62 or type(key) not in (int, str):
+            raise RuntimeError(f"load_pickle: a storage has a number and a count, got {str(key)[:40]!r} and {str(count)[:40]}")
+        if key not in self._storages:
+            self._storages[key] = self._read(f".data/{key}.storage", count * size, dtype, location)
+        untyped = self._storages[key]
+        if dtype is None:
+            return untyped
+        return TypedStorage(wrap_storage=untyped, dtype=dtype)
+
+    def _read(self, name, nbytes, dtype, location):
+        if name not in self._records:
+            raise RuntimeError(f"load_pickle: the package has no such storage, got {name[:80]!r}")
+        data = self._records.read(name)
+        if len(data) != nbytes:
+            raise RuntimeError(f"load_pickle: {name[:80]!r} should have {nbytes} bytes, got {len(data)}")
+        untyped = tensors.new_storage(nbytes)
+        view = tensors.storage_view(untyped)
+        view[:] = data
+        if byte_order(self._records) != sys.byteorder:
+            if dtype is None:
+                raise RuntimeError(f"load_pickle: an untyped storage of the other byte order cannot be read, got {name!r}")
+            checkpoint.swap_bytes(view, dtype)
+        restored = self._restore(untyped, location)
+        return getattr(restored, "_untyped_storage", restored)
 
 
 def _sources_of_classes():
@@ -302,4 +398,3 @@ class PackageImporter(Importer):
             f"{self.extern_modules}",
             name=name,
         )
-

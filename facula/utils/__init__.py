@@ -13,19 +13,20 @@ if TYPE_CHECKING:
     from facula import Tensor
     from facula.nn.modules.module import Module
 
+    from ._summary import summary as summary
+
 _package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# For CMAKE_PREFIX_PATH: find_package(Facula), and apart from it find_package(Torch), for programs written for libtorch. Where
-# Facula is `torch`, a build that asks for the first means the second.
-cmake_prefix_path: str
+#: for CMAKE_PREFIX_PATH: both find_package(Facula) and find_package(Torch), for programs written for libtorch
+cmake_prefix_path: str = os.path.join(_package, "share", "cmake")
+#: the same with find_package(Facula) alone, for builds that have libtorch from elsewhere
 facula_cmake_prefix_path: str = os.path.join(_package, "lib", "cmake")
-torch_cmake_prefix_path: str = os.path.join(_package, "share", "compat", "cmake")
 
 
 def __getattr__(name: str) -> Any:
-    if name == "cmake_prefix_path":
-        from facula import compat
+    if name == "summary":
+        from ._summary import summary as summary
 
-        return torch_cmake_prefix_path if compat.is_installed() else facula_cmake_prefix_path
+        return globals().setdefault(name, summary)
     if not name.startswith("_") and name in _modules():
         return importlib.import_module(f"{__name__}.{name}")
     from facula.compat import placeholders
@@ -34,7 +35,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | _modules())
+    return sorted(set(globals()) | _modules() | {"summary"})
 
 
 def _modules():

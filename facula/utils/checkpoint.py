@@ -1,8 +1,12 @@
-"""Checkpointing: memory for time. Values inside the checkpointed part are dropped and computed again in backward."""
+"""Checkpointing: memory for time. Values inside the checkpointed part are dropped and computed again in backward.
+
+Long because PyTorch has all forms of checkpointing in one file of this name.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import enum
 import warnings
 from typing import TYPE_CHECKING
 
@@ -11,14 +15,6 @@ from ..amp.autocast_mode import current_regions
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
-from . import _random_states
-from ._random_states import DefaultDeviceType, get_device_states, set_device_states
-from ._selective_checkpoint import (  # noqa: F401  (public here)
-    CheckpointPolicy,
-    SelectiveCheckpointContext,
-    _flat_tensors,
-    create_selective_checkpoint_contexts,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +30,306 @@ __all__ = [
     "create_selective_checkpoint_contexts",
 ]  # fmt: skip
 
+
+# ---- Random states of all devices, which the second computation of a checkpoint needs as they were at the first
+
+
+class DefaultDeviceType:
+    """The device type whose random state is kept besides the CPU's.
+
+    >>> torch.utils.checkpoint.DefaultDeviceType.set_device_type("cuda")
+    >>> torch.utils.checkpoint.DefaultDeviceType.get_device_type()
+    'cuda'
+    """
+
+    _type = "cuda"
+
+    @staticmethod
+    def set_device_type(device: str = "cuda") -> None:
+        """Chooses the device type, `device`."""
+        DefaultDeviceType._type = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        """The device type chosen."""
+        return DefaultDeviceType._type
+
+
+def _states_of(indices, kind):
+    """Return the random states of the devices of a kind with the given numbers."""
+    module = _device_module(kind)
+    return [module.get_rng_state(index) for index in indices]
+
+
+def get_device_states(*args: Any) -> tuple[list[Any], list[Any]]:
+    """Return the numbers of the accelerators that hold the tensors in `args`, and their random states.
+
+    Accelerators are those of the type that `DefaultDeviceType` names; nested lists, tuples and dicts are looked into.
+
+    >>> torch.utils.checkpoint.get_device_states(torch.ones(2))
+    ([], [])
+    """
+    kind = DefaultDeviceType.get_device_type()
+    found = {t.device.index or 0 for t in _flat_tensors(args) if t.device.type == kind and kind not in ("cpu", "meta")}
+    indices = sorted(found)
+    return indices, _states_of(indices, kind)
+
+
+def set_device_states(devices: Sequence[Any], states: Any, *, device_type: str | None = None) -> None:
+    """Put back random states of accelerators.
+
+    Args:
+        devices, states: what get_device_states returned.
+        device_type: the type of the devices. Default: that of `DefaultDeviceType`.
+
+    >>> torch.utils.checkpoint.set_device_states(*torch.utils.checkpoint.get_device_states(torch.ones(2)))
+    """
+    kind = device_type or DefaultDeviceType.get_device_type()
+    if kind in ("cpu", "meta"):
+        return  # the CPU's generator is kept apart, and meta tensors draw nothing
+    module = _device_module(kind)
+    for device, state in zip(devices, states, strict=True):
+        module.set_rng_state(state, device)
+
+
+def _device_module(kind):
+    """Return the module of a kind of device, such as facula.cuda."""
+    from ..functions.device import get_device_module
+
+    return get_device_module(kind)
+
+
+def _random_states():
+    """Return the states of the CPU's generator and of every accelerator's."""
+    kind = DefaultDeviceType.get_device_type()
+    if kind in ("cpu", "meta"):
+        return _C.default_generator.get_state(), kind, []
+    module = _device_module(kind)
+    if not module.is_available() or (kind == "cuda" and not module.is_initialized()):
+        return _C.default_generator.get_state(), kind, []
+    if kind == "cuda" and module.is_current_stream_capturing():
+        raise RuntimeError(
+            "checkpoint: expected preserve_rng_state=False while a CUDA graph is captured, since random states cannot be put "
+            "back there, got preserve_rng_state=True"
+        )
+    return _C.default_generator.get_state(), kind, _states_of(range(module.device_count()), kind)
+
+
+def _put_back(states):
+    state, kind, of_devices = states
+    _C.default_generator.set_state(state)
+    set_device_states(range(len(of_devices)), of_devices, device_type=kind)
+
+
 Tensor = _C.Tensor
+
+
+# ---- Selective checkpointing: results of some ops are kept instead of computed again
+
+
+class CheckpointPolicy(enum.Enum):
+    """Whether selective checkpointing keeps the result of an op or computes it again.
+
+    MUST_SAVE and PREFER_SAVE keep it, MUST_RECOMPUTE and PREFER_RECOMPUTE do not: the PREFER policies are taken as the MUST
+    policies of the same name. MUST_CPU_OFFLOAD is not supported: NotImplementedError.
+
+    >>> torch.utils.checkpoint.CheckpointPolicy.MUST_SAVE.value
+    0
+    """
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4
+
+
+class SelectiveCheckpointContext:
+    """What a policy function is told, its first argument.
+
+    Args:
+        is_recompute: whether this is the second computation.
+        op_output: the result of the op, when it ran; else None.
+
+    >>> torch.utils.checkpoint.SelectiveCheckpointContext(is_recompute=True).is_recompute
+    True
+    """
+
+    def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
+        self.is_recompute = is_recompute
+        self.op_output = op_output
+
+
+class _KeptCall:
+    """A call whose result is kept: the results, and where each value that its derivative saves comes from."""
+
+    def __init__(self):
+        self.results = None  # None: not to be kept after all
+        self.saved = []  # ("argument", position) or ("value", tensor)
+
+    def describe(self, tensor, arguments, mutable):
+        for i, argument in enumerate(arguments):
+            if argument is tensor:
+                self.saved.append(("argument", i))
+                return
+        self.saved.append(("value", tensor.detach() if mutable else (tensor.detach(), tensor._version)))
+
+    def results_again(self, mutable):
+        """The kept results as new tensors that require gradients where the first ones did."""
+        for tensor, version, _ in self.results:
+            if not mutable and tensor._version != version:
+                raise RuntimeError(
+                    "create_selective_checkpoint_contexts: a kept result was changed in place (allow_cache_entry_mutation "
+                    f"permits that), got shape {tuple(tensor.shape)}"
+                )
+        return [tensor.detach().requires_grad_(needs) for tensor, _, needs in self.results]
+
+
+def _flat_tensors(value):
+    from ._pytree import tree_flatten
+
+    return [v for v in tree_flatten(value)[0] if isinstance(v, Tensor)]
+
+
+class _SelectiveState:
+    """The kept calls of one checkpoint, by function, in the order in which they ran."""
+
+    def __init__(self, policy, mutable):
+        self.policy = policy
+        self.mutable = mutable
+        self.calls = {}
+        self.pack = self.unpack = None  # those of the checkpoint
+
+    def keeps(self, func, is_recompute, args, kwargs):
+        policy = self.policy(SelectiveCheckpointContext(is_recompute=is_recompute), func, *args, **kwargs)
+        if isinstance(policy, bool):
+            return policy
+        if policy == CheckpointPolicy.MUST_CPU_OFFLOAD:
+            raise NotImplementedError("create_selective_checkpoint_contexts: the policy MUST_CPU_OFFLOAD is not supported")
+        return policy in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+
+
+def _key(func):
+    return getattr(func, "__qualname__", None) or repr(func)
+
+
+def _may_be_kept(func, result):
+    """Only results that are tensors, and not of calls that write to their arguments."""
+    items = result if isinstance(result, (tuple, list)) else (result,)
+    return all(isinstance(item, Tensor) for item in items) and not getattr(func, "__name__", "").endswith("_")
+
+
+def _selective_modes(state):
+    from ..overrides import TorchFunctionMode
+
+    class Keep(TorchFunctionMode):
+        """In forward: keeps what the policy says."""
+
+        is_recompute = False
+
+        def bind(self, pack, unpack):
+            state.pack, state.unpack = pack, unpack
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            if not state.keeps(func, False, args, kwargs):
+                return func(*args, **kwargs)
+            call = _KeptCall()
+            arguments = _flat_tensors((args, kwargs))
+
+            def pack(tensor):
+                call.describe(tensor, arguments, state.mutable)
+                return state.pack(tensor)
+
+            with saved_tensors_hooks(pack, state.unpack):
+                result = func(*args, **kwargs)
+            if _may_be_kept(func, result):
+                call.results = [(r.detach(), r._version, r.requires_grad) for r in _flat_tensors(result)]
+            state.calls.setdefault(_key(func), []).append(call)
+            return result
+
+    class Reuse(TorchFunctionMode):
+        """In the second computation: hands out what was kept."""
+
+        is_recompute = True
+
+        def __enter__(self):
+            self.position = {}
+            self.pack = None
+            return super().__enter__()
+
+        def bind(self, pack, unpack):
+            self.pack = pack
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            if not state.keeps(func, True, args, kwargs):
+                return func(*args, **kwargs)
+            calls, at = state.calls.get(_key(func), []), self.position.get(_key(func), 0)
+            if at >= len(calls):
+                from .checkpoint import CheckpointError
+
+                raise CheckpointError(
+                    f"create_selective_checkpoint_contexts: {_key(func)} ran {at + 1} times in the second computation, "
+                    f"expected {len(calls)}"
+                )
+            self.position[_key(func)] = at + 1
+            if calls[at].results is None:
+                return func(*args, **kwargs)
+            return self.replay(calls[at], func, args, kwargs)
+
+        def replay(self, call, func, args, kwargs):
+            arguments = _flat_tensors((args, kwargs))
+            for source, value in call.saved:
+                self.pack(arguments[value] if source == "argument" else value if state.mutable else value[0])
+            results = call.results_again(state.mutable)
+            return results[0] if len(results) == 1 else tuple(results)
+
+    return Keep(), Reuse()
+
+
+def create_selective_checkpoint_contexts(policy_fn_or_list: Callable[..., Any] | Sequence[Callable[..., Any]],
+                                         allow_cache_entry_mutation: bool = False) -> tuple[Any, Any]:  # fmt: skip
+    """For `context_fn` of checkpoint(use_reentrant=False): the results of some ops are kept instead of computed again.
+
+    Args:
+        policy_fn_or_list: `policy_fn(ctx, op, *args, **kwargs)` gives a CheckpointPolicy (or whether to keep); a list
+            names the functions (such as `facula.matmul` or `facula.Tensor.matmul`) whose results are kept.
+        allow_cache_entry_mutation: kept results may be changed in place.
+
+    An op is a public function or method, as modes of `__torch_function__` see it; one that returns anything but a
+    tensor or a tuple of tensors is always computed again.
+
+    >>> import functools
+    >>> from facula.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+    >>> keep_products = functools.partial(create_selective_checkpoint_contexts, [torch.mm])
+    >>> x = torch.ones(2, 2, requires_grad=True)
+    >>> y = checkpoint(lambda x: torch.mm(x, x).exp(), x, use_reentrant=False, context_fn=keep_products)
+    >>> y.sum().backward()
+    >>> x.grad.shape
+    torch.Size([2, 2])
+    """
+    if callable(policy_fn_or_list):
+        policy = policy_fn_or_list
+    elif isinstance(policy_fn_or_list, list):
+        for op in policy_fn_or_list:
+            if not callable(op):
+                raise ValueError(
+                    "create_selective_checkpoint_contexts: expected a list of functions, got an element of type "
+                    f"{type(op).__name__}"
+                )
+        names = {_key(op) for op in policy_fn_or_list}
+
+        def policy(ctx, op, *args, **kwargs):
+            return CheckpointPolicy.MUST_SAVE if _key(op) in names else CheckpointPolicy.PREFER_RECOMPUTE
+    else:
+        raise TypeError(
+            "create_selective_checkpoint_contexts: expected a function or a list of ops as the policy, got "
+            f"{type(policy_fn_or_list).__name__}"
+        )
+    return _selective_modes(_SelectiveState(policy, allow_cache_entry_mutation))
+
+
 # What the contexts below say, before the arguments of checkpoint(): None leaves it to those.
 _early_stop = None
 _debug = None
@@ -125,7 +420,7 @@ class _Surroundings:
 
     def __init__(self, preserve_rng_state):
         self.regions = current_regions()
-        self.states = _random_states.now() if preserve_rng_state else None
+        self.states = _random_states() if preserve_rng_state else None
 
     @contextlib.contextmanager
     def replayed(self):
@@ -135,12 +430,12 @@ class _Surroundings:
             if self.states is None:
                 yield
                 return
-            before = _random_states.now()
-            _random_states.put_back(self.states)
+            before = _random_states()
+            _put_back(self.states)
             try:
                 yield
             finally:
-                _random_states.put_back(before)
+                _put_back(before)
 
 
 class CheckpointFunction(Function):
@@ -201,13 +496,17 @@ class _Frame:
         self.early_stop = early_stop
         self.logs = logs  # a _DebugLogs, or None
         self.described = []  # (shape, dtype, device) of each saved value, in order
+        self.complete = False  # whether the first computation is over: a pass inside of it asks for what it saved so far
         self.recomputed = {}  # pass -> {position: value}
 
     def values(self, key):
         if key not in self.recomputed:
             self.recomputed.clear()
-            found = self.recomputed[key] = {}
+            found = {}
             self.compute(found)
+            if not key:  # asked for outside of a pass, after which nobody would let them go
+                return found
+            self.recomputed[key] = found
         return self.recomputed[key]
 
     def compute(self, found):
@@ -233,7 +532,7 @@ class _Frame:
             raise CheckpointError(self.logs.report()) from error
 
     def check(self, found, count):
-        if count != len(self.described):
+        if count < len(self.described) or (self.complete and count > len(self.described)):
             raise CheckpointError(
                 "checkpoint: the second computation must save as many tensors as the first, "
                 f"expected {len(self.described)}, got {count}"
@@ -342,7 +641,9 @@ def _without_reentry(function, frame_options, context_fn, determinism_check, arg
 
     _bind(forward_context, pack, unpack)
     with saved_tensors_hooks(pack, unpack), forward_context, logs.of_first if logs else contextlib.nullcontext():
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+    frame.complete = True
+    return result
 
 
 def checkpoint(

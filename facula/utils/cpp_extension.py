@@ -2,6 +2,8 @@
 
 `load` and `load_inline` compile and load at once, `CppExtension` with `BuildExtension` is for setup.py. There is no nvcc here:
 CUDA sources are an error, and `CUDAExtension` with C++ sources only is a `CppExtension`.
+
+Long because PyTorch has the public functions and what they need in one file of this name.
 """
 
 from __future__ import annotations
@@ -12,23 +14,18 @@ import importlib.machinery
 import importlib.util
 import os
 import platform
+import re
 import shlex
 import shutil
+import subprocess
 import sys
 import sysconfig
 from typing import TYPE_CHECKING
 
 import facula
+from facula._on_demand import _on_demand
 
 from . import _cpp_build
-from ._cpp_compilers import (
-    check_compiler_is_gcc,
-    check_compiler_ok_for_platform,
-    get_compiler_abi_compatibility_and_version,
-    get_cxx_compiler,
-    is_ninja_available,
-    verify_ninja_availability,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,6 +50,83 @@ __all__ = [
     "ROCM_HOME",
 ]
 
+
+# ---- Which C++ compiler there is, and whether it can compile extensions
+
+
+def get_cxx_compiler() -> str:
+    """The command of the C++ compiler: the environment's CXX, else c++.
+
+    >>> import os
+    >>> torch.utils.cpp_extension.get_cxx_compiler() == (os.environ.get("CXX") or "c++")
+    True
+    """
+    return os.environ.get("CXX") or "c++"
+
+
+def _version_text(compiler):
+    """What the compiler says of itself, or None where it cannot be run."""
+    try:
+        command = [*shlex.split(compiler), "--version"]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def check_compiler_ok_for_platform(compiler: Any) -> bool:
+    """Whether the command `compiler` can be run and is GCC or Clang.
+
+    >>> torch.utils.cpp_extension.check_compiler_ok_for_platform("there-is-none")
+    False
+    """
+    text = _version_text(compiler)
+    return text is not None and re.search(r"clang|gcc|g\+\+|Free Software Foundation", text) is not None
+
+
+def check_compiler_is_gcc(compiler: Any) -> bool:
+    """Whether the command `compiler` can be run and is GCC.
+
+    >>> torch.utils.cpp_extension.check_compiler_is_gcc("there-is-none")
+    False
+    """
+    text = _version_text(compiler)
+    return text is not None and "Free Software Foundation" in text and "clang" not in text
+
+
+def get_compiler_abi_compatibility_and_version(compiler: Any) -> Any:
+    """Whether the compiler can compile extensions (GCC 11 or Clang 14 on; C++20 is needed), and its version.
+
+    >>> torch.utils.cpp_extension.get_compiler_abi_compatibility_and_version("there-is-none")
+    (False, '0.0.0')
+    """
+    text = _version_text(compiler)
+    found = re.search(r"(\d+)\.(\d+)\.(\d+)", text or "")
+    version = facula.torch_version.TorchVersion(found[0] if found else "0.0.0")
+    least = 11 if check_compiler_is_gcc(compiler) else 14
+    return bool(found) and check_compiler_ok_for_platform(compiler) and int(found[1]) >= least, version
+
+
+def is_ninja_available() -> bool:
+    """Whether the command ninja can be run. It is not needed here.
+
+    >>> import shutil
+    >>> torch.utils.cpp_extension.is_ninja_available() == (shutil.which("ninja") is not None)
+    True
+    """
+    return shutil.which("ninja") is not None
+
+
+def verify_ninja_availability() -> None:
+    """RuntimeError unless the command ninja can be run.
+
+    >>> if torch.utils.cpp_extension.is_ninja_available():
+    ...     torch.utils.cpp_extension.verify_ninja_availability()
+    """
+    if not is_ninja_available():
+        raise RuntimeError("verify_ninja_availability: ninja is needed (pip install ninja), got none on the PATH")
+
+
 #: where compilers for devices are: never here, since Facula compiles its kernels when they are first used
 CUDA_HOME = ROCM_HOME = CUDNN_HOME = SYCL_HOME = None
 IS_HIP_EXTENSION = False
@@ -62,15 +136,8 @@ _STANDARD = "-std=c++20"
 _EARLIER = tuple(f"-std={dialect}++{year}" for dialect in ("c", "gnu") for year in ("11", "14", "17"))
 _MODULE_SUFFIX = ".so"
 
-
-def __getattr__(name: str) -> Any:
-    if name == "BuildExtension":  # its base class is setuptools', which only setup.py needs
-        from ._build_extension import BuildExtension
-
-        return globals().setdefault(name, BuildExtension)
-    from facula.compat import placeholders
-
-    return placeholders.member("torch.utils.cpp_extension", name)
+# its base class is setuptools', which only setup.py needs
+__getattr__ = _on_demand(__name__, BuildExtension="facula.utils._build_extension")
 
 
 # ---- where headers and libraries are
@@ -159,7 +226,10 @@ def CppExtension(name: str, sources: str | Sequence[str], *args: Any, **kwargs: 
     ...     print("example c++")
     example c++
     """
-    import setuptools
+    try:
+        import setuptools
+    except ImportError as error:
+        raise ImportError(f"CppExtension: setuptools is needed (pip install setuptools): {error}") from error
 
     kwargs["include_dirs"] = [*kwargs.get("include_dirs", ()), *include_paths(), *_pybind_paths()]
     kwargs["library_dirs"] = [*kwargs.get("library_dirs", ()), *library_paths()]

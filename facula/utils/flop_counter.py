@@ -1,22 +1,22 @@
 """Counting the floating-point operations of matrix products, convolutions and attention.
 
-A product of (m, k) and (k, n) is 2 m k n operations. Its backward pass costs as much again for each of the two
-factors that receives a gradient, and is counted when it runs within the mode.
+A product of (m, k) and (k, n) is 2 m k n operations. The operators that run are counted, whoever calls them: a module, a
+backward pass, also of a program's own Function, or a second computation under `checkpoint`.
 """
 
 from __future__ import annotations
 
 import math
-import re
 import warnings
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import facula
+from facula import _C
 from facula._text_table import table
-from facula.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from facula.overrides import TorchFunctionMode
 from facula.utils._python_dispatch import TorchDispatchMode
+from facula.utils.module_tracker import ModuleTracker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,117 +69,86 @@ def _shapes(tree):
     return tree_map(lambda value: value.shape if isinstance(value, facula.Tensor) else value, tree)
 
 
-def _product(a, b, out):
-    """Matrix products, batches included; vectors are not counted."""
-    if a.dim() < 2 or b.dim() < 2:
-        return []
-    return [(2 * out.numel() * a.shape[-1], (a, b))]
+def sdpa_flop_count(query_shape: Any, key_shape: Any, value_shape: Any) -> int:
+    """Count the operations of scaled dot product attention: of query and key, and of the weights and value.
+
+    Args:
+        query_shape: (batch, heads, length, size).
+        key_shape: (batch, heads, source length, size); the heads divide those of the query.
+        value_shape: (batch, heads, source length, value size).
+
+    Errors: AssertionError for shapes that do not belong together.
+
+    >>> torch.utils.flop_counter.sdpa_flop_count((1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6))
+    600
+    """
+    (b, heads, _, size), (kb, key_heads, source, key_size) = query_shape, key_shape
+    vb, value_heads, value_source, value_size = value_shape
+    fits = b == kb == vb and key_heads == value_heads and size == key_size and source == value_source
+    if not fits or heads % key_heads:
+        raise AssertionError(
+            "sdpa_flop_count: batches, lengths and sizes agree, and heads of key divide those of query, got "
+            f"{tuple(query_shape)}, {tuple(key_shape)} and {tuple(value_shape)}"
+        )
+    return _of_attention(math.prod(query_shape[:-1]) * source, size, value_size)
 
 
-def _convolution(x, weight, out):
-    return [(2 * out.numel() * math.prod(weight.shape[1:]), (x, weight))]
+def _of_attention(pairs, size, value_size):
+    return 2 * pairs * (size + value_size)
 
 
-def _transposed_convolution(x, weight, out):
-    return [(2 * x.numel() * math.prod(weight.shape[1:]), (x, weight))]
+def _product(out, a, b, *_):
+    return 2 * out.numel() * a.shape[-1]
 
 
-def _attention(query, key, value, out):
+def _product_added(out, _, a, *__):
+    return 2 * out.numel() * a.shape[-1]
+
+
+def _convolution(out, x, weight, bias, stride, padding, dilation, transposed, *_):
+    return 2 * (x if transposed else out).numel() * math.prod(weight.shape[1:])
+
+
+def _convolution_weight(out, grad, x, sizes, *_):
+    return 2 * grad.numel() * math.prod(sizes[1:])  # what stands first is as large as the result, or as the input if transposed
+
+
+def _attention(out, query, key, value, *_):
+    return _of_attention(math.prod(query.shape[:-1]) * key.shape[-2], query.shape[-1], value.shape[-1])
+
+
+def _attention_backward(out, grad, query, key, value, *_):
+    """The weights are computed again; then come the gradients of value, weights, query and key."""
     pairs = math.prod(query.shape[:-1]) * key.shape[-2]
-    return [(2 * pairs * query.shape[-1], (query, key)), (2 * pairs * value.shape[-1], ((query, key), value))]
+    return _of_attention(pairs, 3 * query.shape[-1], 2 * value.shape[-1])
 
 
-def _recurrent(gates, h0, c0, weight, bias, out):
+def _recurrent(out, gates, h0, c0, weight, *_):
     """The products of a recurrent layer with its hidden states; those of the inputs are a product of their own."""
-    per_row = 2 * weight.numel()
-    first = h0.shape[0]  # rows that meet the initial state; the others a state that depends on everything
-    later = (gates, h0, weight) if bias is None else (gates, h0, weight, bias)
-    return [(per_row * first, (h0, weight)), (per_row * (gates.shape[0] - first), (later, weight))]
+    return 2 * weight.numel() * gates.shape[0]
 
 
-def _cell(x, h, c, weight_ih, weight_hh, out):
-    rows = 2 * x.shape[0]
-    return [(rows * weight_ih.numel(), (x, weight_ih)), (rows * weight_hh.numel(), (h, weight_hh))]
+def _recurrent_backward(out, *args):
+    weight, batch_sizes, first, of_state, of_weight = args[3], args[8], *args[10:13]
+    rows = sum(batch_sizes)
+    return 2 * weight.numel() * (rows * of_weight + rows - (0 if of_state else first))
 
 
-def _einsum(equation, operands, out):
-    """Factor by factor from the left; a label is summed over as soon as nothing that follows has it."""
-    if not isinstance(equation, str) or "." in equation:
-        raise NotImplementedError(f"FlopCounterMode: einsum with sublists or an ellipsis, got {equation!r}")
-    operands = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
-    inputs, _, output = equation.replace(" ", "").partition("->")
-    terms = inputs.split(",")
-    if "->" not in equation:
-        output = "".join(label for label in set(inputs) - {","} if inputs.count(label) == 1)
-    sizes = {label: size for term, t in zip(terms, operands, strict=True) for label, size in zip(term, t.shape, strict=True)}
-    left, factors, found = set(terms[0]), (operands[0],), []
-    for i, (term, operand) in enumerate(zip(terms[1:], operands[1:], strict=True), 1):
-        labels = left | set(term)
-        found.append((2 * math.prod(sizes[label] for label in labels), (factors, operand)))
-        left = labels & (set(output) | set("".join(terms[i + 1 :])))
-        factors = (*factors, operand)
-    return found
-
-
-def _take(first, *names):
-    """The arguments from position `first` on, by position or keyword; "mat1/batch1" is either keyword."""
-
-    def take(args, kwargs):
-        found = list(args[first : first + len(names)])
-        for name in names[len(found) :]:
-            found.append(next(kwargs[word] for word in name.split("/") if word in kwargs))
-        return found
-
-    return take
-
-
-_TWO = _take(0, "input", "weight")
-# function name: (which arguments, formula of them and the result)
+# operators to formulas of (result, *arguments); "facula" are those that do the work of several of PyTorch's
 _FORMULAS = {
-    **dict.fromkeys(("mm", "matmul", "bmm", "__matmul__"), (_take(0, "input/self", "mat2/other"), _product)),
-    "__rmatmul__": (lambda args, kwargs: args[::-1], _product),
-    **dict.fromkeys(("addmm", "baddbmm", "addmm_", "baddbmm_"), (_take(1, "mat1/batch1", "mat2/batch2"), _product)),
-    "linear": (_TWO, lambda x, weight, out: [(2 * out.numel() * weight.shape[-1], (x, weight))]),
-    **{f"conv{n}d": (_TWO, _convolution) for n in (1, 2, 3)},
-    **{f"conv_transpose{n}d": (_TWO, _transposed_convolution) for n in (1, 2, 3)},
-    "scaled_dot_product_attention": (_take(0, "query", "key", "value"), _attention),
-    "_rnn_layer": (lambda args, kwargs: args[:5], _recurrent),
-    "_rnn_step": (lambda args, kwargs: args[:5], _cell),
-    "einsum": (lambda args, kwargs: (args[0], args[1:]), _einsum),
-    "_einsum": (lambda args, kwargs: (args[0], args[1:]), _einsum),
+    **dict.fromkeys(("aten.mm", "aten.bmm"), _product),
+    **dict.fromkeys(("aten.addmm", "aten.baddbmm"), _product_added),
+    "aten.convolution": _convolution,
+    "facula.convolution_weight": _convolution_weight,
+    "facula._attention": _attention,
+    "facula._attention_backward": _attention_backward,
+    "facula._rnn_steps": _recurrent,
+    "facula._rnn_steps_backward": _recurrent_backward,
 }
-
-_PRODUCTS = re.compile("mm|linear|convolution|attention|einsum|rnn", re.IGNORECASE)  # in names of nodes
-
-
-def _now():
-    """The number that the next node of the graph gets, or one before."""
-    return (facula.ones((), requires_grad=True) * 1).grad_fn._sequence_nr()
-
-
-def _refuse_older(outputs, start):
-    """The operations of nodes that were recorded before the mode began are not known to it."""
-    outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
-    todo, seen = [t.grad_fn for t in outputs if t.grad_fn is not None], set()
-    while todo:
-        node = todo.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if _PRODUCTS.search(node.name()) and node._sequence_nr() < start:
-            raise NotImplementedError(f"FlopCounterMode: a backward pass of what was recorded before it, got {node.name()}")
-        todo += [following for following, _ in node.next_functions if following is not None]
-
-
-def _needs_gradient(factor):
-    return any(map(_needs_gradient, factor)) if isinstance(factor, tuple) else factor.requires_grad
 
 
 class FlopCounterMode:
-    """A context in which operations are counted, by function and by the modules that call it.
-
-    A backward pass counts what was recorded within the context; of products recorded before it raises
-    NotImplementedError.
+    """A context in which operations are counted, by operator and by the modules that call it, in backward passes, too.
 
     Args:
         mods: not needed: all modules are followed.
@@ -192,9 +161,11 @@ class FlopCounterMode:
     >>> counter = torch.utils.flop_counter.FlopCounterMode(display=False)
     >>> with counter:
     ...     y = torch.ones(2, 3) @ torch.ones(3, 4)
-    >>> counter.get_total_flops(), counter.get_flop_counts()  # 2 * 3 * 4 multiplications and as many additions
-    (48, {'Global': {'matmul': 48}})
-    >>> "matmul" in counter.get_table(depth=1)
+    >>> counter.get_total_flops()  # 2 * 3 * 4 multiplications and as many additions
+    48
+    >>> counter.get_flop_counts()["Global"][torch.ops.aten.mm]
+    48
+    >>> "aten.mm" in counter.get_table(depth=1)
     True
     """
 
@@ -206,43 +177,36 @@ class FlopCounterMode:
         self.display = display
         self.custom_mapping: dict[Any, Any] = dict(custom_mapping or {})
         self.flop_counts: dict[Any, Any] = defaultdict(lambda: defaultdict(int))
-        self._mode = _Watch(self)
+        self.mod_tracker = ModuleTracker()
+        self._mode = _WatchFunctions(self)
         self._operators = _WatchOperators(self)
-        self._stack = ["Global"]
-        self._names = {}
-        self._handles = []
-        self._active = False
-        self._start = 0
 
     def get_total_flops(self) -> int:
         """The number of operations of everything within the mode."""
         return sum(self.flop_counts["Global"].values())
 
-    def get_flop_counts(self) -> dict[str, dict[str, int]]:
-        """{module: {function: count}}; "Global" is everything."""
+    def get_flop_counts(self) -> dict[str, dict[Any, int]]:
+        """{module: {operator: count}}; "Global" is everything."""
         return {module: dict(counts) for module, counts in self.flop_counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:
-        """The counts as text: a row for each module up to a depth, and each of its functions."""
+        """The counts as text: a row for each module up to a depth, and each of its operators."""
         depth = self.depth if depth is None else depth
         total = max(self.get_total_flops(), 1)
         rows = []
-        for module, counts in self.flop_counts.items():
+        for module, counts in sorted(self.flop_counts.items(), key=lambda item: (item[0] != "Global", item[0])):
             level = 0 if module == "Global" else module.count(".") + 1
             if level > depth:
                 continue
             entries = [(" " * level + module, sum(counts.values()))]
-            entries += [(f"{' ' * level} - {function}", count) for function, count in counts.items()]
+            entries += [(f"{' ' * level} - {operator}", count) for operator, count in counts.items()]
             rows += [(name, str(count), f"{100 * count / total:.2f}%") for name, count in entries]
         return "\n".join(table(("Module", "FLOP", "% Total"), rows))
 
     def __enter__(self) -> Self:
         self.flop_counts.clear()
         self.flop_counts["Global"]  # first in the table
-        self._handles = [register_module_forward_pre_hook(self._enter_module)]
-        self._handles.append(register_module_forward_hook(self._leave_module, always_call=True))
-        self._start = _now()
-        self._active = True
+        self.mod_tracker.__enter__()
         self._mode.__enter__()
         self._operators.__enter__()
         return self
@@ -250,25 +214,13 @@ class FlopCounterMode:
     def __exit__(self, *exception: object) -> None:
         self._operators.__exit__(*exception)
         self._mode.__exit__(*exception)
-        self._active = False
-        for handle in self._handles:
-            handle.remove()
+        self.mod_tracker.__exit__(*exception)
         if self.display and exception[0] is None:
             print(self.get_table())
 
-    def _enter_module(self, module, args):
-        if module not in self._names:
-            root = type(module).__name__
-            for name, part in module.named_modules():
-                self._names.setdefault(part, f"{root}.{name}" if name else root)
-        self._stack.append(self._names[module])
-
-    def _leave_module(self, module, args, output):
-        self._stack.pop()
-
-    def _add(self, count, function, modules):
-        for module in dict.fromkeys(modules):
-            self.flop_counts[module][function] += count
+    def _add(self, operator, count):
+        for module in self.mod_tracker.parents:
+            self.flop_counts[module][operator] += count
 
     def _formulas(self):
         """Return what programs say of operators: packets to (formula, whether it is given tensors)."""
@@ -276,75 +228,51 @@ class FlopCounterMode:
         return {**flop_registry, **own}
 
     def _note_operator(self, packet, args, kwargs, out):
-        formula, raw = self._formulas()[packet]
-        if raw:
-            count = formula(*args, **kwargs, out_val=out)
+        formula, raw = self._formulas().get(packet, (None, False))
+        if formula is None:
+            own = _FORMULAS.get(str(packet))
+            if own is not None:
+                self._add(_shown_as(packet), own(out, *args))
+        elif raw:
+            self._add(packet, formula(*args, **kwargs, out_val=out))
         else:
-            count = formula(*_shapes(args), **_shapes(kwargs), out_shape=_shapes(out))
-        self._add(count, packet, self._stack)
+            self._add(packet, formula(*_shapes(args), **_shapes(kwargs), out_shape=_shapes(out)))
 
-    def _note(self, function, args, kwargs, out):
-        name = getattr(function, "__name__", "")
+    def _note_function(self, function, args, kwargs, out):
         custom = self.custom_mapping.get(function)
         if custom is not None:
-            self._add(custom(*args, **kwargs, out_val=out), name, self._stack)
-            return
-        if name not in _FORMULAS:
-            return
-        take, formula = _FORMULAS[name]
-        products = formula(*take(args, kwargs), out)
-        if not products:
-            return
-        modules = tuple(self._stack)
-        self._add(sum(count for count, _ in products), name, modules)
-        backward = sum(count * sum(map(_needs_gradient, factors)) for count, factors in products)
-        grad_fn = (out if isinstance(out, facula.Tensor) else out[0]).grad_fn
-        if grad_fn is not None and backward:
+            self._add(getattr(function, "__name__", str(function)), custom(*args, **kwargs, out_val=out))
 
-            def when_it_runs(grads):
-                if self._active:
-                    self._add(backward, f"{name}_backward", modules)
 
-            grad_fn.register_prehook(when_it_runs)
+def _shown_as(packet):
+    """A backward pass computes the two gradients of a convolution by operators of their own, which PyTorch has in one."""
+    backward = str(packet) == "facula.convolution_weight" or (str(packet) == "aten.convolution" and _C._pass_id())
+    return facula.ops.aten.convolution_backward if backward else packet
 
 
 class _WatchOperators(TorchDispatchMode):
-    """Sees the operators for which a program has formulas, in backward, too; nothing where it has none."""
+    """Sees the operators for a counter."""
 
     def __init__(self, counter):
         super().__init__()
         self._counter = counter
-        self._inside = False
-
-    def __enter__(self):
-        if self._counter._formulas():
-            self._inside = True
-            super().__enter__()
-        return self
-
-    def __exit__(self, *exception):
-        if self._inside:
-            self._inside = False
-            super().__exit__(*exception)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
         packet = getattr(func, "overloadpacket", None)
-        if packet in self._counter._formulas():
+        if packet is not None:
             self._counter._note_operator(packet, args, kwargs, out)
         return out
 
 
-class _Watch(TorchFunctionMode):
-    """Sees the calls for a counter."""
+class _WatchFunctions(TorchFunctionMode):
+    """Sees the functions for which a program has formulas."""
 
     def __init__(self, counter):
         self._counter = counter
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        if getattr(func, "__name__", "") in ("backward", "grad") and args:
-            _refuse_older(args[0], self._counter._start)
         out = func(*args, **(kwargs or {}))
-        self._counter._note(func, args, kwargs or {}, out)
+        self._counter._note_function(func, args, kwargs or {}, out)
         return out

@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from facula._on_demand import _on_demand
 from facula.hub import load_state_dict_from_url as load_url  # noqa: F401
 
-if TYPE_CHECKING:
-    from typing import Any
-
-
-def __getattr__(name: str) -> Any:
-    if name == "tqdm":
-        from facula import hub
-
-        return hub.tqdm
-    raise AttributeError(f"module 'torch.utils.model_zoo' has no attribute {name!r}")
+__getattr__ = _on_demand(__name__, tqdm="facula.hub")

@@ -6,6 +6,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 import facula
+from facula.autograd import Variable
 from facula.autograd.graph import register_multi_grad_hook
 from facula.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from facula.utils import _pytree
@@ -21,7 +22,7 @@ __all__ = ["ModuleTracker"]
 class ModuleTracker:
     """Within it, `parents` are the names of the modules that run, in forward as in backward.
 
-    `is_bw` says whether a backward pass runs on the way in which `parents` was last changed. A name is that of the class of the
+    `is_bw` says whether `parents` is about a backward pass that runs now. A name is that of the class of the
     outermost module, and the way from there: "Net.encoder.0". "Global" is always among them.
 
     Example::
@@ -53,10 +54,14 @@ class ModuleTracker:
         def enter(*_):
             if backward and not self.is_bw:
                 self.parents = {"Global"}
+                Variable._execution_engine.queue_callback(self._pass_ended)
             self.is_bw = backward
             self.parents.add(name)
 
         return enter
+
+    def _pass_ended(self):
+        self.parents, self.is_bw = {"Global"}, False
 
     def _leave(self, name, backward):
         def leave(*_):

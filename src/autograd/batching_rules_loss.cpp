@@ -29,18 +29,22 @@ std::tuple<Tensor, Tensor, Tensor> batched_cross_entropy(const Tensor& self, con
                                                          int64_t reduction, int64_t ignore_index,
                                                          double label_smoothing) {
   Tensor factors = class_factors(self, target, weight, self.size(1), ignore_index, label_smoothing);
-  Tensor log_sum = _class_logsumexp(self);
-  Tensor losses = over_classes(mul(factors, sub(unsqueeze(log_sum, 1), self, Scalar(1))));
+  const Tensor top = amax(self, Dims{1}, true), shifted = sub(self, top, Scalar(1)),
+               log_sum = _class_logsumexp(shifted);
+  // of a class that does not count the logarithm may be infinite
+  Tensor logs = where(eq(factors, Scalar(0)), Scalar(0), sub(shifted, unsqueeze(log_sum, 1), Scalar(1)));
+  Tensor losses = neg(over_classes(mul(factors, logs)));
   // the weights of the classes themselves, which the mean divides by, know nothing of smoothing
   Tensor total = sum(class_factors(self, target, weight, self.size(1), ignore_index, 0.0), std::optional<DType>());
-  return {reduced_loss(losses, total, reduction), total, log_sum};
+  return {reduced_loss(losses, total, reduction), total, stack(std::vector<Tensor>{squeeze(top, 1), log_sum}, 0)};
 }
 
 Tensor batched_cross_entropy_backward(const Tensor& grad, const Tensor& self, const Tensor& target,
                                       const Tensor& weight, const Tensor& total_weight, const Tensor& log_sum,
                                       int64_t reduction, int64_t ignore_index, double label_smoothing) {
   Tensor factors = class_factors(self, target, weight, self.size(1), ignore_index, label_smoothing);
-  Tensor softmax = exp(sub(self, unsqueeze(log_sum, 1), Scalar(1)));
+  const Tensor top = unsqueeze(select(log_sum, 0, 0), 1), rest = unsqueeze(select(log_sum, 0, 1), 1);
+  Tensor softmax = exp(sub(sub(self, top, Scalar(1)), rest, Scalar(1)));
   Tensor all = sum(factors, std::optional<IntList>(IntList{1}), true, std::optional<DType>());
   return mul(spread_gradient(grad, total_weight, reduction), sub(mul(softmax, all), factors, Scalar(1)));
 }

@@ -20,9 +20,8 @@ Tensor cross_entropy_backward(const Tensor& grad, const Tensor& self, const Tens
                                    label_smoothing);
   Tensor factors = _class_weights(target, weight, self.size(1), ignore_index, label_smoothing, self.dtype());
   Tensor all = sum(factors, std::optional<IntList>(IntList{1}), true, std::optional<DType>());
-  Tensor softmax = exp(self - unsqueeze(_class_logsumexp(self), 1));
   Tensor scale = reduction == 1 ? grad / total_weight : reduction == 0 ? unsqueeze(grad, 1) : grad;
-  return scale * (softmax * all - factors);
+  return scale * (softmax(self, 1) * all - factors);
 }
 
 Tensor bce_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& self, const Tensor& target) {

@@ -199,8 +199,8 @@ namespace {
 /// What `.grad` of the leaf becomes: `before` itself where that takes the gradient in.
 Tensor accumulated(const Tensor& before, Tensor grad, const Tensor& leaf) {
   if (!before.defined()) return first_gradient(std::move(grad), leaf);
-  if (GradMode::enabled()) return add(before, grad);
   if (is_sparse(before) && !is_sparse(grad)) return add(grad, before);
+  if (GradMode::enabled()) return add(before, grad);
   add_(before, grad);
   return before;
 }

@@ -23,11 +23,24 @@ Tensor contiguous(const Tensor& self, MemoryFormat format) {
   return self.is_contiguous(format) && !self.is_conj() ? self : clone(self, format);
 }
 
+// Whether some element is read where another one is written: the order of the two would decide what it is.
+static bool reads_what_it_writes(const Tensor& self, const Tensor& src) {
+  if (!share_bytes(self.storage(), src.storage()) || self.numel() == 0 || is_sparse(self) || is_sparse(src))
+    return false;
+  const TensorImpl *to = self.impl(), *from = src.impl();
+  if (to->data == from->data && to->dtype == from->dtype && self.sizes() == src.sizes() &&
+      self.strides() == src.strides())
+    return false;
+  const Extent a = byte_extent(self), b = byte_extent(src);
+  return to->data + a.low < from->data + b.high && from->data + b.low < to->data + a.high;
+}
+
 // A sparse source is a copy: its parts become those of `self`.
 static const Tensor& copy_values(const Tensor& self, const Tensor& src, bool non_blocking) {
   FACULA_CHECK(broadcasts_to(src.sizes(), self.sizes()), ErrorKind::Runtime,
                "copy_: the source must broadcast to shape ", self.sizes(), ", got ", src.sizes());
   check_no_internal_overlap(self, "copy_");
+  if (!((self.flags() | src.flags()) & kSparse)) check_no_partial_overlap(self, src, "copy_");
   const uint16_t id = op_id::copy_;
   check_not_inference(self, "copy_");
   check_has_values(src, self.device(), "copy_");
@@ -49,7 +62,8 @@ const Tensor& copy_(const Tensor& self, const Tensor& src, bool non_blocking) {
     write_batched(self, src, "copy_", true);
     return self;
   }
-  return copy_values(self, is_sparse(src) ? clone(src) : src, non_blocking);
+  const bool first = is_sparse(src) || reads_what_it_writes(self, src);
+  return copy_values(self, first ? clone(src) : src, non_blocking);
 }
 
 // clone() calls this for conjugated tensors, so it must not call clone().
@@ -60,7 +74,8 @@ Tensor resolve_neg(const Tensor& self) { return self; }
 const Tensor& fill_(const Tensor& self, const Tensor& value) {
   FACULA_CHECK(value.dim() == 0, ErrorKind::Runtime, "fill_: value must be a number or a 0-d tensor, got shape ",
                value.sizes());
-  return copy_(self, value);
+  const bool plain = !((self.flags() | value.flags()) & (kSparse | kBatched));
+  return copy_(self, plain && share_bytes(self.storage(), value.storage()) ? clone(value) : value);  // x.fill_(x[0])
 }
 
 // ---- diagonals

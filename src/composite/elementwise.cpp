@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autograd/batching.h"
+#include "autograd/function_support.h"
 #include "core/checked.h"
 #include "core/error.h"
 #include "core/number.h"
@@ -111,6 +112,37 @@ bool is_simple_power(const Operand& self, const Operand& exponent, double value)
   return exponent.scalar().to_double() == value && (!is_bits(self) || is_bits(exponent));
 }
 
+/// A square root that keeps its input for the backward pass, as every power does: what keeps its result does not let
+/// the program add something to that in place.
+class RootBackward final : public Node {
+ public:
+  explicit RootBackward(const Tensor& self) : self_(self, false) {}
+  std::string name() const override { return "PowBackward0"; }
+  void apply(const Tensor* grads, Tensor* results) override {
+    if (grads[0].defined() && wants(0)) results[0] = _pow_backward(grads[0], self_.unpack(*this), Scalar(0.5));
+  }
+  void release_saved() override { self_.reset(); }
+
+ private:
+  SavedTensor self_;
+};
+
+Tensor root(const Tensor& self) {
+  constexpr uint32_t plain_flags = kSlowFlags & ~(kRequiresGrad | kWatchBase);
+  const uint32_t marks = marks_of(self);
+  if (!marks || (live_flags(self.impl()) & plain_flags)) return sqrt(self);
+  Tensor result;
+  {
+    const GradMode off(false);
+    result = sqrt(self);
+  }
+  auto node = Ref<RootBackward>::adopt(new RootBackward(self));
+  node->marks = marks;
+  add_edges(*node, self);
+  set_history(result, node.get());
+  return result;
+}
+
 }  // namespace
 
 Tensor pow_uncast(const Operand& self, const Operand& exponent) {
@@ -124,7 +156,7 @@ Tensor pow_uncast(const Operand& self, const Operand& exponent) {
   }
   if (self.dtype() != DType::Bool && is_simple_power(self, exponent, 2.0)) return _square(self.tensor());
   if (self.dtype() != DType::Bool && is_simple_power(self, exponent, 3.0)) return _cube(self.tensor());
-  if (is_simple_power(self, exponent, 0.5)) return sqrt(self.tensor());
+  if (is_simple_power(self, exponent, 0.5)) return root(self.tensor());
   return _pow(self, exponent);
 }
 

@@ -110,7 +110,7 @@ Tensor linalg_norm(const Tensor& self, std::string_view ord, std::optional<IntLi
 
 namespace {
 
-/// Norm of A times norm of its inverse; infinite for singular matrices.
+/// Norm of A times norm of its inverse; infinite for matrices that are singular or not finite.
 template <class Order>
 Tensor condition(const Tensor& self, const Order& p) {
   ops::check_square("linalg.cond", self);
@@ -118,18 +118,20 @@ Tensor condition(const Tensor& self, const Order& p) {
   if (self.numel() == 0)
     return zeros(self.sizes().slice(0, static_cast<size_t>(self.dim()) - 2), real_dtype(self.dtype()), self.device());
   auto [inverse, info] = linalg_inv_ex(self, false);
+  const Tensor singular = gt(info, 0);
+  const Tensor there = where(unsqueeze(unsqueeze(singular, -1), -1), 0.0, inverse);
   Tensor product = mul(linalg_matrix_norm(self, p, last, false, std::nullopt),
-                       linalg_matrix_norm(inverse, p, last, false, std::nullopt));
-  return where(gt(info, 0), INFINITY, product);
+                       linalg_matrix_norm(there, p, last, false, std::nullopt));
+  return where(logical_or(singular, isnan(product)), INFINITY, product);
 }
 
-/// A matrix with infinities has no singular values; its condition is NaN, as NumPy has it.
+/// A matrix with infinities has no singular values; a condition that is made of them is NaN, any other infinite.
 template <class F>
-Tensor condition_of_finite(const Tensor& self, F condition_of) {
+Tensor condition_of_finite(const Tensor& self, bool by_singular_values, F condition_of) {
   ops::check_matrix("linalg.cond", self);
   const Tensor infinite = isinf(self);
   const Tensor found = condition_of(where(infinite, 0.0, self));
-  return where(any(any(infinite, -1, false), -1, false), NAN, found);
+  return where(any(any(infinite, -1, false), -1, false), by_singular_values ? NAN : INFINITY, found);
 }
 
 Tensor by_number(const Tensor& self, const std::optional<Scalar>& p) {
@@ -145,13 +147,14 @@ Tensor by_number(const Tensor& self, const std::optional<Scalar>& p) {
 }  // namespace
 
 Tensor linalg_cond_uncast(const Tensor& self, const std::optional<Scalar>& p) {
-  return condition_of_finite(self, [&](const Tensor& finite) { return by_number(finite, p); });
+  const bool by_values = !p || std::abs(p->to_double()) == 2;
+  return condition_of_finite(self, by_values, [&](const Tensor& finite) { return by_number(finite, p); });
 }
 
 Tensor linalg_cond_uncast(const Tensor& self, std::string_view p) {
   FACULA_CHECK(p == "fro" || p == "nuc", ErrorKind::Runtime, "linalg.cond: p is a number, 'fro' or 'nuc', got '", p,
                "'");
-  return condition_of_finite(self, [&](const Tensor& finite) { return condition(finite, p); });
+  return condition_of_finite(self, p == "nuc", [&](const Tensor& finite) { return condition(finite, p); });
 }
 
 }  // namespace facula

@@ -66,8 +66,10 @@ Tensor binary_cross_entropy_uncast(const Tensor& self, const Tensor& target, con
                "binary_cross_entropy: expected a target of the input's shape ", self.sizes(), ", got ", target.sizes());
   FACULA_CHECK(self.dtype() == target.dtype(), ErrorKind::Runtime,
                "binary_cross_entropy: expected a target of the input's dtype ", self.dtype(), ", got ", target.dtype());
-  check_values(all_examples(self),
-               {Holds::UnitInterval, ErrorKind::Runtime, "binary_cross_entropy", "expected an input between 0 and 1"});
+  check_values(all_examples(self), {Holds::InUnitInterval, ErrorKind::Runtime, "binary_cross_entropy",
+                                    "expected an input between 0 and 1"});
+  check_values(all_examples(target), {Holds::InUnitInterval, ErrorKind::Runtime, "binary_cross_entropy",
+                                      "expected a target between 0 and 1"});
   Tensor loss = _bce_each(self, target);
   return reduced("binary_cross_entropy", weight.defined() ? loss * weight : loss, reduction);
 }
@@ -131,12 +133,13 @@ struct ClassView {
   Tensor classes_of(const char* op, const Tensor& target) const {
     FACULA_CHECK(target.dtype() == DType::Int64 || target.dtype() == DType::UInt8, ErrorKind::Runtime, op,
                  ": expected class numbers of dtype int64 or uint8, got ", target.dtype());
-    if (!positions.empty() && target.dim() > 0) {
-      FACULA_CHECK(target.size(0) == positions[0], ErrorKind::Value, op,
-                   ": expected a target with the input's batch size ", positions[0], ", got ", target.size(0));
-    }
-    FACULA_CHECK(target.sizes() == IntList(positions), ErrorKind::Runtime, op, ": expected a target of shape ",
-                 positions, ", got ", target.sizes());
+    const bool single = positions.empty() && target.dim() == 1 && target.size(0) == 1;  // one class for one sample
+    const bool fits =
+        positions.empty() ? single || target.dim() != 1 : target.dim() > 0 && target.size(0) == positions[0];
+    FACULA_CHECK(fits, ErrorKind::Value, op, ": expected a target with the input's batch size ",
+                 positions.empty() ? 1 : positions[0], ", got shape ", target.sizes());
+    FACULA_CHECK(single || target.sizes() == IntList(positions), ErrorKind::Runtime, op,
+                 ": expected a target of shape ", positions, ", got ", target.sizes());
     return to_dtype(reshape(target, {scores.size(0), scores.size(2)}), DType::Int64);
   }
 
@@ -167,8 +170,7 @@ Tensor soft_cross_entropy(const Tensor& self, const Tensor& target, const Tensor
   Tensor wanted = reshape(target, view.scores.sizes());
   if (label_smoothing > 0)
     wanted = wanted * (1.0 - label_smoothing) + label_smoothing / static_cast<double>(view.classes());
-  Tensor minus_log = unsqueeze(_class_logsumexp(view.scores), 1) - view.scores;
-  Tensor loss = minus_log * wanted;
+  Tensor loss = -log_softmax(view.scores, 1) * wanted;
   if (weight.defined()) loss = loss * reshape(weight, {1, view.classes(), 1});
   if (reduction == kNone)
     return reshape(sum(loss, std::optional<IntList>(IntList{1}), false, std::optional<DType>()), view.positions);

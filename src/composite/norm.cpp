@@ -78,7 +78,10 @@ void check_batch_norm(const char* op, const BatchNormArgs& a, bool use_input) {
   check_channels(op, "running_var", a.running_var, channels);
   check_channels(op, "weight", a.weight, channels);
   check_channels(op, "bias", a.bias, channels);
-  check_dtypes(op, a.input, {&a.weight, &a.bias, &a.running_mean, &a.running_var});
+  if (a.input.numel() > 0) check_dtypes(op, a.input, {&a.weight, &a.bias, &a.running_mean, &a.running_var});
+  for (const Tensor* t : {&a.running_mean, &a.running_var})
+    FACULA_CHECK(!t->defined() || !(t->flags() & kDual) || !(a.input.flags() & kDual), ErrorKind::Runtime, op,
+                 ": there is no derivative by running_mean and running_var, so they cannot be dual where the input is");
   FACULA_CHECK(use_input || (a.running_mean.defined() && a.running_var.defined()), ErrorKind::Runtime, op,
                ": expected running_mean and running_var when not training, got None");
 }

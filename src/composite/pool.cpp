@@ -13,8 +13,9 @@ using Pair = std::tuple<Tensor, Tensor>;
 /// Windows of everything are a mean, which complex numbers have, too.
 Tensor adaptive_mean(const Tensor& self, const Dims& output_size) {
   auto n = static_cast<int64_t>(output_size.size());
-  bool whole = n > 1 && self.dim() > n && std::count(output_size.begin(), output_size.end(), 1) == n;
-  if (!whole || !self.is_complex()) return adaptive_avg_pool(self, output_size);
+  const bool whole = n > 1 && std::count(output_size.begin(), output_size.end(), 1) == n;
+  const bool lone = n == 3 && self.dim() == n;  // of a volume without channels PyTorch gives the mean, and nothing else
+  if (!whole || !(lone || (self.is_complex() && self.dim() > n))) return adaptive_avg_pool(self, output_size);
   Dims dims;
   for (int64_t d = 1; d <= n; ++d) dims.push_back(-d);
   return mean(self, std::optional<IntList>(dims), true, std::nullopt);

@@ -121,9 +121,9 @@ Tensor norm_uncast(const Tensor& self, std::string_view p, OptDims dim, bool kee
   FACULA_CHECK(p == "nuc", ErrorKind::Runtime, "norm: p must be a number, 'fro' or 'nuc', got '", p, "'");
   constexpr int64_t last_two[] = {-2, -1};
   IntList dims = dim && !dim->empty() ? *dim : IntList(last_two, 2);
-  FACULA_CHECK(dims.size() == 2 && self.dim() >= 2, ErrorKind::Runtime,
-               "norm: the nuclear norm is that of matrices over two dimensions, got shape ", self.sizes(), " and dim ",
-               dims);
+  const bool said = dims.size() == 2 && (self.dim() == 2 || (self.dim() > 2 && dim && !dim->empty()));
+  FACULA_CHECK(said, ErrorKind::Runtime, "norm: the nuclear norm is that of matrices over two dimensions, got shape ",
+               self.sizes(), " and dim ", dims);
   return linalg_matrix_norm(self, p, dims, keepdim, dtype);
 }
 

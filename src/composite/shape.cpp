@@ -1,6 +1,7 @@
 // Reshaping written with views.
 #include <cstdint>
 
+#include "autograd/node.h"
 #include "composite/parts.h"
 #include "core/checked.h"
 #include "core/several.h"
@@ -8,10 +9,26 @@
 
 namespace facula {
 
+namespace {
+
+/// A view of what nobody else knows, as a tensor that is no view: a write to it is no write to a part of another.
+Tensor own_tensor(const Tensor& view) {
+  TensorImpl* impl = view.impl();
+  if (!impl->base || (impl->flags & (kBatched | kPythonDispatch | kSparse))) return view;
+  const Tensor own = alias(view);
+  Edge edge = gradient_edge(impl);
+  if (!edge.node) return own;
+  set_grad_fn(own_autograd_meta(own.impl()), std::move(edge.node), edge.slot);
+  own.impl()->flags |= live_flags(impl) & kRecorded;
+  return own;
+}
+
+}  // namespace
+
 Tensor reshape(const Tensor& self, IntList shape) {
   Dims target = infer_shape(shape, self.numel(), "reshape"), strides;
   if (view_strides(self.sizes(), self.strides(), target, strides)) return view(self, target);
-  return view(clone(self, MemoryFormat::Contiguous), target);
+  return own_tensor(view(clone(self, MemoryFormat::Contiguous), target));
 }
 
 Tensor view_as(const Tensor& self, const Tensor& other) { return view(self, other.sizes()); }
@@ -218,6 +235,7 @@ Tensor pixel_shuffle(const Tensor& self, int64_t upscale_factor) {
   FACULA_CHECK(n >= 3, ErrorKind::Runtime, "pixel_shuffle: a tensor of at least three dimensions, got shape ",
                self.sizes());
   FACULA_CHECK(r > 0, ErrorKind::Runtime, "pixel_shuffle: upscale_factor must be positive, got ", r);
+  FACULA_CHECK(r < (int64_t{1} << 31), ErrorKind::Value, "pixel_shuffle: upscale_factor must be below 2**31, got ", r);
   int64_t channels = self.size(-3), height = self.size(-2), width = self.size(-1);
   FACULA_CHECK(channels % r == 0 && channels / r % r == 0, ErrorKind::Runtime,
                "pixel_shuffle: the channels (dimension -3) must be divisible by the square of ", r, ", got ", channels);

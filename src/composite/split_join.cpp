@@ -62,11 +62,22 @@ std::vector<Tensor> split_with_sizes(const Tensor& self, IntList split_sizes, in
 std::vector<Tensor> split(const Tensor& self, IntList split_size, int64_t dim) {
   return split_with_sizes(self, split_size, dim);
 }
+
+namespace {
+
+// Parts that are written one by one: a write to one is no write to what others saved of their part.
+std::vector<Tensor> copied(std::vector<Tensor> parts) {
+  for (Tensor& part : parts) part = clone(part);
+  return parts;
+}
+
+}  // namespace
+
 std::vector<Tensor> unsafe_split(const Tensor& self, int64_t split_size, int64_t dim) {
-  return parts_of(self, split_size, dim);
+  return copied(parts_of(self, split_size, dim));
 }
 std::vector<Tensor> unsafe_split_with_sizes(const Tensor& self, IntList split_sizes, int64_t dim) {
-  return parts_of(self, split_sizes, dim);
+  return copied(parts_of(self, split_sizes, dim));
 }
 
 namespace {
@@ -87,7 +98,7 @@ std::vector<Tensor> chunk(const Tensor& self, int64_t chunks, int64_t dim) {
 }
 
 std::vector<Tensor> unsafe_chunk(const Tensor& self, int64_t chunks, int64_t dim) {
-  return chunks_of(self, chunks, dim);
+  return copied(chunks_of(self, chunks, dim));
 }
 
 std::vector<Tensor> tensor_split(const Tensor& self, int64_t sections, int64_t dim) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <initializer_list>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -34,11 +35,28 @@ class Error : public std::exception {
   std::string message_;
 };
 
+/// One part of a message: a value, and how it is printed.
+struct MessagePart {
+  const void* value;
+  void (*print)(std::ostream& out, const void* value);
+  template <class T>
+  static void print_as(std::ostream& out, const void* value) {
+    out << *static_cast<const T*>(value);
+  }
+  static void print_text(std::ostream& out, const void* value) { out << static_cast<const char*>(value); }
+  template <class T>
+  MessagePart(const T& part) : value(&part), print(&print_as<T>) {}
+  template <size_t N>
+  MessagePart(const char (&text)[N]) : value(text), print(&print_text) {}
+};
+
+[[gnu::cold]] std::string message_of(std::initializer_list<MessagePart> parts);
+[[noreturn, gnu::cold]] void throw_message(ErrorKind kind, std::initializer_list<MessagePart> parts);
+
+// The parts lose their types here: a function for each combination of them would be a tenth of what is compiled.
 template <class... Args>
-[[noreturn, gnu::cold, gnu::noinline]] void throw_error(ErrorKind kind, const Args&... parts) {
-  std::ostringstream text;
-  (text << ... << parts);
-  throw Error(kind, text.str());
+[[noreturn, gnu::cold, gnu::always_inline]] inline void throw_error(ErrorKind kind, const Args&... parts) {
+  throw_message(kind, {MessagePart(parts)...});
 }
 
 }  // namespace facula

@@ -89,6 +89,7 @@ int64_t elements_visited(const T& argument) {
   else return 0;
 }
 [[noreturn, gnu::cold]] void refuse_elements(const char* kernel, int64_t most);
+[[noreturn, gnu::cold]] void refuse_device(const char* kernel, Device device);
 
 template <class Signature>
 struct Kernel;
@@ -129,9 +130,7 @@ struct Kernel<Result(Parameters...)> {
     KernelScope scope(device, name, waits);
     return function(static_cast<Parameters>(args)...);
   }
-  [[noreturn, gnu::cold, gnu::noinline]] void refuse(Device device) const {
-    throw_error(ErrorKind::NotImplemented, name, ": no kernel for this device, got ", device);
-  }
+  [[noreturn, gnu::cold]] void refuse(Device device) const { refuse_device(name, device); }
 };
 
 /// Copies elements between tensors of one shape, with dtype conversion; strided, conjugating when only one is. One of

@@ -70,6 +70,14 @@ void copy_parts(const Tensor& out, const Tensor& in) {
   FACULA_CHECK(layout_of(out) == layout_of(in), ErrorKind::Runtime,
                "copy_: between tensors of different layouts is not implemented, got ", layout_of(in), " for ",
                layout_of(out), " (to_dense() or to_sparse() first)");
+  if (!is_coo(out)) {
+    const SparseParts &to = sparse_parts(out), &from = sparse_parts(in);
+    FACULA_CHECK(out.sizes() == in.sizes() && to.values.sizes() == from.values.sizes(), ErrorKind::Runtime,
+                 "copy_: compressed tensors of one shape with as many specified elements in blocks of one size are "
+                 "expected, got shapes ",
+                 out.sizes(), " and ", in.sizes(), " with values of shapes ", to.values.sizes(), " and ",
+                 from.values.sizes());
+  }
   if (out.dtype() == in.dtype()) return take_parts(out, in);
   SparseParts parts = sparse_parts(in);
   Tensor cast = empty(parts.values.sizes(), out.dtype(), out.device());

@@ -174,12 +174,23 @@ int64_t distinct_values_cpu(const Tensor& out, const Tensor& values) {
   return kept;
 }
 
+/// Sorts positions of slices, of any dtype: one copy of the sort serves all.
+struct SliceOrder {
+  void* slices;
+  bool (*less)(void* slices, int64_t a, int64_t b);
+
+  [[gnu::noinline]] void sort(std::vector<int64_t>& order) const {
+    std::stable_sort(order.begin(), order.end(), [this](int64_t a, int64_t b) { return less(slices, a, b); });
+  }
+};
+
 template <class T>
 int64_t distinct_slices(Slices<T> slices, int64_t n, bool runs, int64_t* inverse, int64_t* first, int64_t* counts) {
   const LockRelease release(n * slices.width > kGrain);
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), 0);
-  if (!runs) std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return slices.less(a, b); });
+  const auto less = [](void* all, int64_t a, int64_t b) { return static_cast<Slices<T>*>(all)->less(a, b); };
+  if (!runs) SliceOrder{&slices, less}.sort(order);
   int64_t groups = 0;
   for (size_t i = 0; i < order.size(); ++i) {
     if (i == 0 || !slices.equal(order[i - 1], order[i])) {
@@ -216,20 +227,16 @@ int64_t distinct_cpu(const Tensor& self, bool runs, const Tensor& inverse, const
 template <class T>
 class Among {
  public:
-  Among(const T* values, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-      Compared<T> x = values[i];
-      if (x == x) sorted_.push_back(x);
-    }
-    LongWork compared;
-    std::sort(sorted_.begin(), sorted_.end(), [&](Compared<T> a, Compared<T> b) {
-      compared.did(1);
-      return a < b;
-    });
+  explicit Among(const Tensor& values) : values_(facula::empty({1, values.numel()}, values.dtype())) {
+    sorted_ = values_.data<T>();
+    std::copy_n(values.data<T>(), values.numel(), sorted_);
+    sort_kernel(kCPU, values_, Tensor(), false);
+    size_ = values.numel();
+    while (size_ > 0 && is_nan(sorted_[size_ - 1])) --size_;  // sorted last, and equal to nothing
     if constexpr (std::is_integral_v<T>) {
-      if (sorted_.empty() || from_least(sorted_.back()) >= kMarks) return;
-      marks_.resize(from_least(sorted_.back()) + 1);
-      for (T x : sorted_) marks_[from_least(x)] = 1;
+      if (size_ == 0 || from_least(sorted_[size_ - 1]) >= kMarks) return;
+      marks_.resize(from_least(sorted_[size_ - 1]) + 1);
+      for (int64_t i = 0; i < size_; ++i) marks_[from_least(sorted_[i])] = 1;
     }
   }
   /// Writes whether each is among them, or whether it is not.
@@ -242,24 +249,34 @@ class Among {
         });
       }
     }
-    one_by_one(n, 16, [&](int64_t i) {
-      Compared<T> x = values[i];
-      out[i] = (x == x && std::binary_search(sorted_.begin(), sorted_.end(), x)) != invert;
-    });
+    one_by_one(n, 16, [&](int64_t i) { out[i] = found(values[i]) != invert; });
   }
 
  private:
   static constexpr uint64_t kMarks = 1 << 15;
-  uint64_t from_least(Compared<T> x) const { return static_cast<uint64_t>(x) - static_cast<uint64_t>(sorted_.front()); }
+  static bool is_nan(Compared<T> x) { return x != x; }
+  uint64_t from_least(T x) const { return static_cast<uint64_t>(x) - static_cast<uint64_t>(sorted_[0]); }
+  bool found(Compared<T> x) const {
+    int64_t first = 0, count = size_;
+    while (count > 0) {
+      const int64_t half = count / 2;
+      const bool below = Compared<T>(sorted_[first + half]) < x;
+      first = below ? first + half + 1 : first;
+      count = below ? count - half - 1 : half;
+    }
+    return first < size_ && Compared<T>(sorted_[first]) == x;
+  }
 
-  std::vector<Compared<T>> sorted_;
+  Tensor values_;
+  T* sorted_ = nullptr;
+  int64_t size_ = 0;  // without NaN
   std::vector<uint8_t> marks_;
 };
 
 void isin_cpu(const Tensor& out, const Tensor& self, const Tensor& among, bool invert) {
   const LockRelease release(self.numel() + among.numel() > kGrain);
   visit_real(self.dtype(), "isin", [&]<class T>(TypeTag<T>) {
-    Among<T>(among.data<T>(), among.numel()).test(out.data<bool>(), self.data<T>(), self.numel(), invert);
+    Among<T>(among).test(out.data<bool>(), self.data<T>(), self.numel(), invert);
   });
 }
 

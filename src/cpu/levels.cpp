@@ -31,7 +31,7 @@ DECLARE(base)
 namespace {
 
 struct Level {
-  const char* name;
+  const char *name, *means;
   bool (*supported)();
   void (*install)();
 };
@@ -39,25 +39,34 @@ struct Level {
 #if defined(__x86_64__)
 bool has_v4() { return __builtin_cpu_supports("x86-64-v4"); }
 bool has_v3() { return __builtin_cpu_supports("x86-64-v3"); }
+bool has_v2() { return __builtin_cpu_supports("x86-64-v2"); }
 #endif
 [[maybe_unused]] bool always() { return true; }
 
 const Level levels[] = {
 #ifdef FACULA_HAS_BASE
-    {"base", always, base::register_level},
+    {"base", "any processor of this kind", always, base::register_level},
 #endif
 #ifdef FACULA_HAS_V2
-    {"v2", always, v2::register_level},
+    {"v2", "SSE4.2", has_v2, v2::register_level},
 #endif
 #ifdef FACULA_HAS_V3
-    {"v3", has_v3, v3::register_level},
+    {"v3", "AVX2", has_v3, v3::register_level},
 #endif
 #ifdef FACULA_HAS_V4
-    {"v4", has_v4, v4::register_level},
+    {"v4", "AVX-512", has_v4, v4::register_level},
 #endif
 };
 
 const char* chosen = "";
+
+/// A copied installation may meet an older processor.
+[[noreturn]] void report_older_processor() {
+  throw_error(ErrorKind::Runtime, "facula: this package was compiled for processors with ", levels[0].means, " (level ",
+              levels[0].name,
+              "), which this one does not have; install it from source on this machine, or with a wheel "
+              "that has all levels (make wheel, or FACULA_LEVELS=all pip wheel .)");
+}
 
 }  // namespace
 
@@ -71,9 +80,10 @@ void register_best_level() {
     level.install();
     if (forced && std::string_view(forced) == level.name) return;
   }
-  FACULA_CHECK(*chosen && !forced, ErrorKind::Runtime,
+  if (!*chosen) report_older_processor();
+  FACULA_CHECK(!forced, ErrorKind::Runtime,
                "facula: expected an instruction-set level that was compiled in and that this processor has, got ",
-               forced ? forced : "none", forced ? " from FACULA_ISA" : "");
+               forced, " from FACULA_ISA");
 }
 
 const char* isa_level() { return chosen; }

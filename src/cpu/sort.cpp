@@ -261,14 +261,13 @@ void kthvalue_cpu(const Tensor& values, const Tensor& indices, const Tensor& in,
 }
 
 // The number of elements before `value`'s place; `order` gives the sequence's order when it is not sorted.
-template <bool Right, class T>
-int64_t place_of(const T* sequence, const int64_t* order, int64_t n, T value) {
+template <class T>
+int64_t place_of(const T* sequence, const int64_t* order, int64_t n, T wanted, bool right) {
+  using Compared = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
+  const auto value = static_cast<Compared>(wanted);
   auto before = [&](int64_t i) {
-    T element = sequence[order ? order[i] : i];
-    if constexpr (std::is_arithmetic_v<T>) return Right ? !(element > value) : !(element >= value);
-    else
-      return Right ? !(static_cast<float>(element) > static_cast<float>(value))
-                   : !(static_cast<float>(element) >= static_cast<float>(value));
+    const auto element = static_cast<Compared>(sequence[order ? order[i] : i]);
+    return right ? !(element > value) : !(element >= value);
   };
   int64_t start = 0;
   while (n > 0) {
@@ -280,15 +279,19 @@ int64_t place_of(const T* sequence, const int64_t* order, int64_t n, T value) {
   return start;
 }
 
-template <bool Right, class T, class I>
-void search_all(const Tensor& out, const Tensor& sequence, const Tensor& values, const Tensor& sorter) {
+template <class T>
+void search_all(const Tensor& out, const Tensor& sequence, const Tensor& values, const Tensor& sorter, bool right) {
   int64_t m = values.size(1), n = sequence.size(1), step = sequence.size(0) == 1 ? 0 : n;
   const int64_t* order = sorter.defined() ? sorter.data<int64_t>() : nullptr;
+  int32_t* narrow = out.dtype() == DType::Int32 ? out.data<int32_t>() : nullptr;
+  int64_t* wide = narrow ? nullptr : out.data<int64_t>();
   parallel_for(0, values.numel(), kGrain / 16, [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) {
       int64_t row = step ? i / m * step : 0;
-      out.data<I>()[i] = static_cast<I>(
-          place_of<Right>(sequence.data<T>() + row, order ? order + row : nullptr, n, values.data<T>()[i]));
+      const int64_t place =
+          place_of(sequence.data<T>() + row, order ? order + row : nullptr, n, values.data<T>()[i], right);
+      if (narrow) narrow[i] = static_cast<int32_t>(place);
+      else wide[i] = place;
     }
   });
 }
@@ -304,12 +307,7 @@ void searchsorted_cpu(const Tensor& out, const Tensor& sequence, const Tensor& v
                       bool right) {
   if (sorter.defined()) check_sorter(sorter);
   LockRelease release(values.numel() > 4096);
-  visit_ordered(values.dtype(), [&]<class T>(TypeTag<T>) {
-    bool narrow = out.dtype() == DType::Int32;
-    auto run = narrow ? (right ? search_all<true, T, int32_t> : search_all<false, T, int32_t>)
-                      : (right ? search_all<true, T, int64_t> : search_all<false, T, int64_t>);
-    run(out, sequence, values, sorter);
-  });
+  visit_ordered(values.dtype(), [&]<class T>(TypeTag<T>) { search_all<T>(out, sequence, values, sorter, right); });
 }
 
 }  // namespace

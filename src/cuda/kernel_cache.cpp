@@ -15,7 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::string_view kMagic = "facula cuda kernel 1\n";
 
-fs::path folder() {
+}  // namespace
+
+fs::path cache_folder() {
   const auto variable = [](const char* name) {
     const char* text = std::getenv(name);
     return fs::path(text ? text : "");
@@ -26,10 +28,12 @@ fs::path folder() {
   return home.empty() ? fs::path() : home / ".cache" / "facula" / "cuda";
 }
 
+namespace {
+
 fs::path path_of(const std::string& key) {
   char name[40];
   std::snprintf(name, sizeof name, "%016llx", static_cast<unsigned long long>(checksum(key, 0)));
-  return folder() / name;
+  return cache_folder() / name;
 }
 
 // A file is the magic, then three texts, each behind its length, and the checksum of all of them.

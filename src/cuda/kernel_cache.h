@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,9 @@ struct CompiledKernel {
   std::string name;  // in the image
   std::vector<char> image;
 };
+
+/// The folder of compiled kernels; empty where no variable names one.
+std::filesystem::path cache_folder();
 
 /// FNV-1a with 64 bits, continued from `sum`.
 uint64_t checksum(std::string_view text, uint64_t sum);

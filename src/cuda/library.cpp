@@ -13,6 +13,7 @@
 
 #include "cuda/collectives.h"
 #include "cuda/driver.h"
+#include "cuda/emulated_device.h"
 
 namespace facula::cuda {
 namespace {
@@ -115,13 +116,11 @@ void* open_first(const Known& library, std::string& error) {
 }
 
 void* open_emulated(std::string& error) {
-  for (const char* place : {"/lib/", "/"}) {
-    const std::string path = own_folder().string() + place + "libfacula_emulated_cuda.so";
-    if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL)) return handle;
-  }
-  const char* text = dlerror();
-  error = text ? text : "the emulated device's library is not there";
-  return nullptr;
+  const fs::path path = emulated_device(own_folder(), error);
+  if (path.empty()) return nullptr;
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (const char* text = handle ? nullptr : dlerror()) error = text;
+  return handle;
 }
 
 // NVRTC opens its builtins by their bare name, without looking into its own folder: they must be there before.

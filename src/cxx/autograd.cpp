@@ -121,7 +121,7 @@ unsigned Tensor::add_hook(std::function<Tensor(const Tensor&)> hook) const {
   auto made = std::make_shared<FunctionHook>(std::move(hook));
   made->id = next++;
   const facula::Edge edge = facula::gradient_edge(core_.impl());
-  edge.node->extra().tensor_hooks.add({edge.slot, made});
+  if (edge.node) edge.node->extra().tensor_hooks.add({edge.slot, made});  // else none arrives: a view of what needs one
   return static_cast<unsigned>(made->id);
 }
 void Tensor::remove_hook(unsigned number) const {

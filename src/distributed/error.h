@@ -29,10 +29,8 @@ class NoAnswer : public DistError {
 };
 
 template <class... Args>
-[[noreturn, gnu::cold, gnu::noinline]] void fail(Trouble trouble, const Args&... parts) {
-  std::ostringstream text;
-  (text << ... << parts);
-  throw DistError(trouble, text.str());
+[[noreturn, gnu::cold]] void fail(Trouble trouble, const Args&... parts) {
+  throw DistError(trouble, message_of({MessagePart(parts)...}));
 }
 
 }  // namespace facula::distributed

@@ -1,38 +1,34 @@
 // NVRTC's functions for the emulated device: the kernel's source is compiled by the host's C++ compiler into a shared
 // library. $CXX names the compiler, FACULA_EMULATED_FLAGS its flags (default -O1).
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cuda/abi.h"
+#include "cuda/spawn.h"
 
 #define API extern "C" __attribute__((visibility("default")))
 #define DECLARE(name, ...) API nvrtcResult name(__VA_ARGS__);
 FACULA_COMPILER_FUNCTIONS(DECLARE)
 #undef DECLARE
 
-extern char** environ;
 extern "C" const char facula_emulated_device_header[];  // device.h; made by the build
 
 namespace {
 
 namespace fs = std::filesystem;
+using facula::cuda::contents, facula::cuda::finish, facula::cuda::host_compiler, facula::cuda::start,
+    facula::cuda::words;
 
 // Whom the compiler knows: a device of FACULA_EMULATED_CAPABILITY may be newer or older than all of them.
 constexpr int kArchitectures[] = {75, 80, 86, 89, 90, 100, 120};
@@ -46,13 +42,6 @@ struct Program {
   std::vector<std::string> expressions, options;
 };
 Program& program_of(nvrtcProgram p) { return *reinterpret_cast<Program*>(p); }
-
-std::string contents(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 /// A folder of this process that goes away with it.
 struct Folder {
@@ -69,32 +58,6 @@ struct Folder {
   }
 };
 
-std::vector<std::string> words(const char* text) {
-  std::istringstream in(text ? text : "");
-  std::vector<std::string> found;
-  for (std::string word; in >> word;) found.push_back(word);
-  return found;
-}
-
-/// Runs a program with its output going to `log`; its exit status, or -1 when it did not start.
-int run(const std::vector<std::string>& command, const fs::path& log) {
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  pid_t child;
-  const int failed = posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed) return -1;
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 std::string full_source(const Program& p) {
   std::string text = "#define FACULA_EMULATED_KERNEL 1\n#include \"facula_emulated_device.h\"\n#line 1 \"" + p.name +
                      "\"\n" + p.source +
@@ -106,8 +69,7 @@ std::string full_source(const Program& p) {
 }
 
 std::vector<std::string> command_line(const Program& p, const fs::path& in, const fs::path& out) {
-  std::vector<std::string> command = words(std::getenv("CXX"));
-  if (command.empty()) command = {"g++"};
+  std::vector<std::string> command = host_compiler();
   const char* flags = std::getenv("FACULA_EMULATED_FLAGS");
   for (const std::string& flag : words(flags ? flags : "-O1")) command.push_back(flag);
   for (const char* flag : {"-std=c++20", "-w", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math",
@@ -210,7 +172,7 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char*
   const fs::path source = here / "kernel.cpp", library = here / "kernel.so", log = here / "log";
   std::ofstream(source) << full_source(p);
   const std::vector<std::string> command = command_line(p, source, library);
-  const int status = run(command, log);
+  const int status = finish(start(command, log));
   p.log = status == -1 ? "the emulated device needs a C++ compiler, and \"" + command[0] +
                              "\" does not start (CXX names another)"
                        : contents(log);

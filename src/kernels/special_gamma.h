@@ -25,7 +25,8 @@ FACULA_FN double lgamma_for_float(double x) {
   const double below = y < 8 ? product : 1.0;
   const double factor = reflects ? below * pi / sine_of_half_turns(x - round_half_even(x)) : below;
   const double value = large - log(factor);
-  return abs(x) == Float<double>::infinity ? Float<double>::infinity : (reflects ? -value : value);
+  const double finite = x == 1 || x == 2 ? 0 : (reflects ? -value : value);  // the roots, which the sum only comes near
+  return abs(x) == Float<double>::infinity ? Float<double>::infinity : finite;
 }
 
 /// Derivative of lgamma. -0 and +0 are the poles' two sides; the other poles are NaN.

@@ -59,7 +59,9 @@ Tensor empty(IntList size, std::optional<MemoryFormat> format, std::optional<DTy
 Tensor full(IntList size, const Scalar& value, std::optional<DType> dtype, std::optional<Device> device,
             const Out& out) {
   check_named("full", dtype, out);
-  Tensor t = out.make(size, dtype.value_or(out.dtype_or(value.dtype())), device.value_or(out.device_or(kCPU)));
+  // complex numbers are complex64 where numbers are of half precision
+  const DType own = value.dtype() == DType::Complex32 ? DType::Complex64 : value.dtype();
+  Tensor t = out.make(size, dtype.value_or(out.dtype_or(own)), device.value_or(out.device_or(kCPU)));
   fill_all(t, value);
   return t;
 }
@@ -176,7 +178,7 @@ Tensor zero_(const Tensor& self) { return fill_(self, Scalar(0)); }
 namespace {
 
 void check_resizable(const Tensor& self, const char* op) {
-  FACULA_CHECK(!self.requires_grad(), ErrorKind::Runtime, op,
+  FACULA_CHECK(!self.requires_grad() || (thread_state.modes & kModeInference), ErrorKind::Runtime, op,
                ": a tensor that requires grad cannot be resized, got shape ", self.sizes());
 }
 

@@ -104,6 +104,17 @@ void to_bytes(Dims& strides, int64_t size) {
   for (int64_t& s : strides) s = wrapping_mul(s, size);
 }
 
+// The strides of a new result: dense, with the dimensions in the order in which they lie in the operands.
+Dims result_strides(const Operand* inputs, int count, IntList shape) {
+  std::array<Dims, kMaxInputs> strides;
+  size_t tensors = 0;
+  for (int i = 0; i < count; ++i) {
+    const TensorImpl* t = inputs[i].impl();
+    if (t && t->ndim > 0) strides[tensors++] = broadcast_strides(t->sizes(), t->strides(), shape);
+  }
+  return dense_strides(shape, dimension_order(shape, {strides.data(), tensors}));
+}
+
 // Checks the tensor that receives the result, and makes it fit when it is an out=.
 void prepare_given(const ElementwiseOp& op, const Tensor& given, IntList shape, DType result, Device device,
                    bool in_place, const Operand* inputs, int count) {
@@ -122,6 +133,7 @@ void prepare_given(const ElementwiseOp& op, const Tensor& given, IntList shape, 
       FACULA_CHECK(inputs[i].impl() != given.impl(), ErrorKind::Runtime, op.name, ": the result has shape ", shape,
                    ", to which out= cannot be resized, as it is an input as well, got shape ", given.sizes());
     resize_output(given, shape, op.name);
+    set_sizes(given.impl(), shape, result_strides(inputs, count, shape));
   }
   for (int i = 0; i < count; ++i) {
     if (inputs[i].impl()) check_no_partial_overlap(given, inputs[i].tensor(), op.name);

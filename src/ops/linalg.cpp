@@ -108,7 +108,7 @@ std::tuple<Tensor, Tensor> linalg_solve_ex(const Tensor& A, const Tensor& B, boo
                "linalg.solve: the shapes do not fit, got ", A.sizes(), " and ", B.sizes());
   if (!left) {  // X A = B is A^T X^T = B^T
     auto [x, info] = linalg_solve_ex(transpose(A, -2, -1), transpose(b, -2, -1), true, check_errors);
-    return {transpose(x, -2, -1), info};
+    return {alias(transpose(x, -2, -1)), info};
   }
   Dims batch = broadcast(A.sizes().slice(0, A.dim() - 2), b.sizes().slice(0, b.dim() - 2), "linalg.solve");
   Tensor lu = column_major(expand_batch(A, batch)), x = column_major(expand_batch(b, batch)), info = info_like(A);
@@ -120,7 +120,7 @@ std::tuple<Tensor, Tensor> linalg_solve_ex(const Tensor& A, const Tensor& B, boo
     if (x.is_complex()) fill_singular(x, all);
     info = all;
   }
-  return {vector ? squeeze(x, -1) : x, info};
+  return {vector ? alias(squeeze(x, -1)) : x, info};
 }
 
 Tensor linalg_solve_triangular(const Tensor& self, const Tensor& B, bool upper, bool left, bool unitriangular,
@@ -338,8 +338,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq(const Tensor& self, cons
       residuals = sum(mul(sizes, sizes), std::optional<IntList>({-2}), false, std::nullopt);
     }
   }
-  Tensor solution = slice(x, -2, 0, n, 1);
-  return {vector ? squeeze(solution, -1) : solution, residuals, rank, s};
+  Tensor solution = alias(slice(x, -2, 0, n, 1));
+  return {vector ? alias(squeeze(solution, -1)) : solution, residuals, rank, s};
 }
 
 }  // namespace facula::ops

@@ -98,9 +98,11 @@ Tensor _class_logsumexp(const Tensor& self) {
   ClassLoss p = class_loss(self.sizes(), 0);
   Tensor out = facula::empty({p.samples, p.inner}, self.dtype(), self.device());
   if (self.is_meta() || !out.numel()) return out;  // sizes beside a zero may be ones that nobody could count up to
-  Tensor log_sum = facula::empty({p.samples, p.inner}, compute_dtype(self.dtype()), self.device());
+  Tensor log_sum = facula::empty({2, p.samples, p.inner}, compute_dtype(self.dtype()), self.device());
   class_logsumexp_kernel(self.device(), log_sum, as_contiguous(self), p);
-  return to_dtype(log_sum, self.dtype());
+  const Tensor top = make_view(log_sum, out.sizes(), out.strides(), 0, false),
+               rest = make_view(log_sum, out.sizes(), out.strides(), out.numel(), false);
+  return to_dtype(ops::add(top, rest, Scalar(1)), self.dtype());
 }
 
 std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight,
@@ -111,7 +113,7 @@ std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tens
   ClassLoss p = class_loss(self.sizes(), ignore_index, label_smoothing, "cross_entropy");
   Tensor losses = facula::empty({p.samples, p.inner}, compute, self.device());
   Tensor weights = facula::empty({p.samples, p.inner}, compute, self.device());
-  Tensor log_sum = facula::empty({p.samples, p.inner}, compute, self.device());
+  Tensor log_sum = facula::empty({2, p.samples, p.inner}, compute, self.device());
   if (!self.is_meta() && losses.numel()) {
     Tensor classes = as_contiguous(target), scores = as_contiguous(self);
     cross_entropy_kernel(self.device(), losses, weights, scores, classes, as_contiguous(weight, compute), log_sum, p);
@@ -127,7 +129,7 @@ Tensor _cross_entropy_backward(const Tensor& grad_output, const Tensor& self, co
   check_classes("cross_entropy", self.sizes(), target, weight, reduction);
   check_loss_gradient("cross_entropy", self.sizes(), grad_output, total_weight, reduction);
   const DType compute = compute_dtype(self.dtype());
-  FACULA_CHECK(total_weight.dtype() == compute && log_sum.dtype() == compute && log_sum.numel() == target.numel(),
+  FACULA_CHECK(total_weight.dtype() == compute && log_sum.dtype() == compute && log_sum.numel() == 2 * target.numel(),
                ErrorKind::Runtime, "cross_entropy: sums of ", compute, " for each class, got ", log_sum.dtype(),
                " of shape ", log_sum.sizes());
   Tensor out = facula::empty(self.sizes(), self.dtype(), self.device());

@@ -27,7 +27,8 @@ Tensor fill_value(const Tensor& self, const Tensor& value) {
                "masked_fill: the value must be a number or a 0-d tensor, got shape ", value.sizes());
   FACULA_CHECK(!value.is_complex() || self.is_complex(), ErrorKind::Runtime,
                "masked_fill: a complex value does not fit into ", self.dtype(), ", got ", value.dtype());
-  if (value.dtype() == self.dtype()) return value;
+  if (value.dtype() == self.dtype())
+    return share_bytes(value.storage(), self.storage()) ? contiguous_copy(value) : value;
   if (value.is_cpu())  // a number, which has to have a value in the dtype
     return facula::scalar_tensor(number_in(value.item(), self.dtype(), "masked_fill"), self.dtype());
   return as_contiguous(value, self.dtype());

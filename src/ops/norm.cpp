@@ -254,6 +254,10 @@ std::tuple<Tensor, Tensor, Tensor> _channel_norm_backward(const Tensor& grad_out
   Tensor total = sums ? facula::empty({self.size(1)}, compute, device) : none;
   Tensor centered = sums ? facula::empty({self.size(1)}, compute, device) : none;
   if (self.is_meta()) return {gs, of_weight ? centered : none, of_bias ? total : none};
+  if (self.numel() == 0) {  // the statistics of no elements are NaN, the gradients that come of none are zero
+    for (const Tensor* t : {&total, &centered}) fill_(*t, Scalar(0));
+    return {gs, of_weight ? centered : none, of_bias ? total : none};
+  }
   const ChannelLayout layout = channel_layout(self);
   const Tensor grad = in_order_of(self, to_dtype(grad_output, self.dtype()));
   const Tensor mean = per_channel(batch_mean, compute), rstd = per_channel(batch_rstd, compute);

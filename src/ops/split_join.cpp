@@ -94,11 +94,24 @@ void check_same_device(const char* op, TensorList tensors) {
   }
 }
 
+// The memory format that a tensor's strides say; also of a part of an image, whose elements do not lie side by side.
+MemoryFormat format_of(const Tensor& t) {
+  const MemoryFormat format = t.suggest_memory_format();
+  if (t.is_dense() || t.dim() < 4 || t.dim() > 5 || t.numel() == 0 || t.stride(1) == 0) return format;
+  int64_t needed = t.stride(1) * t.size(1);  // channels lie innermost, then the dimensions of the image from the last
+  for (size_t d = static_cast<size_t>(t.dim()) - 1; d >= 2; --d) {
+    if (t.stride(d) < needed) return format;
+    needed = t.stride(d) * t.size(d);
+  }
+  if (t.stride(0) < needed || needed == t.stride(1)) return format;
+  return t.dim() == 4 ? MemoryFormat::ChannelsLast : MemoryFormat::ChannelsLast3d;
+}
+
 // channels_last when every joined tensor is, so that images keep their memory order.
 MemoryFormat joined_format(TensorList parts) {
-  MemoryFormat format = parts[0].suggest_memory_format();
+  MemoryFormat format = format_of(parts[0]);
   for (const Tensor& t : parts) {
-    if (t.suggest_memory_format() != format) return MemoryFormat::Contiguous;
+    if (format_of(t) != format) return MemoryFormat::Contiguous;
   }
   return format;
 }

@@ -138,7 +138,7 @@ using Recurrent = recurrent::Two(const Tensor&, const Tensor&, TensorList, bool,
 using Attention = std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&, double, bool, const Tensor&,
                                              std::optional<double>);
 
-const BuiltinRow rows[] = {
+const BuiltinRow kBuiltinRows[] = {
     {"sym_size", "int", "Tensor self, int dim", "int", "sym_size.int", box<int64_t(const Tensor&, int64_t)>(sym_size)},
     {"sym_numel", "", "Tensor self", "int", "sym_numel.default", box<int64_t(const Tensor&)>(sym_numel)},
     {"sym_stride", "int", "Tensor self, int dim", "int", "sym_stride.int",
@@ -239,7 +239,7 @@ const BuiltinRow rows[] = {
 
 }  // namespace
 
-std::span<const BuiltinRow> builtin_rows() { return rows; }
+std::span<const BuiltinRow> builtin_rows() { return kBuiltinRows; }
 
 std::span<const AtenAlias> aten_aliases() {
   static constexpr AtenAlias aliases[] = {

@@ -116,7 +116,7 @@ bool assert_holds(const Tensor& self, std::string_view assert_msg) {
 
 using boxing::box;
 
-const BuiltinRow rows[] = {
+const BuiltinRow kControlRows[] = {
     {"cond", "", "Operand pred, Graph true_graph, Graph false_graph, Tensor[] operands", "Tensor[]", "",
      box<Tensors(const Operand&, Graph, Graph, TensorList)>(cond)},
     {"_assert_async", "msg", "Tensor self, str assert_msg", "bool", "_assert_async.msg",
@@ -133,6 +133,6 @@ const BuiltinRow rows[] = {
 
 }  // namespace
 
-std::span<const BuiltinRow> control_rows() { return rows; }
+std::span<const BuiltinRow> control_rows() { return kControlRows; }
 
 }  // namespace facula

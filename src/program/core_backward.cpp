@@ -260,7 +260,7 @@ using Largest = Tensor(const Tensor&, const Tensor&, IntList, IntList, IntList, 
 using Padded = Tensor(const Tensor&, const Tensor&, IntList);
 using Scaled = Tensor(const Tensor&, const Tensor&, const Scalar&, const Scalar&);
 
-const BuiltinRow rows[] = {
+const BuiltinRow kBackwardRows[] = {
     {"convolution_backward", "",
      "Tensor grad_output, Tensor input, Tensor weight, int[]? bias_sizes, int[] stride, int[] padding, "
      "int[] dilation, bool transposed, int[] output_padding, int groups, bool[] output_mask",
@@ -366,6 +366,6 @@ const BuiltinRow rows[] = {
 
 }  // namespace
 
-std::span<const BuiltinRow> backward_rows() { return rows; }
+std::span<const BuiltinRow> backward_rows() { return kBackwardRows; }
 
 }  // namespace facula

@@ -42,7 +42,7 @@ using boxing::box;
 constexpr const char* kTensors = "Tensor self, Tensor other";
 constexpr const char* kNumber = "Tensor self, Scalar other";
 
-const BuiltinRow rows[] = {
+const BuiltinRow kCoreIrRows[] = {
     {"type_as", "", kTensors, "Tensor", "type_as.default", box<Tensor(const Tensor&, const Tensor&)>(type_as)},
     {"__and__", "Tensor", kTensors, "Tensor", "__and__.Tensor", box<Binary>(binary<bitwise_and>)},
     {"__and__", "Scalar", kNumber, "Tensor", "__and__.Scalar", box<Binary>(binary<bitwise_and>)},
@@ -59,6 +59,6 @@ const BuiltinRow rows[] = {
 
 }  // namespace
 
-std::span<const BuiltinRow> core_ir_rows() { return rows; }
+std::span<const BuiltinRow> core_ir_rows() { return kCoreIrRows; }
 
 }  // namespace facula

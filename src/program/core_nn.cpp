@@ -170,7 +170,7 @@ constexpr const char* kRenorm = "Tensor self, Tensor indices, float max_norm, fl
 using Cell = Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, OptTensor, OptTensor);
 using Renorm = Tensor(const Tensor&, const Tensor&, double, double);
 
-const BuiltinRow rows[] = {
+const BuiltinRow kNnRows[] = {
     {"threshold", "", "Tensor self, Scalar threshold, Scalar value", "Tensor", "threshold.default",
      box<Tensor(const Tensor&, const Scalar&, const Scalar&)>(threshold_of)},
     {"poisson_nll_loss", "", "Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction",
@@ -223,6 +223,6 @@ const BuiltinRow rows[] = {
 
 }  // namespace
 
-std::span<const BuiltinRow> nn_rows() { return rows; }
+std::span<const BuiltinRow> nn_rows() { return kNnRows; }
 
 }  // namespace facula

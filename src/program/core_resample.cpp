@@ -69,7 +69,7 @@ using Aligned3 = Tensor(const Tensor&, IntList, IntList, bool, Scale, Scale, Sca
 
 #define FACULA_ROW(name, arguments, signature, function) \
   {name "_backward", "", arguments, "Tensor", name "_backward.default", box<signature>(function)}
-const BuiltinRow rows[] = {
+const BuiltinRow kResampleRows[] = {
     FACULA_ROW("upsample_nearest1d", kNearest1, Nearest1, upsample_nearest1d_transposed),
     FACULA_ROW("upsample_nearest2d", kNearest2, Nearest2, upsample_nearest2d_transposed),
     FACULA_ROW("upsample_nearest3d", kNearest3, Nearest3, upsample_nearest3d_transposed),
@@ -85,6 +85,6 @@ const BuiltinRow rows[] = {
 
 }  // namespace
 
-std::span<const BuiltinRow> resample_rows() { return rows; }
+std::span<const BuiltinRow> resample_rows() { return kResampleRows; }
 
 }  // namespace facula

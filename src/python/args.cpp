@@ -5,11 +5,25 @@
 
 #include "functions.h"
 #include "python/free_threading.h"
+#include "python/mismatch.h"
 #include "python/record.h"
 
 namespace facula::python {
 
 const Tensor undefined_tensor;
+
+const char* alias_of(std::string_view keyword) {
+  if (keyword == "axis") return "dim";
+  if (keyword == "keepdims") return "keepdim";
+  if (keyword == "self" || keyword == "x" || keyword == "x1" || keyword == "tensor") return "input";
+  if (keyword == "axis0") return "dim0";
+  if (keyword == "axis1") return "dim1";
+  if (keyword == "split_size_or_sections") return "split_size";
+  if (keyword == "x2") return "other";
+  if (keyword == "other") return "src";
+  if (keyword == "input") return "A";
+  return nullptr;
+}
 
 namespace {
 
@@ -86,20 +100,6 @@ bool fits(ArgType type, int list_size, PyObject* o) {
     case ArgType::OutTuple: return o == Py_None || (PySequence_Check(o) && !is_tensor(o));
   }
   return false;
-}
-
-// Other names under which an argument is known.
-const char* alias_of(std::string_view keyword) {
-  if (keyword == "axis") return "dim";
-  if (keyword == "keepdims") return "keepdim";
-  if (keyword == "self" || keyword == "x" || keyword == "x1" || keyword == "tensor") return "input";
-  if (keyword == "axis0") return "dim0";
-  if (keyword == "axis1") return "dim1";
-  if (keyword == "split_size_or_sections") return "split_size";
-  if (keyword == "x2") return "other";
-  if (keyword == "other") return "src";
-  if (keyword == "input") return "A";
-  return nullptr;
 }
 
 PyObject* interned_name(const ArgSpec& spec) {
@@ -312,62 +312,6 @@ bool brings_override(PyObject* const* args, Py_ssize_t count) {
     if (is_sequence(args[i])) all_items(args[i], look);
   }
   return found;
-}
-
-void describe(std::string& text, PyObject* o) {
-  if (PyTuple_Check(o) || PyList_Check(o)) {
-    text += PyTuple_Check(o) ? "tuple of (" : "list of [";
-    Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-    for (Py_ssize_t i = 0; i < n && i < 4; ++i) {
-      if (i) text += ", ";
-      const Item item = list_item(o, i);
-      text += item.get() ? Py_TYPE(item.get())->tp_name : "none";
-    }
-    text += n > 4 ? ", ..." : "";
-    text += PyTuple_Check(o) ? ")" : "]";
-    return;
-  }
-  text += Py_TYPE(o)->tp_name;
-}
-
-/// Say of a tensor that a list of tensors is expected in its place: the common mistake of hstack(a) and the like.
-std::string list_wanted(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
-  Py_ssize_t at = 0;
-  for (int i = 0; i < s.count && at < nargs; ++i) {
-    if (self && i == s.self_index) continue;
-    if (s.args[i].type == ArgType::TensorList && is_tensor(args[at]))
-      return std::string("argument '") + s.args[i].name + "' must be tuple of Tensors, not Tensor; ";
-    ++at;
-  }
-  return "";
-}
-
-void report_mismatch(const FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
-                     PyObject* kwnames) {
-  std::string text = std::string(f.shown) + "(): ";
-  if (f.count == 1) text += list_wanted(f.signatures[0], self, args, nargs);
-  text += "the arguments fit no signature; expected ";
-  text += f.count > 1 ? "one of:" : "";
-  for (int i = 0; i < f.count; ++i) text += (f.count > 1 ? "\n * (" : "(") + std::string(f.signatures[i].text) + ")";
-  text += f.count > 1 ? "\ngot (" : ", got (";
-  if (self) {
-    describe(text, self);
-    if (nargs) text += ", ";
-  }
-  constexpr Py_ssize_t kShown = 64;  // of what may be thousands of tensors, given one by one
-  for (Py_ssize_t i = 0; i < std::min(nargs, kShown); ++i) {
-    if (i) text += ", ";
-    describe(text, args[i]);
-  }
-  if (nargs > kShown) text += ", ... (" + std::to_string(nargs) + " in all)";
-  for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
-    if (nargs + k + (self ? 1 : 0)) text += ", ";
-    text += printable(PyTuple_GET_ITEM(kwnames, k));
-    text += "=";
-    describe(text, args[nargs + k]);
-  }
-  text += ")";
-  PyErr_SetString(PyExc_TypeError, text.c_str());
 }
 
 void intern_names(FunctionSpec& f) {

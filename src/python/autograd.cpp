@@ -132,7 +132,7 @@ Request read_request(PyObject* tensors, PyObject* grads, PyObject* inputs, bool 
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); ++i) {
     PyObject* item = PyTuple_GET_ITEM(tensors, i);
     Edge edge = read_edge(item);
-    if (!edge.node || (is_tensor(item) && !requires_grad(tensor_of(item)) && !(tensor_of(item).flags() & kDual))) {
+    if (!edge.node || (is_tensor(item) && !(live_flags(tensor_of(item).impl()) & kRecorded))) {
       report_no_history(i, tensor_of(item).sizes(), tensor_of(item).dtype());
     }
     Shape shape = shape_of(item, edge);

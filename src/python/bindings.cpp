@@ -48,7 +48,7 @@ void CompositeScope::close() {
   delete opened_;
 }
 
-void BindingTables::add(const Binding* functions, const Binding* methods, ResultType* const* results) {
+void BindingTables::add(const Binding* functions, const Binding* methods, ResultTuple* const* results) {
   for (; functions->op; ++functions) functions_.push_back(functions);
   for (; methods->op; ++methods) methods_.push_back(methods);
   for (; *results; ++results) results_.push_back(*results);
@@ -62,7 +62,7 @@ std::unordered_map<std::string, BoundFunction> bound_functions, bound_methods;
 void remember(std::unordered_map<std::string, BoundFunction>& table, const Binding& binding) {
   table.emplace(binding.op, reinterpret_cast<BoundFunction>(reinterpret_cast<void*>(binding.method.ml_meth)));
 }
-std::map<std::string, std::pair<ResultType*, bool>> result_types;  // by name; true: of out=
+std::map<std::string, std::pair<ResultTuple*, bool>> result_types;  // by name; true: of out=
 
 // The submodule of the extension for a dotted path, made when needed: "nn.functional" is _C.nn_functional.
 PyObject* submodule(PyObject* module, std::string path) {
@@ -96,7 +96,7 @@ PyObject* repr_results(PyObject* self) {
 
 /// Takes no lock, since making a type may run the garbage collector, and that any program: of two threads that make one
 /// at once the second takes that of the first.
-PyTypeObject* made_type(ResultType& results, bool out) {
+PyTypeObject* made_type(ResultTuple& results, bool out) {
   std::atomic<PyTypeObject*>& made = results.made[out];
   if (PyTypeObject* type = made.load(std::memory_order_acquire)) return type;
   auto* fields = new PyStructSequence_Field[results.count + 1]();
@@ -140,8 +140,8 @@ PyMethodDef result_functions[] = {
     {},
 };
 
-void remember_results(PyObject* module, const std::vector<ResultType*>& results) {
-  for (ResultType* r : results) {
+void remember_results(PyObject* module, const std::vector<ResultTuple*>& results) {
+  for (ResultTuple* r : results) {
     result_types.emplace(r->op, std::pair(r, false));
     result_types.emplace(std::string(r->op) + "_out", std::pair(r, true));
   }
@@ -150,7 +150,7 @@ void remember_results(PyObject* module, const std::vector<ResultType*>& results)
 
 }  // namespace
 
-PyObject* make_results(ResultType* type, bool out, std::initializer_list<PyObject*> items) {
+PyObject* make_results(ResultTuple* type, bool out, std::initializer_list<PyObject*> items) {
   const auto count = static_cast<Py_ssize_t>(items.size());
   PyObject* results = check(type ? PyStructSequence_New(made_type(*type, out)) : PyTuple_New(count));
   std::copy(items.begin(), items.end(), reinterpret_cast<PyTupleObject*>(results)->ob_item);

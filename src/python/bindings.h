@@ -21,7 +21,7 @@ struct Binding {
 
 /// The named tuple of an op's results, `facula.return_types.<op>`, and that of results written to `out=`, `<op>_out`.
 /// The types are made when first asked for.
-struct ResultType {
+struct ResultTuple {
   const char* op;
   const char* const* fields;
   int count;
@@ -30,14 +30,14 @@ struct ResultType {
 
 class BindingTables {
  public:
-  void add(const Binding* functions, const Binding* methods, ResultType* const* results);
+  void add(const Binding* functions, const Binding* methods, ResultTuple* const* results);
   const std::vector<const Binding*>& functions() const { return functions_; }
   const std::vector<const Binding*>& methods() const { return methods_; }
-  const std::vector<ResultType*>& results() const { return results_; }
+  const std::vector<ResultTuple*>& results() const { return results_; }
 
  private:
   std::vector<const Binding*> functions_, methods_;
-  std::vector<ResultType*> results_;
+  std::vector<ResultTuple*> results_;
 };
 
 void register_all(BindingTables& tables);
@@ -109,10 +109,10 @@ inline Tensor with_requires_grad(Tensor tensor, PyObject* slot) {
 }
 
 /// A new tuple of `items`, of the type of an op's results; a plain one where they have no names.
-PyObject* make_results(ResultType* type, bool out, std::initializer_list<PyObject*> items);
+PyObject* make_results(ResultTuple* type, bool out, std::initializer_list<PyObject*> items);
 
 template <class... T>
-PyObject* wrap_results(ResultType* type, bool out, const std::tuple<T...>& results) {
+PyObject* wrap_results(ResultTuple* type, bool out, const std::tuple<T...>& results) {
   return std::apply([&](const auto&... r) { return make_results(type, out, {wrap(r)...}); }, results);
 }
 

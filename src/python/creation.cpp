@@ -13,6 +13,7 @@
 #include "python/docs/functions.h"
 #include "python/docs/tensor.h"
 #include "python/free_threading.h"
+#include "python/mismatch.h"
 #include "python/node_object.h"
 #include "python/storage_object.h"
 
@@ -74,6 +75,19 @@ int64_t bit_length(PyObject* integer) {
   return to_int(bits.get());
 }
 
+// An item of a sequence by a class of the program. What it raises tells why its shape cannot be known.
+Owned item_of(PyObject* sequence, Py_ssize_t i) {
+  PyObject* item = call_python(PySequence_GetItem, sequence, i);
+  if (!item && PyErr_ExceptionMatches(PyExc_Exception)) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    const Owned raised(type), told(value), where(trace);
+    throw_error(ErrorKind::Value, "tensor: a sequence gives its items, by which its shape is known, got ",
+                reinterpret_cast<PyTypeObject*>(type)->tp_name, " for item ", i, " of a ", Py_TYPE(sequence)->tp_name);
+  }
+  return Owned(check(item));
+}
+
 // The shape is that of the first element at every depth; the others are checked when they are stored. A tensor that
 // comes first is a number; where sequences came first, it is one of them.
 void scan(PyObject* data, size_t depth, Scan& result) {
@@ -92,8 +106,7 @@ void scan(PyObject* data, size_t depth, Scan& result) {
       }
     } else {
       for (Py_ssize_t i = 0; i < n; ++i) {
-        Owned item(check(PySequence_GetItem(data, i)));
-        scan(item.get(), depth + 1, result);
+        scan(item_of(data, i).get(), depth + 1, result);
       }
     }
     return;
@@ -166,7 +179,7 @@ template <class T>
 char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
   if (depth == shape.size()) {
     if (is_sequence_like(data))
-      throw_error(ErrorKind::Value, "tensor: the sequences differ in depth, got a sequence where a number is expected");
+      throw_error(ErrorKind::Type, "tensor: the sequences differ in depth, got a sequence where a number is expected");
     if (is_tensor(data)) {
       FACULA_CHECK(tensor_of(data).numel() == 1, std::is_integral_v<T> ? ErrorKind::Type : ErrorKind::Value,
                    "tensor: only tensors of a single element can stand for numbers (use torch.stack to join tensors), ",
@@ -187,7 +200,7 @@ char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
     std::memcpy(at, source.impl()->data, bytes);
     return at + bytes;
   }
-  FACULA_CHECK(is_sequence_like(data), ErrorKind::Value, "tensor: the sequences differ in depth, got ",
+  FACULA_CHECK(is_sequence_like(data), ErrorKind::Type, "tensor: the sequences differ in depth, got ",
                Py_TYPE(data)->tp_name, " where a sequence of ", shape[depth], " is expected");
   Py_ssize_t n = PySequence_Size(data);
   FACULA_CHECK(n == shape[depth], ErrorKind::Value, "tensor: expected sequence of length ", shape[depth], " at dim ",
@@ -494,8 +507,7 @@ PyObject* tensor_with_options(PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", nullptr};
   PyObject *data, *dtype = Py_None, *device = Py_None;
   int requires_grad = 0, pin_memory = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpp:tensor", const_cast<char**>(names), &data, &dtype, &device,
-                                   &requires_grad, &pin_memory))
+  if (!parse_keywords(args, kwargs, "O|$OOpp:tensor", names, &data, &dtype, &device, &requires_grad, &pin_memory))
     return nullptr;
   return guarded([&] {
     Wanted wanted{arg_optional<DType>(dtype, to_dtype_value), arg_optional<Device>(device, to_device_value)};
@@ -520,8 +532,7 @@ PyObject* function_as_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
   if (thread_state.modes & kModePython) return call_override_with("as_tensor", args, kwargs);
   static const char* names[] = {"data", "dtype", "device", nullptr};
   PyObject *data, *dtype = Py_None, *device = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:as_tensor", const_cast<char**>(names), &data, &dtype, &device))
-    return nullptr;
+  if (!parse_keywords(args, kwargs, "O|OO:as_tensor", names, &data, &dtype, &device)) return nullptr;
   return guarded([&] {
     Wanted wanted{arg_optional<DType>(dtype, to_dtype_value), arg_optional<Device>(device, to_device_value)};
     return make_tensor(data, wanted, false, false);

@@ -16,6 +16,7 @@
 #include "python/bindings.h"
 #include "python/docs/functions.h"
 #include "python/free_threading.h"
+#include "python/mismatch.h"
 
 namespace facula::python {
 namespace {
@@ -200,9 +201,7 @@ Tensor tensor_to_export(const Tensor& t, PyObject* dl_device, PyObject* copy, bo
 PyObject* method_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"stream", "max_version", "dl_device", "copy", nullptr};
   PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", const_cast<char**>(names), &stream, &version,
-                                   &device, &copy))
-    return nullptr;
+  if (!parse_keywords(args, kwargs, "|$OOOO:__dlpack__", names, &stream, &version, &device, &copy)) return nullptr;
   return guarded([&] {
     const Tensor& own = strided_tensor_of(self);
     check_exportable(own);

@@ -5,6 +5,7 @@
 
 #include "python/args.h"
 #include "python/docs/functions.h"
+#include "python/mismatch.h"
 
 namespace facula::python {
 namespace {
@@ -17,7 +18,7 @@ DType dtype_argument(PyObject* o, const char* op) {
 PyObject* promote_types(PyObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"type1", "type2", nullptr};
   PyObject *a, *b;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO:promote_types", const_cast<char**>(names), &a, &b)) return nullptr;
+  if (!parse_keywords(args, kwargs, "OO:promote_types", names, &a, &b)) return nullptr;
   return guarded(
       [&] { return wrap_dtype(promote(dtype_argument(a, "promote_types"), dtype_argument(b, "promote_types"))); });
 }
@@ -25,16 +26,14 @@ PyObject* promote_types(PyObject*, PyObject* args, PyObject* kwargs) {
 PyObject* can_cast_types(PyObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"from_", "to", nullptr};
   PyObject *from, *to;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO:can_cast", const_cast<char**>(names), &from, &to)) return nullptr;
+  if (!parse_keywords(args, kwargs, "OO:can_cast", names, &from, &to)) return nullptr;
   return guarded([&] { return wrap(can_cast(dtype_argument(from, "can_cast"), dtype_argument(to, "can_cast"))); });
 }
 
 PyObject* result_type(PyObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"tensor", "other", nullptr};
   PyObject* operands[2];
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO:result_type", const_cast<char**>(names), &operands[0],
-                                   &operands[1]))
-    return nullptr;
+  if (!parse_keywords(args, kwargs, "OO:result_type", names, &operands[0], &operands[1])) return nullptr;
   return guarded([&] {
     ResultType type;
     for (PyObject* o : operands) {

@@ -47,13 +47,15 @@ class FunctionNode final : public Node {
     if (is_tensor(o)) add_edge(gradient_edge(tensor_of(o).impl()));
   }
   void save(const Tensor& t, bool is_output) { saved_.emplace_back(t, is_output); }
+  /// An output that has no gradient, whatever comes in for it.
+  void add_plain_output(const Tensor& t) { plain_.push_back(add_output(t)); }
   std::vector<Tensor> saved() const {
     FACULA_CHECK(!freed, ErrorKind::Runtime, name(),
                  ": an earlier pass of backward freed the tensors that this graph saved "
                  "(give retain_graph=True to the first)");
     return unpack_list(saved_, *this);
   }
-  bool materialize = true;
+  bool materialize = true, materialize_plain = true;
   PyObject* context() const { return context_; }
 
  private:
@@ -63,6 +65,7 @@ class FunctionNode final : public Node {
 
   PyObject* context_;
   std::vector<int> input_edges_;  // per argument of forward: its edge, -1 for what is no tensor
+  std::vector<uint32_t> plain_;
   std::vector<SavedTensor> saved_;
 };
 
@@ -71,7 +74,8 @@ Owned FunctionNode::arguments(const Tensor* grads) const {
   PyTuple_SET_ITEM(tuple.get(), 0, Py_NewRef(context_));
   for (size_t i = 0; i < output_count(); ++i) {
     Tensor grad = grads[i];
-    if (!grad.defined() && materialize && output(i).ndim() >= 0)
+    const bool plain = std::find(plain_.begin(), plain_.end(), static_cast<uint32_t>(i)) != plain_.end();
+    if (!grad.defined() && materialize && (materialize_plain || !plain) && output(i).ndim() >= 0)
       grad = zeros(output(i).sizes(), output(i).dtype, output(i).device);
     PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i + 1), check(wrap(std::move(grad))));
   }
@@ -201,6 +205,7 @@ bool contains(PyObject* tuple, PyObject* tensor) {
 }
 
 // One call of apply(), after forward ran.
+constexpr long kView = 1, kWritten = 2, kPlain = 4;
 struct Outputs {
   PyObject* cls;
   PyObject* context;
@@ -216,7 +221,16 @@ struct Outputs {
     return false;
   }
 
-  PyObject* finish(PyObject* o) {
+  /// What a tensor that forward returned is: jvp must treat its tangents alike.
+  long kind_of(PyObject* o) const {
+    if (!is_tensor(o)) return 0;
+    const bool written = contains(dirty.get(), o), input = is_input(o);
+    const bool plain = contains(non_differentiable.get(), o) || !is_inexact(tensor_of(o).dtype());
+    return (written && input ? kWritten : 0) | (plain ? kPlain : 0) |
+           (!written && (input || tensor_of(o).impl()->base) ? kView : 0);
+  }
+
+  PyObject* finish(PyObject* o, Py_ssize_t count) {
     if (!is_tensor(o)) {
       if (node) node->add_output();
       return Py_NewRef(o);
@@ -225,14 +239,17 @@ struct Outputs {
     FACULA_CHECK(!(written && plain), ErrorKind::Runtime,
                  "mark_non_differentiable: a tensor that was changed in place cannot be non-differentiable");
     const Tensor& t = tensor_of(o);
-    if (!node) return input && !written ? wrap(alias_view(t)) : Py_NewRef(o);
+    if (!node) return input && !written ? as_view(o) : Py_NewRef(o);
     if (written) {
+      FACULA_CHECK(count == 1 || !input || !t.impl()->base, ErrorKind::Runtime,
+                   "mark_dirty: a Function that writes into ", "a view may have one output only, got ", count,
+                   " (clone the view, or return the others by a Function ", "of their own)");
       check_writable(t, _PyType_Name(reinterpret_cast<PyTypeObject*>(cls)));
       set_history_in_place(t, node.get(), node->add_output(t));
       return Py_NewRef(o);
     }
     if (plain || !is_inexact(t.dtype())) {
-      node->add_output(t);
+      node->add_plain_output(t);
       return input || requires_grad(t) ? wrap(alias(t)) : Py_NewRef(o);
     }
     // An input, a view of one or a captured tensor becomes a tensor of its own.
@@ -247,6 +264,12 @@ struct Outputs {
     Owned made(wrap(fresh));
     collect_cycles_through(made.get());
     return made.release();
+  }
+
+  /// An input that comes back as it is becomes a view of itself; a class with __torch_function__ makes its own.
+  static PyObject* as_view(PyObject* o) {
+    if (is_plain_tensor(o) || !has_own_override(o) || overrides_disabled()) return wrap(alias_view(tensor_of(o)));
+    return check(call_python(PyObject_CallMethod, o, "view_as", "O", o));
   }
 
   void save(PyObject* finished) {
@@ -270,6 +293,11 @@ void check_dirty(const Outputs& outputs, PyObject* raw) {
                  " is of type ", item.get() ? Py_TYPE(item)->tp_name : "none");
     FACULA_CHECK(contains(raw, item), ErrorKind::Runtime,
                  "mark_dirty: forward returns what it marks as written in place, but not argument ", i);
+    if (outputs.node && !outputs.is_input(item)) {
+      constexpr const char* kText =
+          "mark_dirty: argument %zd is no input of forward, and only inputs need to be marked";
+      if (PyErr_WarnFormat(PyExc_UserWarning, 1, kText, i) < 0) throw PythonError();
+    }
     count_write(tensor_of(item));
   }
 }
@@ -295,7 +323,34 @@ Owned new_context(PyObject* cls) {
   return Owned(check(call_python(PyObject_CallNoArgs, attribute(cls, NAME("_backward_cls")).get())));
 }
 
-PyObject* apply(PyObject* cls, const Owned& context, PyObject* const* args, Py_ssize_t nargs) {
+// The outputs as the caller gets them. One that forward returned twice is one tensor, which has two places at the node.
+Owned finish_all(Outputs& outputs, PyObject* items) {
+  const Py_ssize_t count = PyTuple_GET_SIZE(items);
+  Owned finished(check(PyTuple_New(count)));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* item = PyTuple_GET_ITEM(items, i);
+    Py_ssize_t first = 0;
+    while (PyTuple_GET_ITEM(items, first) != item) ++first;
+    PyObject* made = nullptr;
+    if (first < i && is_tensor(item)) {
+      made = Py_NewRef(PyTuple_GET_ITEM(finished.get(), first));
+      if (outputs.node) outputs.node->add_output(tensor_of(made));
+    } else {
+      made = check(outputs.finish(item, count));
+    }
+    PyTuple_SET_ITEM(finished.get(), i, made);
+  }
+  return finished;
+}
+
+PyObject* kinds_of(const Outputs& outputs, PyObject* items) {
+  Owned kinds(check(PyTuple_New(PyTuple_GET_SIZE(items))));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items); ++i)
+    PyTuple_SET_ITEM(kinds.get(), i, check(PyLong_FromLong(outputs.kind_of(PyTuple_GET_ITEM(items, i)))));
+  return kinds.release();
+}
+
+PyObject* apply(PyObject* cls, const Owned& context, PyObject* const* args, Py_ssize_t nargs, Owned* kinds = nullptr) {
   uint32_t marks = 0;
   Owned needs(check(PyTuple_New(nargs)));
   for (Py_ssize_t i = 0; i < nargs; ++i) {
@@ -319,13 +374,12 @@ PyObject* apply(PyObject* cls, const Owned& context, PyObject* const* args, Py_s
     outputs.node = Ref<FunctionNode>::adopt(new FunctionNode(context.get()));
     outputs.node->marks = marks;
     outputs.node->materialize = flag(context.get(), NAME("materialize_grads"));
+    outputs.node->materialize_plain = flag(context.get(), NAME("_materialize_non_diff_grads"));
     for (Py_ssize_t i = 0; i < nargs; ++i) outputs.node->add_input(args[i]);
   }
   check_dirty(outputs, items.get());
-  Py_ssize_t count = PyTuple_GET_SIZE(items.get());
-  Owned finished(check(PyTuple_New(count)));
-  for (Py_ssize_t i = 0; i < count; ++i)
-    PyTuple_SET_ITEM(finished.get(), i, check(outputs.finish(PyTuple_GET_ITEM(items.get(), i))));
+  if (kinds) *kinds = Owned(kinds_of(outputs, items.get()));
+  Owned finished = finish_all(outputs, items.get());
   outputs.save(finished.get());
   for (PyObject* name : {NAME("to_save"), NAME("dirty_tensors"), NAME("non_differentiable")}) {
     check(PyObject_SetAttr(context.get(), name, Py_None));
@@ -386,8 +440,8 @@ PyObject* method_apply_plain(PyObject* cls, PyObject* const* args, Py_ssize_t na
 // The same for jvp, which is called with the context.
 PyObject* method_apply_with_context(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
   return guarded([&] {
-    Owned context = new_context(cls), result(check(apply(cls, context, args, nargs)));
-    return check(PyTuple_Pack(2, result.get(), context.get()));
+    Owned kinds, context = new_context(cls), result(check(apply(cls, context, args, nargs, &kinds)));
+    return check(PyTuple_Pack(3, result.get(), context.get(), kinds.get()));
   });
 }
 
@@ -397,7 +451,7 @@ PyMethodDef context_methods[] = {
     {"_apply_plain", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_apply_plain)),
      METH_FASTCALL | METH_CLASS, "apply without vmap and jvp."},
     {"_apply_with_context", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_apply_with_context)),
-     METH_FASTCALL | METH_CLASS, "_apply_plain; gives the result and the context of the call."},
+     METH_FASTCALL | METH_CLASS, "_apply_plain; gives the result, the context and what each output is (see kind_of)."},
     {}};
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "python/args.h"
 #include "python/docs/types.h"
 #include "python/free_threading.h"
+#include "python/mismatch.h"
 
 namespace facula::python {
 
@@ -34,7 +35,7 @@ PyObject* hold_new(PyTypeObject* type, std::unique_ptr<Generator> generator) {
 PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"device", nullptr};
   PyObject* device = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Generator", const_cast<char**>(names), &device)) return nullptr;
+  if (!parse_keywords(args, kwargs, "|O:Generator", names, &device)) return nullptr;
   return guarded([&] { return hold_new(type, make_generator(device != Py_None ? to_device_value(device) : kCPU)); });
 }
 

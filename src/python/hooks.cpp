@@ -125,8 +125,9 @@ PyObject* dict_in(SharedList<std::shared_ptr<Base>>& list, Args... args) {
 
 PyObject* tensor_hook_dict(const Tensor& tensor) {
   Edge edge = gradient_edge(tensor.impl());
-  FACULA_CHECK(edge.node, ErrorKind::Runtime, "register_hook: expected a tensor that requires grad, got shape ",
-               tensor.sizes());
+  FACULA_CHECK(requires_grad(tensor), ErrorKind::Runtime,
+               "register_hook: expected a tensor that requires grad, got shape ", tensor.sizes());
+  if (!edge.node) return new_dict();  // a view that requires one by its base: no gradient arrives at it
   auto& list = edge.node->extra().tensor_hooks;
   for (auto& [slot, hook] : list.all()) {
     auto* found = slot == edge.slot ? dynamic_cast<TensorHooks*>(hook.get()) : nullptr;
@@ -213,6 +214,7 @@ PyObject* function_leaf_hooks(PyObject*, PyObject* o) {
                  "register_post_accumulate_grad_hook: expected a tensor that requires grad, got shape ",
                  tensor.sizes());
     Ref<Node> node = gradient_edge(tensor.impl()).node;
+    if (!node) return new_dict();  // a view that requires one by its base: no gradient arrives at it
     FACULA_CHECK(node->is_accumulator, ErrorKind::Runtime,
                  "register_post_accumulate_grad_hook: expected a leaf, got a result of ", node->name());
     auto& list = static_cast<AccumulateGrad&>(*node).after_accumulate;

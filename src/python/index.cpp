@@ -329,6 +329,8 @@ bool assigned_by_class(const Tensor& self, const Indexed& indexed, PyObject* val
 void assign_item(const Tensor& self, PyObject* key, PyObject* value) {
   FACULA_CHECK(!is_sparse(self), ErrorKind::Type, "index: Cannot assign to a sparse tensor, got layout ",
                layout_of(self));
+  if (key == Py_False) return;            // nothing is chosen, whatever the value's shape
+  if (key == Py_True) key = Py_Ellipsis;  // all of it: a dimension in front of the value counts for nothing
   bool quick = false;
   Indexed indexed{quick_view(self, key, quick), {}};
   if (!quick) indexed = Reader(self).read(key);
@@ -339,6 +341,8 @@ void assign_item(const Tensor& self, PyObject* key, PyObject* value) {
       return;
     }
     Tensor source = without_leading_ones(assigned_value(self, value), indexed.view.dim());
+    if (source.dim() != indexed.view.dim() && broadcasts_to(source.sizes(), indexed.view.sizes()))
+      source = expand(source, indexed.view.sizes());  // x[None] = x: what is written is what is read
     copy_(indexed.view, source);
     return;
   }

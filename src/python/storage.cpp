@@ -17,6 +17,7 @@
 #include "python/cuda_objects.h"
 #include "python/docs/tensor.h"
 #include "python/free_threading.h"
+#include "python/mismatch.h"
 #include "python/node_object.h"
 #include "python/shared_memory.h"
 #include "python/storage_object.h"
@@ -133,8 +134,7 @@ Storage* storage_with(PyObject* values, Device where) {
 PyObject* storage_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"size", "device", nullptr};
   PyObject *size = nullptr, *device = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O:UntypedStorage", const_cast<char**>(names), &size, &device))
-    return nullptr;
+  if (!parse_keywords(args, kwargs, "|O$O:UntypedStorage", names, &size, &device)) return nullptr;
   return guarded([&] {
     FACULA_CHECK(type != &StorageBaseType, ErrorKind::Runtime,
                  "StorageBase: there is no object of this class itself, expected UntypedStorage, got a call");
@@ -151,8 +151,15 @@ PyObject* storage_use_count(PyObject* o, PyObject*) {
   return PyLong_FromLong(static_cast<long>(self_of(o)->storage->refs.load()) - 1);  // this object is one
 }
 PyObject* storage_data_ptr(PyObject* o, PyObject*) {
-  expose_address(self_of(o)->storage);
-  return PyLong_FromVoidPtr(self_of(o)->storage->nbytes ? self_of(o)->storage->data : nullptr);
+  return guarded([&] {
+    Storage* s = self_of(o)->storage;
+    const Tensor& origin = self_of(o)->origin;
+    FACULA_CHECK(!s->device.is_meta() || !origin.defined() || !(origin.flags() & kPythonDispatch), ErrorKind::Runtime,
+                 "data_ptr: the storage of a tensor whose class stands for others has no address, got one of ",
+                 s->nbytes, " bytes");
+    expose_address(s);
+    return PyLong_FromVoidPtr(s->nbytes ? s->data : nullptr);
+  });
 }
 PyObject* storage_element_size(PyObject*, PyObject*) { return PyLong_FromLong(1); }
 PyObject* storage_get_device(PyObject* o, PyObject*) { return PyLong_FromLong(self_of(o)->storage->device.index); }
@@ -213,8 +220,7 @@ PyObject* storage_to(PyObject* o, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"device", "non_blocking", nullptr};
   PyObject* device;
   int non_blocking = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|p:to", const_cast<char**>(names), &device, &non_blocking))
-    return nullptr;
+  if (!parse_keywords(args, kwargs, "O|p:to", names, &device, &non_blocking)) return nullptr;
   return guarded([&] {
     const NonBlocking scope(non_blocking);
     return moved_to(o, concrete(to_device_value(device)));
@@ -224,8 +230,7 @@ PyObject* storage_cuda(PyObject* o, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"device", "non_blocking", nullptr};
   PyObject* given = Py_None;
   int non_blocking = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Op:cuda", const_cast<char**>(names), &given, &non_blocking))
-    return nullptr;
+  if (!parse_keywords(args, kwargs, "|Op:cuda", names, &given, &non_blocking)) return nullptr;
   return guarded([&] {
     const Device device = concrete(given == Py_None ? Device{DeviceType::CUDA} : to_device_value(given));
     FACULA_CHECK(device.is_cuda(), ErrorKind::Runtime, "cuda: a CUDA device, got ", device);
@@ -253,8 +258,7 @@ PyObject* storage_copy(PyObject* o, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"source", "non_blocking", nullptr};
   PyObject* source;
   int non_blocking = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|p:copy_", const_cast<char**>(names), &source, &non_blocking))
-    return nullptr;
+  if (!parse_keywords(args, kwargs, "O|p:copy_", names, &source, &non_blocking)) return nullptr;
   return with(o, [&](Storage* s) {
     Storage* from = storage_of(source, "copy_");
     FACULA_CHECK(from->nbytes == s->nbytes, ErrorKind::Runtime, "copy_: the source must have ", s->nbytes,

@@ -1,4 +1,5 @@
 // Tensor methods that are not ops: conversions between dtypes and devices, and exchanging the storage.
+#include "autograd/function_support.h"
 #include "core/backend.h"
 #include "core/write.h"
 #include "functions.h"
@@ -7,6 +8,7 @@
 #include "python/bindings.h"
 #include "python/dispatch.h"
 #include "python/docs/tensor.h"
+#include "python/mismatch.h"
 #include "python/node_object.h"
 #include "python/storage_object.h"
 #include "python/tensor_type.h"
@@ -281,8 +283,10 @@ PyObject* method_is_same_size(PyObject* self, PyObject* other) {
     FACULA_CHECK(is_tensor(other), ErrorKind::Type, "is_same_size(): other is a Tensor, got ", Py_TYPE(other)->tp_name);
     if (!is_plain_tensor(other)) {
       const Owned nested(check(PyObject_GetAttrString(other, "is_nested")));
-      FACULA_CHECK(nested.get() != Py_True, ErrorKind::Runtime,
+      const Owned mine(check(PyObject_GetAttrString(self, "is_nested")));
+      FACULA_CHECK((nested.get() == Py_True) == (mine.get() == Py_True), ErrorKind::Runtime,
                    "is_same_size: expected two nested tensors or none, got one");
+      if (nested.get() == Py_True) return check(call_python(PyObject_CallMethod, self, "is_same_size", "O", other));
     }
     return PyBool_FromLong(tensor_of(self).sizes() == tensor_of(other).sizes());
   });
@@ -295,24 +299,30 @@ void put_on_storage(const Tensor& t, const Tensor& source) {
   FACULA_CHECK(!(requires_grad(t) && GradMode::enabled() && !grad_fn(impl)), ErrorKind::Runtime,
                "set_: a leaf that requires grad cannot be used in an in-place operation (use no_grad()), got shape ",
                t.sizes());
+  const uint32_t marks = marks_of(t) | marks_of(source);
   exchange_storage(impl, source.storage());
   impl->data = source.impl()->data;
   set_sizes(impl, source.sizes(), source.strides());
+  if (AutogradMeta* meta = autograd_meta(impl)) {
+    if (AccumulateGrad* node = meta->accumulator.load()) node->set_output(0, t);  // gradients have the new shape
+  }
   count_write(t);
+  if (marks) record_missing("set_", marks, t, t, source);  // the old values take no part in the new ones
 }
 
 // set_(source=None, storage_offset=0, size=None, stride=None); source is a tensor or a storage
 PyObject* method_set_(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"source", "storage_offset", "size", "stride", nullptr};
-  PyObject *source = Py_None, *size = Py_None, *stride = Py_None;
-  Py_ssize_t offset = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OnOO:set_", const_cast<char**>(names), &source, &offset, &size,
-                                   &stride))
-    return nullptr;
+  PyObject *source = nullptr, *size = Py_None, *stride = Py_None;
+  constexpr Py_ssize_t kNotGiven = PY_SSIZE_T_MIN;
+  Py_ssize_t given = kNotGiven;
+  if (!parse_keywords(args, kwargs, "|OnOO:set_", names, &source, &given, &size, &stride)) return nullptr;
   return guarded([&] {
     const Tensor& t = strided_tensor_of(self);
     DType dtype = t.dtype();
-    if (source == Py_None) {
+    FACULA_CHECK(given == kNotGiven || (source && size != Py_None), ErrorKind::Type,
+                 "set_: storage_offset is given with a source and a size, got storage_offset=", given);
+    if (!source) {
       put_on_storage(t, facula::empty({0}, dtype, t.device()));
       return Py_NewRef(self);
     }
@@ -320,6 +330,7 @@ PyObject* method_set_(PyObject* self, PyObject* args, PyObject* kwargs) {
       put_on_storage(t, strided_tensor_of(source));
       return Py_NewRef(self);
     }
+    const int64_t offset = given == kNotGiven ? 0 : given;
     Storage* storage = is_tensor(source) ? strided_tensor_of(source).storage() : storage_for(source, dtype, "set_");
     Dims sizes = size == Py_None ? Dims{static_cast<int64_t>(storage->nbytes) / item_size(dtype) - offset}
                                  : arg_ints(size, 1).values;

@@ -6,6 +6,7 @@
 #include "python/docs/properties.h"
 #include "python/docs/tensor.h"
 #include "python/free_threading.h"
+#include "python/mismatch.h"
 #include "python/node_object.h"
 #include "python/record.h"
 #include "python/tensor_type.h"
@@ -429,9 +430,7 @@ PyObject* make_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"cls", "data", "require_grad", nullptr};
   PyObject *cls = nullptr, *data = nullptr;
   int requires_grad = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|p:_make_subclass", const_cast<char**>(names), &cls, &data,
-                                   &requires_grad))
-    return nullptr;
+  if (!parse_keywords(args, kwargs, "OO|p:_make_subclass", names, &cls, &data, &requires_grad)) return nullptr;
   return guarded([&] {
     FACULA_CHECK(PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), &TensorType),
                  ErrorKind::Type, "_make_subclass: cls is a subclass of Tensor, got ", Py_TYPE(cls)->tp_name);

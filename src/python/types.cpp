@@ -6,6 +6,7 @@
 #include "core/backend.h"
 #include "python/arrays.h"
 #include "python/free_threading.h"
+#include "python/mismatch.h"
 #include "python/objects.h"
 #include "python/record.h"
 
@@ -153,8 +154,7 @@ int8_t to_device_index(PyObject* o) {
 PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"type", "index", nullptr};
   PyObject *type = nullptr, *index = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", const_cast<char**>(names), &type, &index))
-    return nullptr;
+  if (!parse_keywords(args, kwargs, "O|O:device", names, &type, &index)) return nullptr;
   return guarded([&] {
     Device device = read_device(type);
     if (index != Py_None) {

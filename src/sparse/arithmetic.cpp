@@ -35,7 +35,12 @@ Tensor joined(const Tensor& a, const Tensor& b, int64_t dim) {
 /// In the layout of `like`, of entries that are in order.
 Tensor as_layout_of(const Tensor& like, const Entries& entries, bool coalesced) {
   if (is_coo(like)) return coo_of_entries(entries, like.sizes(), dense_dim_of(like), coalesced);
-  return compressed_of_entries(entries, like.sizes(), dense_dim_of(like), layout_of(like), block_of(like));
+  const Tensor made = compressed_of_entries(entries, like.sizes(), dense_dim_of(like), layout_of(like), block_of(like));
+  const DType index = sparse_parts(like).indices.dtype();
+  SparseParts& parts = mutable_sparse_parts(made);  // places have the dtype of those that the layout is taken from
+  parts.indices = cast(parts.indices, index);
+  parts.plain = cast(parts.plain, index);
+  return made;
 }
 
 Tensor sum_of_two(const Tensor& a, const Tensor& b, const Scalar& alpha) {

@@ -8,7 +8,7 @@ namespace facula::ops {
 
 Tensor _sparse_to_dense(const Tensor& self, bool) {
   const sparse::WithoutGradients off;
-  return sparse::dense_of(self);
+  return sparse::without_base(sparse::dense_of(self));
 }
 
 Tensor _nonzero_pattern(const Tensor& self, std::optional<Layout> layout, IntList blocksize, int64_t sparse_dim,
@@ -50,12 +50,12 @@ Tensor _values_by(const Tensor& self, const Tensor& mask, std::optional<Layout>)
     FACULA_CHECK(sparse_parts(self).dense_dim == parts.dense_dim, ErrorKind::Runtime,
                  "sparse_mask: operands must have as many dense dimensions, got ", sparse_parts(self).dense_dim,
                  " and ", parts.dense_dim);
-    return facula::reshape(looked_up(self, wanted.places), parts.values.sizes());
+    return sparse::without_base(facula::reshape(looked_up(self, wanted.places), parts.values.sizes()));
   }
   Dims rows{sparse::count_of(sparse::leading_sizes(mask))};
   for (int64_t d = mask.dim() - parts.dense_dim; d < mask.dim(); ++d) rows.push_back(mask.size(d));
   const Tensor values = facula::index_select(facula::reshape(self, rows), 0, wanted.places);
-  return facula::reshape(values, parts.values.sizes());
+  return sparse::without_base(facula::reshape(values, parts.values.sizes()));
 }
 
 }  // namespace facula::ops

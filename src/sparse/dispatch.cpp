@@ -1,5 +1,6 @@
 // Policy: a call with a sparse argument arrives here below autograd. What the table has for the op runs in place of its
 // kernel, with gradients off; in-place and out= forms are the function, whose result takes the place of the old value.
+#include <algorithm>
 #include <array>
 
 #include "core/mode.h"
@@ -82,6 +83,20 @@ void run_out(const Row& row, const OpCall& call) {
   }
 }
 
+// What the program is given has no base but one of its own tensors: those that the function worked on are let go.
+void let_go_of_bases(const OpCall& call) {
+  std::vector<const Storage*> given;
+  for (const Argument& argument : call.arguments)
+    argument.each_tensor([&](const Tensor& t) {
+      if (!is_sparse(t)) given.push_back(t.storage());
+    });
+  for (const ResultSlot& slot : call.results) {
+    if (slot.kind() != ResultSlot::Kind::Tensor || !slot.as<Tensor>().defined()) continue;
+    Tensor& result = slot.as<Tensor>();
+    if (std::find(given.begin(), given.end(), result.storage()) == given.end()) result = without_base(result);
+  }
+}
+
 bool run(const OpCall& call) {
   const Row* row = find_row(call.op);
   if (!row) refuse(call);
@@ -90,7 +105,10 @@ bool run(const OpCall& call) {
   if (call.form == OpForm::InPlace) run_in_place(*row, call);
   else if (!row->function) refuse(call);
   else if (call.form == OpForm::Out) run_out(*row, call);
-  else row->function(call, call.results);
+  else {
+    row->function(call, call.results);
+    let_go_of_bases(call);
+  }
   return true;
 }
 

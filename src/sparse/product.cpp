@@ -93,7 +93,8 @@ Tensor _sparse_mm_product(const Tensor& self, const Tensor& mat2) {
   const sparse::WithoutGradients off;
   if (is_sparse(self) && is_sparse(mat2)) return sparse_times_sparse(self, mat2);
   if (is_sparse(self)) return sparse_times_dense(self, mat2);
-  return facula::transpose(sparse_times_dense(facula::transpose(mat2, 0, 1), facula::transpose(self, 0, 1)), 0, 1);
+  const Tensor flipped = sparse_times_dense(facula::transpose(mat2, 0, 1), facula::transpose(self, 0, 1));
+  return sparse::without_base(facula::transpose(flipped, 0, 1));
 }
 
 }  // namespace ops
@@ -216,7 +217,7 @@ Tensor _sparse_sum_dim(const Tensor& self, std::optional<IntList> dim, bool keep
   Tensor made;
   if (rows.size(0) == 0) made = facula::sum(values, Dims{0}, false, std::nullopt);
   else made = sparse::coalesced_of(sparse::make_coo(rows, values, sizes, false));
-  return keepdim ? unsqueezed(made, summed) : made;
+  return sparse::without_base(keepdim ? unsqueezed(made, summed) : made);
 }
 
 }  // namespace ops
@@ -268,7 +269,8 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, int64_t row
 Tensor sparse_scattered(const Tensor& values, IntList sizes, int64_t dim, const Tensor& index) {
   const int64_t ndim = static_cast<int64_t>(sizes.size());
   if (ndim == 0)
-    return _sparse_coo_tensor_unsafe(empty({0, 1}, DType::Int64, values.device()), reshape(values, {1}), {}, true);
+    return _sparse_coo_tensor_unsafe(empty({0, values.numel()}, DType::Int64, values.device()), reshape(values, {-1}),
+                                     {}, values.numel() == 1);
   const int64_t at = wrap_dim(dim, ndim, "gather");
   std::vector<Tensor> rows;
   for (int64_t d = 0; d < ndim; ++d) {

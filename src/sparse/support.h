@@ -18,6 +18,10 @@ class WithoutGradients {
   GradMode grad_;
 };
 
+/// A result that is shown through a view of what only the kernel has seen, without that view's base: autograd records
+/// the result alone, and would take the base for a tensor of the program that has no history.
+inline Tensor without_base(const Tensor& made) { return !is_sparse(made) && made.impl()->base ? alias(made) : made; }
+
 /// Entries in the order of the values: `places` counts through the dimensions that are not dense (one int64 for every
 /// element of a block), `values` has a row for each.
 struct Entries {

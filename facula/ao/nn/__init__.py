@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any
+from facula._on_demand import _on_demand
 
 _MODULES = ("intrinsic", "qat", "quantized")
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"facula.ao.nn.{name}")
-    raise AttributeError(f"module 'torch.ao.nn' has no attribute {name!r}")
+__getattr__ = _on_demand(__name__, _MODULES)

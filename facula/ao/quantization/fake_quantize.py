@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import facula
 from facula.nn import Module
 
-from ._arguments import with_args as _with_args
 from .observer import (
     FixedQParamsObserver,
     HistogramObserver,
     MovingAverageMinMaxObserver,
     MovingAveragePerChannelMinMaxObserver,
+    _with_args,
     default_fixed_qparams_range_0to1_observer,
     default_fixed_qparams_range_neg1to1_observer,
 )

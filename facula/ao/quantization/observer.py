@@ -1,38 +1,29 @@
-"""Observers: modules that look at the tensors that pass through them and say which scale and zero point suit them."""
+"""Observers: modules that look at the tensors that pass through them and say which scale and zero point suit them.
+
+Long because PyTorch has all observers in one file of this name, and each class stands there with its docstring and example.
+"""
 
 from __future__ import annotations
 
-import inspect
+import bisect
+import enum
+import functools
+import itertools
+import warnings
+from abc import ABC, abstractmethod
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import facula
+from facula.nn import Module
 
-from ._arguments import PartialWrapper as _PartialWrapper  # noqa: F401
-from ._arguments import with_args as _with_args  # noqa: F401
-from ._arguments import with_callable_args as _with_callable_args  # noqa: F401
-from ._fixed import FixedQParamsObserver, NoopObserver, PlaceholderObserver, RecordingObserver, ReuseInputObserver
-from ._granularity import (
-    AffineQuantizedObserverBase,
-    Granularity,
-    MappingType,
-    PerAxis,
-    PerBlock,
-    PerGroup,
-    PerRow,
-    PerTensor,
-    PerToken,
-    TorchAODType,
-    ZeroPointDomain,
-    get_block_size,
-)
-from ._histogram import HistogramObserver
-from ._observer_base import EPS, ObserverBase, UniformQuantizationObserverBase, refuse_dynamic, refuse_scheme
-from .utils import is_per_channel, is_per_tensor
+from .utils import calculate_qmin_qmax, determine_qparams, is_per_channel, is_per_tensor, validate_qmin_qmax
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from facula import Tensor
-    from facula.nn.modules.module import Module
 
 __all__ = [
     "AffineQuantizedObserverBase", "FixedQParamsObserver", "Granularity", "HistogramObserver", "MappingType", "MinMaxObserver",
@@ -46,6 +37,789 @@ __all__ = [
     "default_symmetric_fixed_qparams_observer", "default_weight_observer", "get_block_size", "get_observer_state_dict",
     "load_observer_state_dict", "per_channel_weight_observer_range_neg_127_to_127", "weight_observer_range_neg_127_to_127",
 ]  # fmt: skip
+
+
+# ---- Classes with some of their arguments given, as qconfigs hold them: `MinMaxObserver.with_args(dtype=facula.qint8)`
+
+
+class _PartialWrapper:
+    """Calls a class with arguments given before; those of `callable_args` are functions called anew for each call."""
+
+    def __init__(self, p: Callable[..., Any]) -> None:
+        self.p = p
+        self.callable_args: dict[Any, Any] = {}
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        made = {name: function() for name, function in self.callable_args.items() if name not in keywords}
+        return self.p(*args, **keywords, **made)
+
+    def __repr__(self) -> str:
+        return repr(self.p) + repr(self.callable_args)
+
+    def with_args(self, **kwargs: Any) -> _PartialWrapper:
+        """The same with more arguments given."""
+        return _with_args(self, **kwargs)
+
+    def with_callable_args(self, **kwargs: Any) -> _PartialWrapper:
+        """The same with more functions that make arguments."""
+        made = _PartialWrapper(self.p)
+        made.callable_args = {**self.callable_args, **kwargs}
+        return made
+
+
+
+
+def _with_args(cls_or_self: Any, **kwargs: Any) -> _PartialWrapper:
+    """A function that makes the class with these arguments, and can be given more by its own `with_args`.
+
+    Args:
+        kwargs: of the class.
+
+    >>> from torch.ao.quantization import MinMaxObserver
+    >>> weights = MinMaxObserver.with_args(dtype=torch.qint8).with_args(qscheme=torch.per_tensor_symmetric)
+    >>> weights().qscheme
+    torch.per_tensor_symmetric
+    """
+    return _PartialWrapper(functools.partial(cls_or_self, **kwargs))
+
+
+def _with_callable_args(cls_or_self: type, **kwargs: Any) -> _PartialWrapper:
+    """As `with_args`, for arguments that a function makes for each object.
+
+    Args:
+        kwargs: functions without arguments, by the names of arguments.
+
+    >>> from torch.ao.quantization import MinMaxObserver
+    >>> made = MinMaxObserver.with_callable_args(factory_kwargs=lambda: {"dtype": torch.float64})
+    >>> made().min_val.dtype
+    torch.float64
+    """
+    return _PartialWrapper(functools.partial(cls_or_self)).with_callable_args(**kwargs)
+
+
+_EPS = facula.finfo(facula.float32).eps
+_DTYPES = (
+    facula.qint8, facula.quint8, facula.quint4x2, facula.qint32, facula.int8, facula.uint8, facula.int16, facula.int32,
+    facula.float8_e5m2, facula.float8_e4m3fn, facula.uint16,
+)  # fmt: skip
+
+
+# ---- What observers share: levels, buffers, state
+
+
+class ObserverBase(ABC, Module):
+    """What all observers are: a module that returns its input and can say `calculate_qparams()`.
+
+    Args:
+        dtype: of the quantised tensor.
+        is_dynamic: whether scales are found anew for each input.
+
+    >>> from torch.ao.quantization import ObserverBase
+    >>> class Largest(ObserverBase):
+    ...     seen = torch.tensor(0.0)
+    ...     def forward(self, x):
+    ...         self.seen = torch.maximum(self.seen, x.abs().max())
+    ...         return x
+    ...     def calculate_qparams(self):
+    ...         return self.seen / 127, torch.tensor(0)
+    >>> observer = Largest.with_args(dtype=torch.qint8)()
+    >>> _ = observer(torch.tensor([-254.0, 1.0]))
+    >>> observer.calculate_qparams()
+    (tensor(2.), tensor(0))
+    """
+
+    def __init__(self, dtype: facula.dtype, is_dynamic: bool = False) -> None:
+        super().__init__()
+        self.dtype = dtype
+        self.is_dynamic = is_dynamic
+
+    @abstractmethod
+    def forward(self, x: Tensor) -> Any:
+        """Looks at the tensor and returns it."""
+        raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {x.shape}")
+
+    @abstractmethod
+    def calculate_qparams(self, **kwargs: Any) -> Any:
+        """(scale, zero point) for what was seen.
+
+        Args:
+            kwargs: of a subclass.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {kwargs}")
+
+    with_args: Any = classmethod(_with_args)
+    with_callable_args: Any = classmethod(_with_callable_args)
+
+
+class UniformQuantizationObserverBase(ObserverBase):
+    """What observers share whose levels are the same distance apart.
+
+    Args:
+        dtype: of the quantised tensor.
+        qscheme: how levels are laid out.
+        reduce_range: whether half of the levels are used, as products of eight bits without VNNI need it.
+        quant_min, quant_max: levels of one's own; both or none.
+        factory_kwargs: device and dtype of buffers.
+        eps: the least scale.
+        is_dynamic: whether scales are found anew for each input.
+        kwargs: for `ObserverBase`.
+
+    Errors: AssertionError for a dtype or scheme without levels.
+
+    >>> from torch.ao.quantization import MinMaxObserver, UniformQuantizationObserverBase
+    >>> observer = MinMaxObserver(dtype=torch.qint8)
+    >>> isinstance(observer, UniformQuantizationObserverBase), observer.quant_min, observer.quant_max
+    (True, -128, 127)
+    >>> _ = observer(torch.tensor([0.0, 5.0]))
+    >>> observer.reset_min_max_vals()
+    >>> observer.max_val
+    tensor(-inf)
+    """
+
+    _version = 3
+    eps: facula.Tensor
+    quant_min: int
+    quant_max: int
+
+    def __init__(self, dtype: facula.dtype = facula.quint8, qscheme: Any = facula.per_tensor_affine, reduce_range: bool = False,
+                 quant_min: int | None = None, quant_max: int | None = None, factory_kwargs: dict[str, Any] | None = None,
+                 eps: float = _EPS, is_dynamic: bool = False, **kwargs: Any) -> None:  # fmt: skip
+        super().__init__(dtype=dtype, is_dynamic=is_dynamic, **kwargs)
+        name = type(self).__name__
+        self.qscheme = qscheme
+        self.reduce_range = reduce_range
+        self.register_buffer("eps", facula.tensor([eps], **(factory_kwargs or {})))
+        if not (is_per_tensor(qscheme) or is_per_channel(qscheme)):
+            raise AssertionError(f"{name}: expected a scheme per tensor or per channel, got {qscheme}")
+        if dtype not in _DTYPES:
+            raise AssertionError(f"{name}: expected a dtype of {_DTYPES}, got {dtype}")
+        self.has_customized_qrange: bool = quant_min is not None and quant_max is not None
+        if self.has_customized_qrange:
+            validate_qmin_qmax(quant_min, quant_max)
+        self.quant_min, self.quant_max = calculate_qmin_qmax(
+            quant_min, quant_max, self.has_customized_qrange, dtype, reduce_range
+        )
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, *rest):
+        if local_metadata.get("version") in (None, 1):  # which had no such buffer
+            state_dict[prefix + "eps"] = facula.tensor([_EPS])
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+    def _validate_qmin_qmax(self, quant_min: int, quant_max: int) -> None:
+        validate_qmin_qmax(quant_min, quant_max)
+
+    def _calculate_qparams(self, min_val, max_val):
+        return determine_qparams(
+            min_val, max_val, self.quant_min, self.quant_max, self.dtype, self.eps, self.has_customized_qrange, self.qscheme
+        )
+
+    def _set(self, name, value):
+        """Gives a buffer other values, of another shape maybe."""
+        buffer = getattr(self, name).detach_()
+        if buffer.shape != value.shape:
+            buffer.resize_(value.shape)
+        buffer.copy_(value)
+
+    def reset_min_max_vals(self) -> Any:
+        """Forgets what was seen."""
+        raise NotImplementedError(f"{type(self).__name__}.reset_min_max_vals: not implemented, got {self}")
+
+
+def _refuse_scheme(observer, qscheme, wanted):
+    names = {
+        is_per_tensor: "torch.per_tensor_symmetric and torch.per_tensor_affine",
+        is_per_channel: "torch.per_channel_symmetric, torch.per_channel_affine and torch.per_channel_affine_float_qparams",
+    }
+    if not wanted(qscheme):
+        raise NotImplementedError(f"{type(observer).__name__}'s qscheme only support {names[wanted]}, got {qscheme}")
+
+
+def _refuse_dynamic(observer, is_dynamic, averaging_constant=None):
+    if is_dynamic and averaging_constant != 1:
+        constant = "" if averaging_constant is None else f" for averaging constant of {averaging_constant}"
+        name = type(observer).__name__
+        raise NotImplementedError(f"{name} doesn't support dynamic quantization{constant}, got {is_dynamic=}")
+
+
+# ---- Observers that look at nothing, or only keep it: what they say is known when they are made
+
+
+def _no_qparams(observer):
+    raise Exception(f"calculate_qparams should not be called for {type(observer).__name__}, got {observer}")
+
+
+class FixedQParamsObserver(ObserverBase):
+    """Says the scale and zero point that it was made with, for ops whose results have known bounds.
+
+    Args:
+        scale, zero_point: what to say.
+        dtype, qscheme, quant_min, quant_max, is_dynamic: as for `UniformQuantizationObserverBase`.
+        kwargs: for `ObserverBase`.
+
+    >>> from torch.ao.quantization import FixedQParamsObserver
+    >>> FixedQParamsObserver(scale=1 / 256, zero_point=0).calculate_qparams()
+    (tensor([0.0039]), tensor([0], dtype=torch.int32))
+    """
+
+    scale: facula.Tensor
+    zero_point: facula.Tensor
+
+    def __init__(self, scale: float, zero_point: int, dtype: facula.dtype = facula.quint8,
+                 qscheme: Any = facula.per_tensor_affine, quant_min: int = 0, quant_max: int = 255, is_dynamic: bool = False,
+                 **kwargs: Any) -> None:  # fmt: skip
+        _refuse_dynamic(self, is_dynamic)
+        super().__init__(dtype=dtype, is_dynamic=is_dynamic, **kwargs)
+        self.quant_min = quant_min
+        self.quant_max = quant_max
+        self.register_buffer("scale", facula.tensor([scale], dtype=facula.float32))
+        self.register_buffer("zero_point", facula.tensor([zero_point], dtype=facula.int32))
+        self.qscheme = qscheme
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Returns the tensor."""
+        return X
+
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
+        """(scale, zero point), tensors of one element."""
+        return self.scale, self.zero_point
+
+
+class PlaceholderObserver(ObserverBase):
+    """Looks at nothing, and only says which dtype is meant: where scales are found later, or there are none (float16).
+
+    Args:
+        dtype, qscheme, quant_min, quant_max, eps, is_dynamic: as for `UniformQuantizationObserverBase`.
+        custom_op_name: of an op that takes the place of quantisation.
+        compute_dtype: the same as is_dynamic, PyTorch's old name.
+
+    >>> from torch.ao.quantization import PlaceholderObserver
+    >>> PlaceholderObserver(dtype=torch.float16)
+    PlaceholderObserver(dtype=torch.float16, is_dynamic=False)
+    """
+
+    def __init__(self, dtype: facula.dtype = facula.float32, custom_op_name: str = "", compute_dtype: Any = None,
+                 quant_min: int | None = None, quant_max: int | None = None, qscheme: Any = None, eps: float | None = None,
+                 is_dynamic: bool = False) -> None:  # fmt: skip
+        super().__init__(dtype=dtype, is_dynamic=is_dynamic)
+        self.qscheme: Any = facula.per_tensor_affine if qscheme is None else qscheme
+        self.quant_min = quant_min
+        self.quant_max = quant_max
+        self.eps: float = _EPS if eps is None else eps
+        self.custom_op = custom_op_name
+        if compute_dtype:
+            self.is_dynamic = True
+            warnings.warn("PlaceholderObserver: compute_dtype is the old name, pass is_dynamic=True", stacklevel=2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns the tensor."""
+        return x
+
+    def extra_repr(self) -> str:
+        """dtype and is_dynamic."""
+        return f"dtype={self.dtype}, is_dynamic={self.is_dynamic}"
+
+    def calculate_qparams(self) -> None:
+        """There are none."""
+        _no_qparams(self)
+
+
+class NoopObserver(ObserverBase):
+    """Looks at nothing.
+
+    Args:
+        dtype: that of the tensor.
+        custom_op_name: of an op that takes the place of quantisation.
+
+    >>> from torch.ao.quantization import NoopObserver
+    >>> NoopObserver()(torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
+
+    def __init__(self, dtype: facula.dtype = facula.float16, custom_op_name: str = "") -> None:
+        super().__init__(dtype=dtype, is_dynamic=False)
+        self.dtype = dtype
+        self.custom_op = custom_op_name
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns the tensor."""
+        return x
+
+    def calculate_qparams(self) -> None:
+        """There are none."""
+        _no_qparams(self)
+
+
+class ReuseInputObserver(ObserverBase):
+    """Stands where the output has the input's levels, as after a change of shape.
+
+    >>> from torch.ao.quantization import ReuseInputObserver
+    >>> ReuseInputObserver()(torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
+
+    def __init__(self) -> None:
+        super().__init__(facula.quint8, is_dynamic=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns the tensor."""
+        return x
+
+    def calculate_qparams(self) -> None:
+        """There are none."""
+        _no_qparams(self)
+
+
+class RecordingObserver(ObserverBase):
+    """Keeps copies of all tensors seen, for a look at them.
+
+    Args:
+        dtype: that of the quantised tensor.
+
+    >>> from torch.ao.quantization import RecordingObserver
+    >>> observer = RecordingObserver()
+    >>> _ = observer(torch.tensor([1.0])), observer(torch.tensor([2.0]))
+    >>> observer.get_tensor_value()
+    [tensor([1.]), tensor([2.])]
+    """
+
+    def __init__(self, dtype: facula.dtype = facula.quint8) -> None:
+        super().__init__(dtype=dtype, is_dynamic=False)
+        self.tensor_val: list[Any] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Keeps a copy of the tensor and returns it."""
+        self.tensor_val.append(x.clone())
+        return x
+
+    def calculate_qparams(self) -> None:
+        """There are none."""
+        _no_qparams(self)
+
+    def get_tensor_value(self) -> list[Tensor]:
+        """The tensors seen."""
+        return self.tensor_val
+
+
+# ---- Words for what shares a scale, and what an observer of such parts is made with; other libraries build on them
+
+
+class MappingType(enum.Enum):
+    """How values are mapped to levels: zero in the middle, the same without clipping either side, or zero where it falls.
+
+    >>> from torch.ao.quantization import MappingType
+    >>> MappingType.SYMMETRIC.name
+    'SYMMETRIC'
+    """
+
+    SYMMETRIC = enum.auto()
+    SYMMETRIC_NO_CLIPPING_ERR = enum.auto()
+    ASYMMETRIC = enum.auto()
+
+
+class ZeroPointDomain(enum.Enum):
+    """What a zero point is: a level, a value, or nothing.
+
+    >>> from torch.ao.quantization import ZeroPointDomain
+    >>> [domain.name for domain in ZeroPointDomain]
+    ['INT', 'FLOAT', 'NONE']
+    """
+
+    INT = enum.auto()
+    FLOAT = enum.auto()
+    NONE = enum.auto()
+
+
+class TorchAODType(enum.Enum):
+    """Integers of one to seven bits, for which there are no dtypes.
+
+    >>> from torch.ao.quantization import TorchAODType
+    >>> TorchAODType.INT4.name
+    'INT4'
+    """
+
+    INT1 = enum.auto()
+    INT2 = enum.auto()
+    INT3 = enum.auto()
+    INT4 = enum.auto()
+    INT5 = enum.auto()
+    INT6 = enum.auto()
+    INT7 = enum.auto()
+
+
+@dataclass(frozen=True)
+class Granularity:
+    """What shares a scale.
+
+    >>> from torch.ao.quantization import Granularity, PerTensor
+    >>> isinstance(PerTensor(), Granularity)
+    True
+    """
+
+
+@dataclass(frozen=True)
+class PerBlock(Granularity):
+    """Every block of `block_size` does.
+
+    >>> from torch.ao.quantization.observer import PerBlock, get_block_size
+    >>> get_block_size((4, 6), PerBlock((2, 3)))
+    (2, 3)
+    """
+
+    block_size: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PerTensor(Granularity):
+    """The whole tensor does.
+
+    >>> from torch.ao.quantization.observer import PerTensor, get_block_size
+    >>> get_block_size((4, 6), PerTensor())
+    (4, 6)
+    """
+
+
+@dataclass(frozen=True)
+class PerAxis(Granularity):
+    """What has the same index along the dimension `axis` does.
+
+    >>> from torch.ao.quantization.observer import PerAxis, get_block_size
+    >>> get_block_size((4, 6), PerAxis(axis=1))
+    (4, 1)
+    """
+
+    axis: int
+
+
+@dataclass(frozen=True)
+class PerGroup(Granularity):
+    """Every `group_size` neighbours along the last dimension do.
+
+    >>> from torch.ao.quantization.observer import PerGroup, get_block_size
+    >>> get_block_size((4, 6), PerGroup(group_size=2))
+    (1, 2)
+    """
+
+    group_size: int
+
+
+class PerRow(Granularity):
+    """Every row along the last dimension does.
+
+    >>> from torch.ao.quantization.observer import PerRow, get_block_size
+    >>> get_block_size((4, 6), PerRow())
+    (1, 6)
+    """
+
+
+class PerToken(Granularity):
+    """Every row along the last dimension does, with scales found for each input.
+
+    >>> from torch.ao.quantization.observer import PerToken, get_block_size
+    >>> get_block_size((2, 4, 6), PerToken())
+    (1, 1, 6)
+    """
+
+
+def get_block_size(input_shape: tuple[int, ...], granularity: Granularity) -> tuple[int, ...]:
+    """The shape of the parts of a tensor that share a scale.
+
+    Args:
+        input_shape: of the tensor.
+        granularity: one of the classes here.
+
+    Errors: AssertionError for no granularity, a group that does not divide the row; ValueError for classes of one's own.
+
+    Example::
+
+        >>> from torch.ao.quantization.observer import PerAxis, get_block_size
+        >>> get_block_size((4, 6), PerAxis(0))
+        (1, 6)
+    """
+    if not isinstance(granularity, Granularity):
+        raise AssertionError(f"get_block_size: Please provide an instance of Granularity, got {granularity}")
+    if isinstance(granularity, PerTensor):
+        return input_shape
+    if isinstance(granularity, PerBlock):
+        return granularity.block_size
+    if isinstance(granularity, PerAxis):
+        axis = granularity.axis % len(input_shape)
+        return tuple(1 if i == axis else n for i, n in enumerate(input_shape))
+    ones = (1,) * (len(input_shape) - 1)
+    if isinstance(granularity, (PerRow, PerToken)):
+        return (*ones, input_shape[-1])
+    if isinstance(granularity, PerGroup):
+        if len(input_shape) != 2 or input_shape[-1] % granularity.group_size:
+            raise AssertionError(
+                f"get_block_size: expected two dimensions, the last a multiple of {granularity.group_size}, got {input_shape}"
+            )
+        return (1, granularity.group_size)
+    raise ValueError(f"get_block_size: Unsupported Granularity: {granularity}")
+
+
+class AffineQuantizedObserverBase(ABC, Module):
+    """What observers share that others write for parts of tensors: it keeps their arguments.
+
+    Args:
+        mapping_type: a `MappingType`.
+        target_dtype: of the quantised tensor.
+        granularity: a `Granularity`.
+        quant_min, quant_max: the levels.
+        eps: the least scale.
+        scale_dtype, zero_point_dtype: of the scales and zero points.
+        preserve_zero: whether zero is a level.
+        zero_point_domain: a `ZeroPointDomain`.
+        kwargs: ignored, for subclasses.
+
+    Errors: AssertionError for no granularity.
+
+    >>> from torch.ao.quantization.observer import AffineQuantizedObserverBase, MappingType, PerTensor
+    >>> class Largest(AffineQuantizedObserverBase):
+    ...     def forward(self, x):
+    ...         self.seen = x.abs().max()
+    ...         return x
+    ...     def calculate_qparams(self):
+    ...         return self.seen / self.quant_max, torch.tensor(0)
+    >>> observer = Largest(MappingType.SYMMETRIC, torch.int8, PerTensor(), quant_min=-127, quant_max=127)
+    >>> _ = observer(torch.tensor([-254.0, 1.0]))
+    >>> observer.calculate_qparams()
+    (tensor(2.), tensor(0))
+    """
+
+    with_args: Any = classmethod(_with_args)
+
+    def __init__(self, mapping_type: MappingType, target_dtype: facula.dtype, granularity: Granularity,
+                 quant_min: int | None = None, quant_max: int | None = None, eps: float | None = None, scale_dtype: Any = None,
+                 zero_point_dtype: Any = None, preserve_zero: bool = True,
+                 zero_point_domain: ZeroPointDomain = ZeroPointDomain.INT, **kwargs: Any) -> None:  # fmt: skip
+        super().__init__()
+        for name, value in (("granularity", granularity), ("zero_point_domain", zero_point_domain)):
+            if value is None:
+                raise AssertionError(f"{type(self).__name__}: {name} is None, got {kwargs}")
+        self.mapping_type = mapping_type
+        self.target_dtype = target_dtype
+        self.granularity = granularity
+        self.quant_min = quant_min
+        self.quant_max = quant_max
+        self.eps = eps
+        self.scale_dtype = scale_dtype
+        self.zero_point_dtype = zero_point_dtype
+        self.preserve_zero = preserve_zero
+        self.zero_point_domain = zero_point_domain
+        self.block_size: Any = None
+
+    @abstractmethod
+    def forward(self, input: Tensor) -> Any:
+        """Looks at the tensor and returns it."""
+        raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {input.shape}")
+
+    @abstractmethod
+    def calculate_qparams(self) -> Any:
+        """(scale, zero point) for what was seen."""
+        raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {self}")
+
+    def convert(self, model: Module, observer_node: Any) -> Any:
+        """Graphs are not converted.
+
+        Args:
+            model, observer_node: not looked at.
+
+        Errors: NotImplementedError always.
+
+        >>> from torch.ao.quantization.observer import AffineQuantizedObserverBase, MappingType, PerTensor
+        >>> class Blind(AffineQuantizedObserverBase):
+        ...     def forward(self, x):
+        ...         return x
+        ...     def calculate_qparams(self):
+        ...         return torch.tensor(1.0), torch.tensor(0)
+        >>> Blind(MappingType.SYMMETRIC, torch.int8, PerTensor()).convert(None, "x")
+        Traceback (most recent call last):
+            ...
+        NotImplementedError: Blind.convert: graphs (pt2e) are not supported, got NoneType, x
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__}.convert: graphs (pt2e) are not supported, got {type(model).__name__}, {observer_node}"
+        )
+
+
+_STEP = 1e-5
+
+
+# ---- An observer that keeps a histogram and chooses the range whose rounding errors are least.
+#
+# The search: the outermost bins are given up step by step, on the side where the next hundred-thousandth of all values lets
+# go of more bins, for as long as the sum of squared errors falls. The error of a bin is that of its values, spread evenly,
+# from the middles of the levels that they fall into, so values outside the range count with their distance from the last level.
+
+
+class HistogramObserver(UniformQuantizationObserverBase):
+    """Keeps a histogram of all values seen; the levels are those with the least sum of squared rounding errors.
+
+    Args:
+        bins: of the histogram.
+        dtype, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, kwargs: as for
+            `UniformQuantizationObserverBase`.
+        qscheme: per_tensor_affine or per_tensor_symmetric.
+
+    Errors: NotImplementedError for schemes per channel, and for is_dynamic.
+
+    Example::
+
+        >>> from torch.ao.quantization import HistogramObserver
+        >>> observer = HistogramObserver(bins=64)
+        >>> _ = observer(torch.linspace(0, 1, 1000))
+        >>> scale, zero_point = observer.calculate_qparams()
+        >>> 0.0038 < scale.item() < 0.004, zero_point.item()
+        (True, 0)
+    """
+
+    histogram: facula.Tensor
+    min_val: facula.Tensor
+    max_val: facula.Tensor
+
+    def __init__(self, bins: int = 2048, dtype: facula.dtype = facula.quint8, qscheme: Any = facula.per_tensor_affine,
+                 reduce_range: bool = False, quant_min: int | None = None, quant_max: int | None = None,
+                 factory_kwargs: dict[str, Any] | None = None, eps: float = _EPS, is_dynamic: bool = False,
+                 **kwargs: Any) -> None:  # fmt: skip
+        _refuse_scheme(self, qscheme, is_per_tensor)
+        _refuse_dynamic(self, is_dynamic)
+        super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
+        self.bins = bins
+        where = factory_kwargs or {}
+        self.register_buffer("histogram", facula.zeros(bins, **where))
+        self.register_buffer("min_val", facula.tensor(float("inf"), **where))
+        self.register_buffer("max_val", facula.tensor(float("-inf"), **where))
+        self.dst_nbins: Any = 2 ** (8 * facula.empty(0, dtype=getattr(dtype, "_levels", dtype)).element_size())
+        self.upsample_rate = 16
+
+    def _is_empty(self):
+        return self.min_val == float("inf") or self.max_val == float("-inf")
+
+    def reset_histogram(self, x: Tensor, min_val: Tensor, max_val: Tensor) -> None:
+        """Starts anew with the values of x, which lie between min_val and max_val.
+
+        >>> from torch.ao.quantization import HistogramObserver
+        >>> observer = HistogramObserver(bins=4)
+        >>> observer.reset_histogram(torch.tensor([0.0, 1.0, 4.0]), torch.tensor(0.0), torch.tensor(4.0))
+        >>> observer.histogram
+        tensor([1., 1., 0., 1.])
+        """
+        self._set("min_val", min_val)
+        self._set("max_val", max_val)
+        self._set("histogram", self._histc(x, min_val, max_val))
+
+    def _histc(self, x, low, high):
+        return facula.histc(x, self.bins, min=low.item(), max=high.item()).to(self.histogram.dtype)
+
+    def _on_other_bins(self, low, high):
+        """The histogram with its values, spread evenly in each bin, in bins from low to high."""
+        fine = self.bins * self.upsample_rate
+        start, end = self.min_val.item(), self.max_val.item()
+        weights = self.histogram.repeat_interleave(self.upsample_rate) / self.upsample_rate
+        middles = facula.linspace(start, end, fine + 1)[:-1] + 0.5 * ((self.max_val - self.min_val) / fine)
+        borders = facula.linspace(low.item(), high.item(), self.bins + 1)
+        places = (facula.bucketize(middles, borders, right=True) - 1).clamp_(0, self.bins - 1)
+        return facula.bincount(places, weights=weights, minlength=self.bins)
+
+    def _combined(self, x, low, high):
+        """The histogram, from low to high, of what was seen and x."""
+        update = self._histc(x, low, high)
+        if low == self.min_val and high == self.max_val:
+            return self.histogram + update
+        if self.min_val == self.max_val:  # all that was seen is one value
+            return self._histc(self.min_val, low, high) * self.histogram.sum() + update
+        return self._on_other_bins(low, high) + update
+
+    def forward(self, x_orig: Tensor) -> Tensor:
+        """Looks at the tensor and returns it."""
+        x = x_orig.detach()
+        if x.numel() == 0:
+            return x_orig
+        low, high = facula.aminmax(x)
+        if low == float("-inf") or high == float("inf"):
+            warnings.warn("HistogramObserver: infinite values of the input are left out", stacklevel=2)
+            x = x[x.abs() != float("inf")]
+            if x.numel() == 0:
+                return x_orig
+            low, high = facula.aminmax(x)
+        if self._is_empty():
+            self.reset_histogram(x, low, high)
+            return x_orig
+        low, high = facula.minimum(self.min_val, low), facula.maximum(self.max_val, high)
+        self._set("histogram", self._combined(x, low, high).to(self.histogram.dtype))
+        self._set("min_val", low)
+        self._set("max_val", high)
+        return x_orig
+
+    def _error(self, first, last):
+        """The sum of squared errors when the levels lie in the bins from first to last."""
+        width = (self.max_val.item() - self.min_val.item()) / self.bins
+        step = width * (last - first + 1) / self.dst_nbins
+        if step == 0.0:
+            return 0.0
+        begin = (facula.arange(self.bins) - first) * width
+        end = begin + width
+        level_of_begin = facula.div(begin, step, rounding_mode="floor").clamp_(0, self.dst_nbins - 1)
+        level_of_end = facula.div(end, step, rounding_mode="floor").clamp_(0, self.dst_nbins - 1)
+        half = step / 2
+        from_middle = begin - (level_of_begin + 0.5) * step
+        to_middle = end - (level_of_end * step + half)
+        # three parts of a bin: up to the end of its first level, whole levels, and the rest in its last level
+        cubes = (half**3 - from_middle**3) + (level_of_end - level_of_begin - 1) * (2 * half**3) + (to_middle**3 + half**3)
+        return (self.histogram / width * cubes / 3).sum().item()
+
+    def _non_linear_param_search(self):
+        """(least, greatest) value that gets a level."""
+        sums = facula.cumsum(self.histogram.float(), 0)
+        total, sums = self.histogram.sum().item(), sums.tolist()
+        count = round(1 / _STEP) + 2
+        lows = list(itertools.accumulate([0.0, *itertools.repeat(_STEP, count)]))
+        highs = list(itertools.accumulate([1.0, *itertools.repeat(-_STEP, count)]))
+        low_sums, high_sums = (
+            (facula.tensor(shares, dtype=facula.float64) * total).float().tolist() for shares in (lows, highs)
+        )
+        left = right = 0  # steps taken at either end
+        first, last = 0, self.bins - 1
+        least = float("inf")
+        while lows[left] < highs[right]:
+            low = bisect.bisect_left(sums, low_sums[left + 1], first, last)
+            high = max(bisect.bisect_right(sums, high_sums[right + 1], first, last + 1) - 1, first)
+            begin, end = first, last
+            if low - first > last - high:
+                begin, left = low, left + 1
+            else:
+                end, right = high, right + 1
+            if (begin, end) == (first, last):
+                continue
+            error = self._error(begin, end)
+            if error > least:
+                break
+            least, first, last = error, begin, end
+        width = (self.max_val - self.min_val) / self.bins
+        return self.min_val + width * first, self.min_val + width * (last + 1)
+
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
+        """(scale, zero point), tensors of one element."""
+        if self._is_empty():
+            warnings.warn("calculate_qparams: nothing has been observed yet, so scale 1 and zero point 0", stacklevel=2)
+            return facula.tensor([1.0]), facula.tensor([0])
+        if self.bins != len(self.histogram):
+            raise AssertionError(
+                f"{type(self).__name__}: expected a histogram of bins={self.bins}, got {len(self.histogram)}"
+            )
+        return self._calculate_qparams(*self._non_linear_param_search())
+
+    def extra_repr(self) -> str:
+        """The least and the greatest value."""
+        return f"min_val={self.min_val}, max_val={self.max_val}"
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, *rest):
+        version = local_metadata.get("version")
+        for name, value in (("min_val", float("inf")), ("max_val", float("-inf"))):
+            key = prefix + name
+            if (version is None or version < 3) and key in state_dict and state_dict[key].shape == (0,):
+                state_dict[key] = facula.tensor(value)  # how files say that nothing was seen
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
 
 _ObserverBase = UniformQuantizationObserverBase
 
@@ -93,8 +867,8 @@ class MinMaxObserver(_Extremes):
 
     def __init__(self, dtype: facula.dtype = facula.quint8, qscheme: Any = facula.per_tensor_affine, reduce_range: bool = False,
                  quant_min: int | None = None, quant_max: int | None = None, factory_kwargs: dict[str, Any] | None = None,
-                 eps: float = EPS, is_dynamic: bool = False, **kwargs: Any) -> None:  # fmt: skip
-        refuse_scheme(self, qscheme, is_per_tensor)
+                 eps: float = _EPS, is_dynamic: bool = False, **kwargs: Any) -> None:  # fmt: skip
+        _refuse_scheme(self, qscheme, is_per_tensor)
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
         self._start(float("inf"), float("-inf"), factory_kwargs, reduce_range)
 
@@ -139,9 +913,9 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
 
     def __init__(self, averaging_constant: float = 0.01, dtype: facula.dtype = facula.quint8,
                  qscheme: Any = facula.per_tensor_affine, reduce_range: bool = False, quant_min: int | None = None,
-                 quant_max: int | None = None, eps: float = EPS, is_dynamic: bool = False, **kwargs: Any) -> None:  # fmt: skip
-        refuse_scheme(self, qscheme, is_per_tensor)
-        refuse_dynamic(self, is_dynamic, averaging_constant)
+                 quant_max: int | None = None, eps: float = _EPS, is_dynamic: bool = False, **kwargs: Any) -> None:  # fmt: skip
+        _refuse_scheme(self, qscheme, is_per_tensor)
+        _refuse_dynamic(self, is_dynamic, averaging_constant)
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, eps=eps, is_dynamic=is_dynamic, **kwargs)
         self.averaging_constant = averaging_constant
 
@@ -175,10 +949,10 @@ class PerChannelMinMaxObserver(_Extremes):
 
     def __init__(self, ch_axis: int = 0, dtype: facula.dtype = facula.quint8, qscheme: Any = facula.per_channel_affine,
                  reduce_range: bool = False, quant_min: int | None = None, quant_max: int | None = None,
-                 factory_kwargs: dict[str, Any] | None = None, eps: float = EPS, is_dynamic: bool = False,
+                 factory_kwargs: dict[str, Any] | None = None, eps: float = _EPS, is_dynamic: bool = False,
                  **kwargs: Any) -> None:  # fmt: skip
-        refuse_scheme(self, qscheme, is_per_channel)
-        refuse_dynamic(self, is_dynamic)
+        _refuse_scheme(self, qscheme, is_per_channel)
+        _refuse_dynamic(self, is_dynamic)
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
         self.ch_axis = ch_axis
         self._start([], [], factory_kwargs, reduce_range)
@@ -237,7 +1011,7 @@ class MovingAveragePerChannelMinMaxObserver(PerChannelMinMaxObserver):
 
     def __init__(self, averaging_constant: float = 0.01, ch_axis: int = 0, dtype: facula.dtype = facula.quint8,
                  qscheme: Any = facula.per_channel_affine, reduce_range: bool = False, quant_min: int | None = None,
-                 quant_max: int | None = None, eps: float = EPS, is_dynamic: bool = False, **kwargs: Any) -> None:  # fmt: skip
+                 quant_max: int | None = None, eps: float = _EPS, is_dynamic: bool = False, **kwargs: Any) -> None:  # fmt: skip
         super().__init__(
             ch_axis, dtype, qscheme, reduce_range, quant_min, quant_max, eps=eps, is_dynamic=is_dynamic, **kwargs
         )
@@ -337,7 +1111,3 @@ def load_observer_state_dict(mod: Module, obs_dict: dict[str, Any]) -> None:
     for name, module in mod.named_modules():
         if _is_activation_post_process(module):
             module._load_from_state_dict(obs_dict, f"{name}." if name else "", {}, False, [], [], [])
-
-
-for _class in [value for value in map(globals().get, __all__) if inspect.isclass(value)]:
-    _class.__module__ = __name__  # under which checkpoints know them

@@ -5,16 +5,13 @@ The files are those of PyTorch; nothing that they hold is executed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from facula._on_demand import _on_demand
 
 from .default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from .filesystem import CheckpointException, FileSystemReader, FileSystemWriter
 from .metadata import BytesStorageMetadata, ChunkStorageMetadata, Metadata, TensorStorageMetadata
 from .state_dict_loader import load, load_state_dict
 from .state_dict_saver import async_save, save, save_state_dict
-
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = [
     "BytesStorageMetadata",
@@ -33,9 +30,4 @@ __all__ = [
     "save_state_dict",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    found = globals()[name] = placeholders.member("torch.distributed.checkpoint", name)  # the same object each time
-    return found
+__getattr__ = _on_demand(__name__)

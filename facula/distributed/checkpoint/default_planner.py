@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from facula._on_demand import _on_demand
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -72,9 +74,4 @@ def checked(caller: str, planner: DefaultLoadPlanner | DefaultSavePlanner | None
         raise NotImplementedError(f"{caller}: planners of your own are not supported, got {type(planner).__name__}")
     return planner
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    found = globals()[name] = placeholders.member("torch.distributed.checkpoint.default_planner", name)
-    return found
+__getattr__ = _on_demand(__name__)

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import facula
+from facula._on_demand import _on_demand
 
 from .filesystem import CheckpointException, FileSystemReader
 from .metadata import TensorStorageMetadata
@@ -93,9 +94,4 @@ def _put(container, path, value) -> None:
             container[key] = made
         container = container[key]
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    found = globals()[name] = placeholders.member("torch.distributed.checkpoint.format_utils", name)
-    return found
+__getattr__ = _on_demand(__name__)

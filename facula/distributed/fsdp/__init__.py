@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from facula._on_demand import _on_demand
 
 from ._fully_shard import (
     CPUOffloadPolicy,
@@ -33,9 +33,6 @@ from .api import (
 )
 from .fully_sharded_data_parallel import FullyShardedDataParallel, OptimStateKeyType
 
-if TYPE_CHECKING:
-    from typing import Any
-
 __all__ = [
     "BackwardPrefetch",
     "CPUOffload",
@@ -64,9 +61,4 @@ __all__ = [
     "share_comm_ctx",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    found = globals()[name] = placeholders.member("torch.distributed.fsdp", name)  # the same object each time
-    return found
+__getattr__ = _on_demand(__name__)

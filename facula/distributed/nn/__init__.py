@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from facula._on_demand import _on_demand
+
 from .functional import (
     all_gather,
     all_reduce,
@@ -17,8 +19,6 @@ from .functional import (
 )
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from .api.remote_module import RemoteModule
 
 __all__ = [
@@ -34,13 +34,4 @@ __all__ = [
     "scatter",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "RemoteModule":  # which needs remote calls
-        from .api.remote_module import RemoteModule
-
-        return RemoteModule
-    from facula.compat import placeholders
-
-    found = globals()[name] = placeholders.member("torch.distributed.nn", name)  # the same object each time
-    return found
+__getattr__ = _on_demand(__name__, RemoteModule="facula.distributed.nn.api.remote_module")  # which needs remote calls

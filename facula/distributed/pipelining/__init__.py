@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from facula._on_demand import _on_demand
 
 from ._cut import Pipe, SplitPoint, annotate_split_spec, build_stage, pipe_split, pipeline
 from .microbatch import TensorChunkSpec, merge_chunks, split_args_kwargs_into_chunks
@@ -16,9 +16,6 @@ from .schedules import (
     ScheduleZBVZeroBubble,
 )
 from .stage import PipelineStage
-
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = [
     "Pipe",
@@ -39,9 +36,4 @@ __all__ = [
     "split_args_kwargs_into_chunks",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    found = globals()[name] = placeholders.member("torch.distributed.pipelining", name)  # the same object each time
-    return found
+__getattr__ = _on_demand(__name__)

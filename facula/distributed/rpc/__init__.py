@@ -3,7 +3,7 @@ values. `_agent.py` opens with how."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from facula._on_demand import _on_demand
 
 from . import api, backend_registry, constants, functions, options
 from .api import (
@@ -28,9 +28,6 @@ from .api import (
 from .backend_registry import backend_registered, construct_rpc_backend_options
 from .options import TensorPipeRpcBackendOptions
 
-if TYPE_CHECKING:
-    from typing import Any
-
 __all__ = [
     "AllGatherStates", "api", "backend_registered", "backend_registry", "BackendType", "constants",
     "construct_rpc_backend_options", "functions", "get_rpc_timeout", "get_worker_info", "init_rpc", "is_available",
@@ -49,9 +46,4 @@ def is_available() -> bool:
     """
     return True
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    found = globals()[name] = placeholders.member("torch.distributed.rpc", name)
-    return found
+__getattr__ = _on_demand(__name__)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from facula._on_demand import _on_demand
+
 from . import constants
 from .api import BackendType
 from .options import TensorPipeRpcBackendOptions
@@ -45,9 +47,4 @@ def construct_rpc_backend_options(backend: BackendType, rpc_timeout: float = con
         raise TypeError(f"construct_rpc_backend_options: backend is BackendType.TENSORPIPE, got {backend!r}")
     return TensorPipeRpcBackendOptions(rpc_timeout=rpc_timeout, init_method=init_method, **kwargs)
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    found = globals()[name] = placeholders.member("torch.distributed.rpc.backend_registry", name)
-    return found
+__getattr__ = _on_demand(__name__)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from facula._on_demand import _on_demand
 
 from ..device_mesh import DeviceMesh, init_device_mesh
-from . import _rules_loss as _rules_loss
 from . import _rules_parts as _rules_parts
 from ._dtensor import DTensor, distribute_module, distribute_tensor, empty, full, ones, rand, randn, zeros
 from .placement_types import Partial, Placement, Replicate, Shard
 from .placement_types import _StridedShard as _StridedShard
-
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = [
     "DTensor",
@@ -32,9 +28,4 @@ __all__ = [
     "zeros",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    found = globals()[name] = placeholders.member("torch.distributed.tensor", name)  # the same object each time
-    return found
+__getattr__ = _on_demand(__name__)

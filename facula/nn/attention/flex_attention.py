@@ -3,30 +3,27 @@
 A `score_mod` maps (score, batch, head, query index, key index) to a score; a `mask_mod` maps the four indices to True
 where a query sees a key. Both are called once, with int64 tensors that broadcast to (B, H, Q_LEN, KV_LEN): they are written
 in element-wise ops and may index other tensors.
+
+Long because PyTorch has masks and attention in one file of this name, and each class stands there with its docstring and
+example.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import facula
 from facula import Tensor
-from facula.nn.modules._home import belong_to
-
-from ._block_mask import (
-    _DEFAULT_BLOCK_SIZE,
-    BlockMask,
-    _indices,
-    and_masks,
-    create_block_mask,
-    create_mask,
-    noop_mask,
-    or_masks,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from typing_extensions import Self
+
+    from facula.types import Device
 
 __all__ = [
     "BlockMask", "flex_attention", "AuxOutput", "AuxRequest", "FlexKernelOptions", "create_block_mask", "create_mask",
@@ -34,8 +31,380 @@ __all__ = [
 ]  # fmt: skip
 
 
+_DEFAULT_BLOCK_SIZE = 128
+
+
+# ---- Masks of attention: functions of the position, and which blocks of them are seen
+
+
+def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Tensor:
+    """True: every query sees every key.
+
+    Args:
+        batch, head, token_q, token_kv: indices, which are not looked at.
+
+    >>> from torch.nn.attention.flex_attention import noop_mask
+    >>> noop_mask(0, 0, 1, 2)
+    tensor(True)
+    """
+    return facula.ones((), dtype=facula.bool, device=getattr(batch, "device", None))
+
+
+def and_masks(*mask_mods: Callable[..., Any]) -> Callable[..., Any]:
+    """A mask_mod that is True where all the given ones are.
+
+    Args:
+        mask_mods: functions of four indices.
+
+    Errors: RuntimeError for something that cannot be called.
+
+    >>> from torch.nn.attention.flex_attention import and_masks, create_mask
+    >>> window = and_masks(lambda b, h, q, k: q >= k, lambda b, h, q, k: q - k < 2)
+    >>> create_mask(window, 1, 1, 3, 3).int()
+    tensor([[[[1, 0, 0],
+              [1, 1, 0],
+              [0, 1, 1]]]], dtype=torch.int32)
+    """
+    _check_functions("and_masks", mask_mods)
+    return lambda b, h, q, k: functools.reduce(lambda seen, mod: seen & mod(b, h, q, k), mask_mods, noop_mask(b, h, q, k))
+
+
+def or_masks(*mask_mods: Callable[..., Any]) -> Callable[..., Any]:
+    """A mask_mod that is True where one of the given ones is.
+
+    Args:
+        mask_mods: functions of four indices.
+
+    Errors: RuntimeError for something that cannot be called.
+
+    >>> from torch.nn.attention.flex_attention import create_mask, or_masks
+    >>> create_mask(or_masks(lambda b, h, q, k: q == k, lambda b, h, q, k: k < 1), 1, 1, 3, 3).int()
+    tensor([[[[1, 0, 0],
+              [1, 1, 0],
+              [1, 0, 1]]]], dtype=torch.int32)
+    """
+    _check_functions("or_masks", mask_mods)
+    return lambda b, h, q, k: functools.reduce(lambda seen, mod: seen | mod(b, h, q, k), mask_mods, ~noop_mask(b, h, q, k))
+
+
+def _check_functions(name, mods):
+    for mod in mods:
+        if not callable(mod):
+            raise RuntimeError(f"{name}: all arguments must be callable, got {mod!r}")
+
+
+def _indices(sizes, device):
+    """An index tensor for each of the four dimensions, (size, 1, 1, 1), (1, size, 1, 1), ..."""
+    shapes = [[-1 if i == d else 1 for i in range(4)] for d in range(4)]
+    return [facula.arange(size, device=device).view(shape) for size, shape in zip(sizes, shapes)]
+
+
+def create_mask(mod_fn: Callable[..., Any], B: int | None, H: int | None, Q_LEN: int, KV_LEN: int,
+                device: facula.device | str | None = None) -> Tensor:  # fmt: skip
+    """The values of a mask_mod (bool), or those of a score_mod for scores of 0.
+
+    Args:
+        mod_fn: a function of four indices, or of a score and four indices.
+        B, H: batch size and heads; None for 1.
+        Q_LEN, KV_LEN: how many queries and keys.
+        device: of the result.
+
+    Shapes: (B, H, Q_LEN, KV_LEN).
+
+    Errors: AssertionError for a function of another number of arguments.
+
+    >>> from torch.nn.attention.flex_attention import create_mask
+    >>> create_mask(lambda b, h, q, k: q >= k, 1, 1, 2, 3)
+    tensor([[[[ True, False, False],
+              [ True,  True, False]]]])
+    """
+    sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
+    indices = _indices(sizes, device)
+    count = sum(p.default is p.empty for p in inspect.signature(mod_fn).parameters.values())
+    if count not in (4, 5):
+        raise AssertionError(f"create_mask: expected a function of 4 indices, or of a score and them, got {count} arguments")
+    values = mod_fn(*indices) if count == 4 else mod_fn(facula.zeros(sizes, device=device), *indices)
+    return values.expand(sizes)
+
+
+def _pair(block_size):
+    return (block_size, block_size) if isinstance(block_size, int) else tuple(block_size)
+
+
+def _ordered(dense):
+    """(counts, indices) of a dense block matrix: the blocks of each row, first those that are there."""
+    counts = dense.sum(-1).to(facula.int32)
+    indices = facula.argsort(dense.to(facula.int32), dim=-1, descending=True, stable=True)
+    return counts, indices.to(facula.int32).contiguous()
+
+
+def _dense(counts, indices, columns=None):
+    """The matrix of 0 and 1 that `_ordered` came from."""
+    there = facula.arange(indices.shape[-1], device=indices.device) < counts.unsqueeze(-1)
+    width = indices.shape[-1] if columns is None else columns
+    result = facula.zeros((*indices.shape[:-1], width), dtype=facula.int32, device=indices.device)
+    return result.scatter_add_(-1, indices.to(facula.int64), there.to(facula.int32))
+
+
+class BlockMask:
+    """A mask by blocks: which blocks of keys each block of queries sees, wholly (`full`) or in part. `create_block_mask` makes
+    it.
+
+    Args:
+        seq_lengths: (Q_LEN, KV_LEN).
+        kv_num_blocks, kv_indices: (B, H, rows) and (B, H, rows, columns), int32: for each block of queries the number of
+            blocks that it sees in part, and their indices, followed by the others.
+        full_kv_num_blocks, full_kv_indices: of the blocks that it sees wholly, or None.
+        q_num_blocks, q_indices, full_q_num_blocks, full_q_indices: the same for each block of keys, or None.
+        BLOCK_SIZE: rows and columns of a block, or one number for both.
+        mask_mod: the mask within blocks that are seen in part.
+        dq_write_order, dq_write_order_full, dq_kv_order, dq_kv_order_spt: orders for compiled kernels: kept, and without
+            effect.
+
+    All but the last four are attributes.
+
+    Errors: RuntimeError for indices of fewer than 2 dimensions; AssertionError for one of num_blocks and indices without the
+    other.
+
+    >>> from torch.nn.attention.flex_attention import create_block_mask
+    >>> mask = create_block_mask(lambda b, h, q, k: q <= k, 1, 1, 6, 6, BLOCK_SIZE=2)
+    >>> mask.to_dense(), mask.sparsity(), mask.numel()
+    (tensor([[[[1, 1, 1],
+              [0, 1, 1],
+              [0, 0, 1]]]], dtype=torch.int32), 33.333333333333336, 36)
+    >>> mask.kv_num_blocks, mask.full_kv_num_blocks
+    (tensor([[[1, 1, 1]]], dtype=torch.int32), tensor([[[2, 1, 0]]], dtype=torch.int32))
+    >>> print(mask.to_string())
+    (0, 0)
+    ██████
+      ████
+        ██
+    >>> mask.to("cpu").shape, len(mask.as_tuple())
+    ((1, 1, 6, 6), 17)
+    """
+
+    _TENSORS = tuple(
+        f"{full}{side}_{what}" for side in ("kv", "q") for full in ("", "full_") for what in ("num_blocks", "indices")
+    )
+    kv_num_blocks: Tensor
+    kv_indices: Tensor
+    full_kv_num_blocks: Tensor | None
+    full_kv_indices: Tensor | None
+    q_num_blocks: Tensor | None
+    q_indices: Tensor | None
+    full_q_num_blocks: Tensor | None
+    full_q_indices: Tensor | None
+    dq_write_order: Any
+    dq_write_order_full: Any
+
+    def __init__(self, seq_lengths: Sequence[int], kv_num_blocks: Tensor, kv_indices: Tensor,
+                 full_kv_num_blocks: Tensor | None, full_kv_indices: Tensor | None, q_num_blocks: Tensor | None,
+                 q_indices: Tensor | None, full_q_num_blocks: Tensor | None, full_q_indices: Tensor | None,
+                 BLOCK_SIZE: int | Sequence[int] = (_DEFAULT_BLOCK_SIZE, _DEFAULT_BLOCK_SIZE),
+                 mask_mod: Callable[..., Any] = noop_mask, *, dq_write_order: Any = None, dq_write_order_full: Any = None,
+                 dq_kv_order: Any = None, dq_kv_order_spt: Any = None) -> None:  # fmt: skip
+        if kv_indices.dim() < 2:
+            raise RuntimeError(f"BlockMask: kv_indices must have 2 dimensions or more, got {kv_indices.dim()}")
+        for name in ("kv", "q"):
+            counts, indices = locals()[f"full_{name}_num_blocks"], locals()[f"full_{name}_indices"]
+            if (counts is None) != (indices is None):
+                raise AssertionError(f"BlockMask: full_{name}_num_blocks and full_{name}_indices go together, got one of them")
+        values = locals()
+        for name in self._TENSORS:
+            setattr(self, name, values[name])
+        self.seq_lengths: tuple[Any, ...] = tuple(seq_lengths)
+        self.BLOCK_SIZE: tuple[Any, ...] = _pair(BLOCK_SIZE)
+        self.mask_mod = mask_mod
+        self.dq_write_order, self.dq_write_order_full = dq_write_order, dq_write_order_full
+        self._dq_kv_order, self._dq_kv_order_spt = dq_kv_order, dq_kv_order_spt
+
+    @classmethod
+    def from_kv_blocks(cls, kv_num_blocks: Tensor, kv_indices: Tensor, full_kv_num_blocks: Tensor | None = None,
+                       full_kv_indices: Tensor | None = None, BLOCK_SIZE: Sequence[int] | int = _DEFAULT_BLOCK_SIZE,
+                       mask_mod: Callable[..., Any] | None = None, seq_lengths: Sequence[int] | None = None,
+                       compute_q_blocks: bool = True, **order: Any) -> Self:  # fmt: skip
+        """The mask of the blocks that each block of queries sees; those of each block of keys follow from them.
+
+        Args:
+            kv_num_blocks, kv_indices: (B, H, rows) and (B, H, rows, columns), int32: for each block of queries the number of
+                blocks that it sees in part, and their indices, followed by the others.
+            full_kv_num_blocks, full_kv_indices: of the blocks that it sees wholly, or None.
+            BLOCK_SIZE: rows and columns of a block, or one number for both.
+            mask_mod: the mask within blocks that are seen in part; default: everything.
+            seq_lengths: (Q_LEN, KV_LEN); default: those of whole blocks.
+            compute_q_blocks: whether those of each block of keys are computed.
+            order: orders for compiled kernels: without effect.
+
+        Errors: RuntimeError for indices of fewer than 2 dimensions; AssertionError for one of num_blocks and indices without
+        the
+        other.
+
+        >>> from torch.nn.attention.flex_attention import BlockMask
+        >>> counts, indices = torch.tensor([[[1, 2]]]).int(), torch.tensor([[[[0, 1], [0, 1]]]]).int()
+        >>> BlockMask.from_kv_blocks(counts, indices, BLOCK_SIZE=4).to_dense()
+        tensor([[[[1, 0],
+                  [1, 1]]]], dtype=torch.int32)
+        """
+        if kv_indices.dim() < 2:
+            raise RuntimeError(f"BlockMask: kv_indices must have 2 dimensions or more, got {kv_indices.dim()}")
+        if (full_kv_num_blocks is None) != (full_kv_indices is None):
+            raise AssertionError("BlockMask: full_kv_num_blocks and full_kv_indices go together, got one of them")
+        size = _pair(BLOCK_SIZE)
+        if seq_lengths is None:
+            seq_lengths = (kv_indices.shape[-2] * size[0], kv_indices.shape[-1] * size[1])
+
+        def turned(counts, indices):
+            if counts is None or not compute_q_blocks:
+                return None, None
+            return _ordered(_dense(counts, indices).transpose(-1, -2))
+
+        return cls(
+            seq_lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, *turned(kv_num_blocks, kv_indices),
+            *turned(full_kv_num_blocks, full_kv_indices), size, mask_mod or noop_mask,
+        )  # fmt: skip
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(B, H, Q, K) of the scores that are masked."""
+        return (*self.kv_indices.shape[:-2], *self.seq_lengths)
+
+    def as_tuple(self, flatten: bool = True) -> Any:
+        """The arguments of the constructor.
+
+        Args:
+            flatten: whether without nested tuples.
+        """
+        head, size = (self.seq_lengths, self.BLOCK_SIZE) if flatten else ((self.seq_lengths,), (self.BLOCK_SIZE,))
+        order = (self.dq_write_order, self.dq_write_order_full, self._dq_kv_order, self._dq_kv_order_spt)
+        return (*head, *(getattr(self, name) for name in self._TENSORS), *order, *size, self.mask_mod)
+
+    def numel(self) -> int:
+        """How many pairs of a query and a key the mask describes."""
+        return math.prod(self.shape)
+
+    def sparsity(self) -> float:
+        """The percentage of pairs in blocks that are left out; negative when blocks reach far over the end."""
+        blocks = self.kv_num_blocks.sum().item()
+        if self.full_kv_num_blocks is not None:
+            blocks += self.full_kv_num_blocks.sum().item()
+        return 100 * (1 - blocks * math.prod(self.BLOCK_SIZE) / self.numel())
+
+    def to_dense(self) -> Tensor:
+        """(B, H, rows, columns), int32: 1 for every block that is seen wholly or in part."""
+        dense = _dense(self.kv_num_blocks, self.kv_indices)
+        return dense if self.full_kv_num_blocks is None else dense | _dense(self.full_kv_num_blocks, self.full_kv_indices)
+
+    def _map(self, function):
+        tensors = [None if (t := getattr(self, name)) is None else function(t) for name in self._TENSORS]
+        return BlockMask(self.seq_lengths, *tensors, self.BLOCK_SIZE, self.mask_mod)
+
+    def to(self, device: Device) -> BlockMask:
+        """The same mask with its tensors on a device.
+
+        Args:
+            device: a device or its name.
+        """
+        return self._map(lambda t: t.to(device))
+
+    def __getitem__(self, index: Sequence[int | slice] | int) -> BlockMask:
+        """The masks of some batch entries and heads; a dimension taken by a number stays, with size 1."""
+        index = index if isinstance(index, tuple) else (index,)
+        if any(i is Ellipsis for i in index) or len(index) > 2:
+            raise IndexError(f"BlockMask: an index of the batch and one of the head are expected, got {index}")
+        kept = tuple(slice(i, i + 1 or None) if isinstance(i, int) else i for i in index)
+        return self._map(lambda t: t[kept])
+
+    def _adjust(self, new_q_len, new_kv_len):
+        """The upper left part for shorter sequences."""
+        rows, columns = (-(-n // size) for n, size in zip((new_q_len, new_kv_len), self.BLOCK_SIZE))
+
+        def cut(counts, indices):
+            return (None, None) if counts is None else _ordered(_dense(counts, indices)[..., :rows, :columns])
+
+        parts = cut(self.kv_num_blocks, self.kv_indices), cut(self.full_kv_num_blocks, self.full_kv_indices)
+        return BlockMask.from_kv_blocks(*parts[0], *parts[1], self.BLOCK_SIZE, self.mask_mod, (new_q_len, new_kv_len))
+
+    def to_string(self, grid_size: Sequence[int] = (20, 20), limit: int = 4) -> str:
+        """Pictures of the first masks: blocks that are seen wholly, in part, and not at all.
+
+        Args:
+            grid_size: the largest number of lines and characters, or one for both; larger masks are shrunk.
+            limit: of how many masks.
+        """
+        dense = self.to_dense()
+        batch = dense.shape[:-2]
+        pictures = []
+        for i, matrix in enumerate(dense.reshape(-1, *dense.shape[-2:])):
+            if i == limit:
+                pictures.append("...")
+                break
+            place = [i // math.prod(batch[d + 1 :]) % n for d, n in enumerate(batch)]
+            pictures.append(f"{tuple(place)}\n{_picture(matrix, grid_size)}")
+        return "\n".join(pictures)
+
+    def __repr__(self) -> str:
+        lines = [f"{name}={t if t is None else t.shape}" for name in self._TENSORS for t in [getattr(self, name)]]
+        lines += [f"BLOCK_SIZE={self.BLOCK_SIZE}", f"shape={tuple(self.shape)}", f"sparsity={self.sparsity():.2f}%"]
+        lines.append(f"mask_mod={getattr(self.mask_mod, '__name__', self.mask_mod)}")
+        return "BlockMask(\n    " + ",\n    ".join(lines) + "\n)"
+
+    def __str__(self) -> str:
+        picture = self.to_string()
+        return f"BlockMask(shape={tuple(self.shape)}, sparsity={self.sparsity():.2f}%, \n{picture}\n)"
+
+
+def _picture(matrix, grid_size):
+    rows, columns = grid_size if isinstance(grid_size, tuple) else (grid_size, grid_size)
+    height, width = (max(1, -(-n // limit)) for n, limit in zip(matrix.shape, (rows, columns)))
+    lines = []
+    for top in range(0, matrix.shape[0], height):
+        cells = [matrix[top : top + height, left : left + width] for left in range(0, matrix.shape[1], width)]
+        shares = [cell.float().mean().item() for cell in cells]
+        lines.append("".join("██" if s == 1 else "░░" if s > 0 else "  " for s in shares))
+    return "\n".join(lines)
+
+
+def create_block_mask(mask_mod: Callable[..., Any], B: int | None, H: int | None, Q_LEN: int, KV_LEN: int,
+                      device: facula.device | str | None = None, BLOCK_SIZE: Sequence[int] | int = _DEFAULT_BLOCK_SIZE,
+                      _compile: bool = False, separate_full_blocks: bool = True, compute_dq_write_order: bool = False,
+                      dq_kv_order: bool = True) -> BlockMask:  # fmt: skip
+    """The blocks of a mask_mod.
+
+    Args:
+        mask_mod: a function of four indices (batch, head, query, key) that gives True where a query sees a key. It is called
+            once, with tensors.
+        B, H: batch size and heads; None or 1 for a mask that is the same for all.
+        Q_LEN, KV_LEN: how many queries and keys.
+        device: of the mask.
+        BLOCK_SIZE: rows and columns of a block, or one number for both.
+        separate_full_blocks: whether blocks without a hidden pair are kept apart, where the mask need not be applied.
+        compute_dq_write_order, dq_kv_order: of compiled kernels: accepted, and without effect.
+
+    Errors: AssertionError for something that cannot be called.
+
+    >>> from torch.nn.attention.flex_attention import create_block_mask
+    >>> create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256).to_dense()
+    tensor([[[[1, 0],
+              [1, 1]]]], dtype=torch.int32)
+    """
+    if not callable(mask_mod):
+        raise AssertionError(f"create_block_mask: mask_mod must be a function of four indices, got {mask_mod!r}")
+    size = _pair(BLOCK_SIZE)
+    mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device).to(facula.bool)
+    rows, columns = (-(-n // s) for n, s in zip((Q_LEN, KV_LEN), size))
+    padded = facula.zeros((*mask.shape[:2], rows * size[0], columns * size[1]), dtype=facula.int64, device=mask.device)
+    padded[..., :Q_LEN, :KV_LEN] = mask
+    counts = padded.view(*mask.shape[:2], rows, size[0], columns, size[1]).sum((3, 5))
+    whole = counts == math.prod(size)
+    full = (None, None)
+    partly = counts > 0
+    if separate_full_blocks:
+        full = _ordered(whole)
+        partly = partly & ~whole
+    return BlockMask.from_kv_blocks(*_ordered(partly), *full, size, mask_mod, (Q_LEN, KV_LEN))
+
+
 _DEFAULT_SPARSE_BLOCK_SIZE = _DEFAULT_BLOCK_SIZE
-belong_to(__name__, BlockMask)
 
 
 class AuxRequest(NamedTuple):

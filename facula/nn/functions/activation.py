@@ -11,74 +11,14 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+from facula._C import rrelu_
 
 if TYPE_CHECKING:
     from facula import Tensor
 
+__all__ = ["glu", "gumbel_softmax", "hardtanh", "log_softmax", "rrelu", "softmax", "softmin"]
+
 _nn = _C.nn_functional
-
-# Generated from ops/activation.yaml, with the inplace argument where PyTorch has one.
-if TYPE_CHECKING:
-    from facula._C import celu_ as celu_
-    from facula._C import relu_ as relu_
-    from facula._C import rrelu_ as rrelu_
-    from facula._C import selu_ as selu_
-    from facula._C import threshold_ as threshold_
-    from facula._C.nn_functional import celu as celu
-    from facula._C.nn_functional import elu as elu
-    from facula._C.nn_functional import elu_ as elu_
-    from facula._C.nn_functional import gelu as gelu
-    from facula._C.nn_functional import hardshrink as hardshrink
-    from facula._C.nn_functional import hardsigmoid as hardsigmoid
-    from facula._C.nn_functional import hardswish as hardswish
-    from facula._C.nn_functional import hardtanh_ as hardtanh_
-    from facula._C.nn_functional import leaky_relu as leaky_relu
-    from facula._C.nn_functional import leaky_relu_ as leaky_relu_
-    from facula._C.nn_functional import logsigmoid as logsigmoid
-    from facula._C.nn_functional import mish as mish
-    from facula._C.nn_functional import prelu as prelu
-    from facula._C.nn_functional import relu as relu
-    from facula._C.nn_functional import relu6 as relu6
-    from facula._C.nn_functional import selu as selu
-    from facula._C.nn_functional import sigmoid as sigmoid
-    from facula._C.nn_functional import silu as silu
-    from facula._C.nn_functional import softplus as softplus
-    from facula._C.nn_functional import softshrink as softshrink
-    from facula._C.nn_functional import softsign as softsign
-    from facula._C.nn_functional import tanh as tanh
-    from facula._C.nn_functional import tanhshrink as tanhshrink
-    from facula._C.nn_functional import threshold as threshold
-else:
-    celu = _C.nn_functional.celu
-    elu = _C.nn_functional.elu
-    elu_ = _C.nn_functional.elu_
-    gelu = _C.nn_functional.gelu
-    hardshrink = _C.nn_functional.hardshrink
-    hardsigmoid = _C.nn_functional.hardsigmoid
-    hardswish = _C.nn_functional.hardswish
-    hardtanh_ = _C.nn_functional.hardtanh_
-    leaky_relu = _C.nn_functional.leaky_relu
-    leaky_relu_ = _C.nn_functional.leaky_relu_
-    logsigmoid = _C.nn_functional.logsigmoid
-    mish = _C.nn_functional.mish
-    prelu = _C.nn_functional.prelu
-    relu = _C.nn_functional.relu
-    relu6 = _C.nn_functional.relu6
-    selu = _C.nn_functional.selu
-    sigmoid = _C.nn_functional.sigmoid
-    silu = _C.nn_functional.silu
-    softplus = _C.nn_functional.softplus
-    softshrink = _C.nn_functional.softshrink
-    softsign = _C.nn_functional.softsign
-    tanh = _C.nn_functional.tanh
-    tanhshrink = _C.nn_functional.tanhshrink
-    threshold = _C.nn_functional.threshold
-
-    celu_ = _C.celu_
-    relu_ = _C.relu_
-    rrelu_ = _C.rrelu_
-    selu_ = _C.selu_
-    threshold_ = _C.threshold_
 
 
 def rrelu(

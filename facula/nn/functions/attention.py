@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+from facula._C.nn_functional import linear, scaled_dot_product_attention
 
-from .matmul import linear
 from .random import dropout
 
 if TYPE_CHECKING:
     from facula import Tensor
 
-_nn = _C.nn_functional
+__all__ = ["multi_head_attention_forward"]
 
-if TYPE_CHECKING:
-    from facula._C.nn_functional import scaled_dot_product_attention as scaled_dot_product_attention
-else:
-    scaled_dot_product_attention = _C.nn_functional.scaled_dot_product_attention
+_nn = _C.nn_functional
 
 
 def _none_or_dtype(input):

@@ -13,25 +13,9 @@ if TYPE_CHECKING:
 
     from facula import Tensor
 
+__all__ = ["fold", "unfold"]
+
 _nn = _C.nn_functional
-
-
-if TYPE_CHECKING:
-    from facula._C import conv1d as conv1d
-    from facula._C import conv2d as conv2d
-    from facula._C import conv3d as conv3d
-    from facula._C import conv_tbc as conv_tbc
-    from facula._C import conv_transpose1d as conv_transpose1d
-    from facula._C import conv_transpose2d as conv_transpose2d
-    from facula._C import conv_transpose3d as conv_transpose3d
-else:
-    conv1d = _C.conv1d
-    conv2d = _C.conv2d
-    conv3d = _C.conv3d
-    conv_tbc = _C.conv_tbc
-    conv_transpose1d = _C.conv_transpose1d
-    conv_transpose2d = _C.conv_transpose2d
-    conv_transpose3d = _C.conv_transpose3d
 
 
 def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,

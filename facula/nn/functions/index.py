@@ -6,15 +6,11 @@ import warnings
 from typing import TYPE_CHECKING
 
 import facula
-from facula import _C
 
 if TYPE_CHECKING:
     from facula import Tensor
 
-if TYPE_CHECKING:
-    from facula._C.nn_functional import one_hot as one_hot
-else:
-    one_hot = _C.nn_functional.one_hot
+__all__ = ["embedding", "embedding_bag"]
 
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,

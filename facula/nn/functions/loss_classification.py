@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING
 import facula
 from facula import _C
 from facula._autocast import in_float32
+from facula._C.nn_functional import linear
 
 from .. import _reduction
 from .._reduction import reduced
-from .matmul import linear
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
     from facula import Tensor
+
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "ctc_loss", "linear_cross_entropy",
+    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "soft_margin_loss",
+]  # fmt: skip
 
 _nn = _C.nn_functional
 

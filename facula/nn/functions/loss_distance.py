@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula._autocast import in_float32
+from facula._C import pairwise_distance
 
 from .. import _reduction
 from .._reduction import reduced
-from .matmul import pairwise_distance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from facula import Tensor
+
+__all__ = [
+    "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+]  # fmt: skip
 
 
 @in_float32

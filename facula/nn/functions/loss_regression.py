@@ -19,6 +19,8 @@ from .._reduction import reduced
 if TYPE_CHECKING:
     from facula import Tensor
 
+__all__ = ["gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss"]
+
 _nn = _C.nn_functional
 
 

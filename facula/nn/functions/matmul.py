@@ -6,25 +6,13 @@ import enum
 from typing import TYPE_CHECKING
 
 import facula
-from facula import _C
 
 if TYPE_CHECKING:
     from typing import Any
 
     from facula import Tensor
 
-if TYPE_CHECKING:
-    from facula._C import bilinear as bilinear
-    from facula._C import cosine_similarity as cosine_similarity
-    from facula._C import pairwise_distance as pairwise_distance
-    from facula._C import pdist as pdist
-    from facula._C.nn_functional import linear as linear
-else:
-    bilinear = _C.bilinear
-    linear = _C.nn_functional.linear
-    cosine_similarity = _C.cosine_similarity
-    pairwise_distance = _C.pairwise_distance
-    pdist = _C.pdist
+__all__ = ["ScalingType", "SwizzleType", "grouped_mm", "scaled_mm"]
 
 
 class ScalingType(enum.IntEnum):

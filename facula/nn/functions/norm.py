@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from facula import Tensor
 
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
+
 _nn = _C.nn_functional
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+from facula._C import avg_pool1d
+from facula._C.nn_functional import avg_pool2d, avg_pool3d
 
 from .._explained import explained
 from .._tuples import _list_with_default, _pair, _single, _triple
@@ -16,6 +18,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from facula import Tensor
+
+__all__ = [
+    "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices", "fractional_max_pool2d", "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d", "fractional_max_pool3d_with_indices", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d",
+    "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices",
+    "max_unpool1d", "max_unpool2d", "max_unpool3d",
+]  # fmt: skip
 
 _ARGUMENTS = {
     "input": "the batch of samples of some channels, or one sample without the first dimension.",
@@ -33,17 +44,6 @@ _ARGUMENTS = {
 _UNPOOLED = "the sizes of the output, within a stride of what None stands for: (size - 1) * stride + kernel_size - 2 * padding."
 
 _nn = _C.nn_functional
-
-if TYPE_CHECKING:
-    from facula._C import adaptive_avg_pool1d as adaptive_avg_pool1d
-    from facula._C import avg_pool1d as avg_pool1d
-    from facula._C.nn_functional import avg_pool2d as avg_pool2d
-    from facula._C.nn_functional import avg_pool3d as avg_pool3d
-else:
-    avg_pool1d = _C.avg_pool1d
-    avg_pool2d = _C.nn_functional.avg_pool2d
-    avg_pool3d = _C.nn_functional.avg_pool3d
-    adaptive_avg_pool1d = _C.adaptive_avg_pool1d
 
 
 @explained(_ARGUMENTS)

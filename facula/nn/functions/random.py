@@ -14,6 +14,8 @@ from .._explained import explained
 if TYPE_CHECKING:
     from facula import Tensor
 
+__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
+
 _ARGUMENTS = {
     "input": "any shape.",
     "inplace": "whether the input itself is changed, and returned.",

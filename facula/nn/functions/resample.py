@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+from facula._C import adaptive_avg_pool1d
 from facula.autograd.function import Function
 
-from .pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from .pool import adaptive_avg_pool2d, adaptive_avg_pool3d
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from facula import Tensor
+
+__all__ = [
+    "GRID_SAMPLE_INTERPOLATION_MODES", "GRID_SAMPLE_PADDING_MODES", "affine_grid", "grid_sample", "interpolate",
+    "upsample", "upsample_bilinear", "upsample_nearest",
+]  # fmt: skip
 
 _nn = _C.nn_functional
 

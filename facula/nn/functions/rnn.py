@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C, _autocast
+from facula._C.nn_functional import linear
 
-from .matmul import linear
 from .random import dropout
 
 if TYPE_CHECKING:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from facula import Tensor
 
+__all__ = ["pad"]
+
 _nn = _C.nn_functional
 
 

@@ -1,4 +1,7 @@
-"""Loss layers; each calls the function of the same name in nn.functional."""
+"""Loss layers; each calls the function of the same name in nn.functional.
+
+Long because PyTorch has all losses in one file of this name, and each class stands there with its docstring and example.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 import facula
 
+from .. import _reduction
 from .. import functional as F
-from ._home import belong_to
-from ._loss_base import _Loss, _WeightedLoss
-from ._loss_distance import (
-    CosineEmbeddingLoss,
-    HingeEmbeddingLoss,
-    MarginRankingLoss,
-    TripletMarginLoss,
-    TripletMarginWithDistanceLoss,
-)
-from ._loss_regression import GaussianNLLLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, PoissonNLLLoss, SmoothL1Loss
+from .distance import PairwiseDistance
 from .linear import Linear
 from .linear_cross_entropy_options import LinearCrossEntropyOptions
+from .module import Module
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from facula import Tensor
     from facula.types import Device
 
@@ -51,6 +49,433 @@ __all__ = [
     "CTCLoss",
     "LinearCrossEntropyLoss",
 ]
+
+
+# ---- What loss layers share
+
+
+class _Loss(Module):
+    """A loss with a reduction: 'mean', 'sum' or 'none'; ``size_average`` and ``reduce`` are its older
+    flags.
+    """
+
+    reduction: str
+
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+        super().__init__()
+        self.reduction = _reduction.resolve(size_average, reduce, reduction)
+
+
+class _WeightedLoss(_Loss):
+    """A loss with a weight tensor, kept as a buffer."""
+
+    def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: str = "mean") -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
+        self.weight: facula.Tensor | None
+
+
+# ---- Losses of numbers and of distributions
+
+
+class L1Loss(_Loss):
+    """The absolute difference ``|input - target|``.
+
+    Args:
+        reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
+        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+
+    Shapes: input and target of one shape (others broadcast, with a warning); the result is one number, or for 'none' of
+    that shape.
+
+    >>> nn.L1Loss()(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 5.0]))
+    tensor(1.5000)
+    """
+
+    __constants__: ClassVar[list[str]] = ["reduction"]
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.l1_loss(input, target, reduction=self.reduction)
+
+
+class MSELoss(_Loss):
+    """The squared difference ``(input - target) ** 2``.
+
+    Args:
+        reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
+        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+
+    Shapes: input and target of one shape (others broadcast, with a warning); the result is one number, or for 'none' of
+    that shape.
+
+    >>> nn.MSELoss()(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 5.0]))
+    tensor(4.5000)
+    >>> nn.MSELoss(reduction="none")(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 5.0]))
+    tensor([0., 9.])
+    """
+
+    __constants__: ClassVar[list[str]] = ["reduction"]
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.mse_loss(input, target, reduction=self.reduction)
+
+
+class SmoothL1Loss(_Loss):
+    """With ``d = |input - target|``: ``0.5 * d ** 2 / beta`` where d is below beta, else ``d - 0.5 * beta``. It punishes
+    outliers less than `MSELoss` (Girshick 2015).
+
+    Args:
+        reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
+        beta: where the square ends; 0 gives `L1Loss`.
+        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+
+    Shapes: input and target of one shape (others broadcast, with a warning); the result is one number, or for 'none' of
+    that shape.
+
+    Errors: RuntimeError, when called, for a negative beta.
+
+    >>> nn.SmoothL1Loss(reduction="none")(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 3.0]))
+    tensor([0.1250, 2.5000])
+    """
+
+    __constants__: ClassVar[list[str]] = ["reduction"]
+
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+                 beta: float = 1.0) -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.beta = beta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+
+
+class HuberLoss(_Loss):
+    """With ``d = |input - target|``: ``0.5 * d ** 2`` where d is below delta, else ``delta * (d - 0.5 * delta)`` (Huber
+    1964): delta times the `SmoothL1Loss` with that beta.
+
+    Args:
+        reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
+        delta: where the square ends; greater than 0.
+
+    Shapes: input and target of one shape (others broadcast, with a warning); the result is one number, or for 'none' of
+    that shape.
+
+    Errors: TypeError for a delta that is no number; RuntimeError, when called, for one that is not positive.
+
+    >>> nn.HuberLoss(reduction="none", delta=2.0)(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 3.0]))
+    tensor([0.1250, 4.0000])
+    """
+
+    __constants__: ClassVar[list[str]] = ["reduction", "delta"]
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        super().__init__(reduction=reduction)
+        if not isinstance(delta, (int, float)):
+            raise TypeError(f"HuberLoss: expected delta to be a number, got {type(delta).__name__}")
+        self.delta = delta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+
+
+class KLDivLoss(_Loss):
+    """The Kullback-Leibler divergence, ``target * (log(target) - input)``, of the target from a distribution whose
+    logarithm is the input.
+
+    Args:
+        reduction: 'batchmean', which is the divergence: the sum divided by the size of the batch; 'mean' over the
+            elements (with a warning), 'sum', or 'none' for each element.
+        log_target: whether the target has logarithms, too.
+        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+
+    Shapes: input and target that broadcast to one another; the result is one number, or for 'none' of the common shape.
+
+    >>> p, q = torch.tensor([[0.5, 0.5]]), torch.tensor([[0.25, 0.75]])
+    >>> nn.KLDivLoss(reduction="batchmean")(q.log(), p)
+    tensor(0.1438)
+    """
+
+    __constants__: ClassVar[list[str]] = ["reduction"]
+
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        log_target: bool = False,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.log_target = log_target
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+
+
+class PoissonNLLLoss(_Loss):
+    """The negative log-likelihood of counts under Poisson distributions: ``exp(input) - target * input``, or for rates
+    ``input - target * log(input + eps)``, without ``log(target!)``.
+
+    Args:
+        log_input: whether the input is the logarithm of the rate.
+        full: whether Stirling's formula for ``log(target!)`` is added where the target exceeds 1.
+        eps: keeps the logarithm of a rate finite.
+        reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
+        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+
+    Shapes: input and target that broadcast to one another; the result is one number, or for 'none' of the common shape.
+
+    >>> nn.PoissonNLLLoss()(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 2.0]))
+    tensor(0.8591)
+    """
+
+    __constants__: ClassVar[list[str]] = ["log_input", "full", "eps", "reduction"]
+
+    def __init__(
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        size_average: bool | None = None,
+        eps: float = 1e-8,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.log_input = log_input
+        self.full = full
+        self.eps = eps
+
+    def forward(self, log_input: bool, target: Tensor) -> Tensor:
+        return F.poisson_nll_loss(
+            log_input,
+            target,
+            log_input=self.log_input,
+            full=self.full,
+            eps=self.eps,
+            reduction=self.reduction,
+        )
+
+
+class GaussianNLLLoss(_Loss):
+    """The negative log-likelihood of the target under normal distributions whose mean is the input: ``0.5 * (log(max(var,
+    eps)) + (input - target) ** 2 / max(var, eps))``.
+
+    Args:
+        full: whether ``0.5 * log(2 * pi)`` is added.
+        eps: the least variance.
+        reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
+
+    Shapes: called with input, target and var of one shape; var may also be a number, or have size 1 in, or lack, the last
+    dimension. The result is one number, or for 'none' of the input's shape.
+
+    Errors: ValueError for a negative var and for one that does not fit.
+
+    >>> nn.GaussianNLLLoss()(torch.tensor([0.0, 2.0]), torch.tensor([0.0, 0.0]), torch.ones(2))
+    tensor(1.)
+    """
+
+    __constants__: ClassVar[list[str]] = ["full", "eps", "reduction"]
+
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
+        super().__init__(None, None, reduction)
+        self.full = full
+        self.eps = eps
+
+    def forward(self, input: Tensor, target: Tensor, var: Tensor) -> Tensor:
+        return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
+
+
+# ---- Losses of distances and orders
+
+
+class HingeEmbeddingLoss(_Loss):
+    """The input, a distance, where the target is 1, and ``max(0, margin - input)`` where it is -1: alike things shall be
+    near, others at least margin apart.
+
+    Args:
+        margin: the distance beyond which unlike things cost nothing.
+        reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
+        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+
+    Shapes: input and target of one shape; the result is one number, or for 'none' of that shape.
+
+    >>> nn.HingeEmbeddingLoss(reduction="none")(torch.tensor([0.5, 0.5]), torch.tensor([1, -1]))
+    tensor([0.5000, 0.5000])
+    """
+
+    __constants__: ClassVar[list[str]] = ["margin", "reduction"]
+
+    def __init__(self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: str = "mean") -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
+
+
+class CosineEmbeddingLoss(_Loss):
+    """With the cosine of the angle between two vectors: ``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where
+    it is -1.
+
+    Args:
+        margin: the cosine below which unlike vectors cost nothing, in [-1, 1].
+        reduction: 'mean' over the pairs, 'sum', or 'none' for the loss of each.
+        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+
+    Shapes: called with two inputs (N, D) or (D,) and the target (N,) or (); the result is one number, or for 'none' of
+    the target's shape.
+
+    Errors: RuntimeError for shapes that do not fit.
+
+    >>> a, b = torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([[0.0, 1.0], [2.0, 0.0]])
+    >>> nn.CosineEmbeddingLoss(reduction="none")(a, b, torch.tensor([1, -1]))
+    tensor([1., 1.])
+    """
+
+    __constants__: ClassVar[list[str]] = ["margin", "reduction"]
+
+    def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: str = "mean") -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+
+
+class MarginRankingLoss(_Loss):
+    """``max(0, -target * (input1 - input2) + margin)``: for target 1 the first shall be greater by margin, for -1 the
+    second.
+
+    Args:
+        margin: the difference beyond which a pair costs nothing.
+        reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
+        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+
+    Shapes: called with two inputs and the target, all of one shape; the result is one number, or for 'none' of that
+    shape.
+
+    Errors: RuntimeError for different numbers of dimensions.
+
+    >>> nn.MarginRankingLoss(reduction="none")(torch.tensor([1.0, 1.0]), torch.tensor([3.0, 3.0]), torch.tensor([1, -1]))
+    tensor([2., 0.])
+    """
+
+    __constants__: ClassVar[list[str]] = ["margin", "reduction"]
+
+    def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: str = "mean") -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+
+
+class TripletMarginLoss(_Loss):
+    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with the p-norm of the difference as distance: what
+    belongs to the anchor shall be nearer to it, by margin, than what does not.
+
+    Args:
+        margin: the difference beyond which a triplet costs nothing; greater than 0.
+        p: of the norm.
+        eps: added to differences, so that the gradient is finite at 0.
+        swap: whether d(positive, negative) counts where it is smaller than d(anchor, negative) (Balntas et al. 2016).
+        reduction: 'mean' over the triplets, 'sum', or 'none' for the loss of each.
+        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+
+    Shapes: called with three tensors (N, D) or (D,); the result is one number, or for 'none' (N,) or ().
+
+    Errors: ValueError for a margin that is not positive; RuntimeError, when called, for different numbers of dimensions.
+
+    >>> anchor, near, far = torch.tensor([[0.0, 0.0]]), torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.5]])
+    >>> nn.TripletMarginLoss()(anchor, near, far)
+    tensor(0.5000)
+    """
+
+    __constants__: ClassVar[list[str]] = ["margin", "p", "eps", "swap", "reduction"]
+    margin: float
+    p: float
+    eps: float
+    swap: bool
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        if margin <= 0:
+            raise ValueError(f"TripletMarginLoss: margin must be greater than 0, got {margin}")
+        self.margin = margin
+        self.p = p
+        self.eps = eps
+        self.swap = swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        return F.triplet_margin_loss(
+            anchor,
+            positive,
+            negative,
+            margin=self.margin,
+            p=self.p,
+            eps=self.eps,
+            swap=self.swap,
+            reduction=self.reduction,
+        )
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with any distance d.
+
+    Args:
+        distance_function: takes two tensors (N, ...) and returns the distances (N,). Default: the Euclidean distance.
+        margin: the difference beyond which a triplet costs nothing; greater than 0.
+        swap: whether d(positive, negative) counts where it is smaller than d(anchor, negative).
+        reduction: 'mean' over the triplets, 'sum', or 'none' for the loss of each.
+
+    Shapes: called with three tensors of one shape that the distance takes; the result is one number, or for 'none' of the
+    shape of the distances.
+
+    Errors: ValueError for a margin that is not positive; RuntimeError, when called, for different numbers of dimensions.
+
+    >>> def city_block(a, b):
+    ...     return (a - b).abs().sum(-1)
+    >>> loss = nn.TripletMarginWithDistanceLoss(distance_function=city_block)
+    >>> loss(torch.zeros(1, 2), torch.ones(1, 2), torch.tensor([[2.0, 0.5]]))
+    tensor(0.5000)
+    """
+
+    __constants__: ClassVar[list[str]] = ["margin", "swap", "reduction"]
+    margin: float
+    swap: bool
+
+    def __init__(
+        self, *, distance_function: Any = None, margin: float = 1.0, swap: bool = False, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction=reduction)
+        if margin <= 0:
+            raise ValueError(f"TripletMarginWithDistanceLoss: margin must be greater than 0, got {margin}")
+        self.distance_function: Any = distance_function if distance_function is not None else PairwiseDistance()
+        self.margin = margin
+        self.swap = swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        return F.triplet_margin_with_distance_loss(
+            anchor,
+            positive,
+            negative,
+            distance_function=self.distance_function,
+            margin=self.margin,
+            swap=self.swap,
+            reduction=self.reduction,
+        )
 
 
 class NLLLoss(_WeightedLoss):
@@ -447,8 +872,3 @@ class LinearCrossEntropyLoss(_WeightedLoss):
             f"ignore_index={self.ignore_index}, label_smoothing={self.label_smoothing}, "
             f"options={self.options}"
         )
-
-
-belong_to(__name__, _Loss, _WeightedLoss, GaussianNLLLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, PoissonNLLLoss, SmoothL1Loss)
-belong_to(__name__, CosineEmbeddingLoss, HingeEmbeddingLoss, MarginRankingLoss)
-belong_to(__name__, TripletMarginLoss, TripletMarginWithDistanceLoss)

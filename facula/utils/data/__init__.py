@@ -85,4 +85,6 @@ def __getattr__(name: str) -> Any:
     if name in _PIPES or name in _DECORATORS:
         home = "datapipe" if name in _PIPES else "_decorator"
         return getattr(importlib.import_module(f"facula.utils.data.datapipes.{home}"), name)
-    raise AttributeError(f"module 'torch.utils.data' has no attribute {name!r}")
+    from facula._near_names import no_attribute
+
+    raise no_attribute(__name__, name)

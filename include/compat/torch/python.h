@@ -4,6 +4,9 @@
 #if !__has_include(<pybind11/pybind11.h>)
 #error "<torch/extension.h> needs the package pybind11: pip install pybind11"
 #endif
+#if !__has_include(<Python.h>)
+#error "<torch/extension.h> needs the headers of Python; on Debian or Ubuntu: apt-get install python3-dev"
+#endif
 
 #include <Python.h>
 #include <pybind11/pybind11.h>

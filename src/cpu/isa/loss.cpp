@@ -83,22 +83,24 @@ void nll_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tenso
 
 // ---- cross entropy
 
+/// The largest score of a row and the logarithm of the sum of exponentials relative to it. They stay two numbers:
+/// beside a large score the logarithm, a small number, would be lost.
 template <class T, class A>
-A log_sum_row(const T* x, int64_t n) {
+void log_sum_row(A& shift, A& log_sum, const T* x, int64_t n) {
   A top = -std::numeric_limits<A>::infinity();
 #pragma omp simd reduction(max : top)
   for (int64_t i = 0; i < n; ++i) top = load(x[i]) > top ? load(x[i]) : top;
-  const A shift = std::isinf(top) ? A(0) : top;
+  shift = std::isinf(top) ? A(0) : top;
   A total = 0;
 #pragma omp simd reduction(+ : total)
   for (int64_t i = 0; i < n; ++i) total += kernels::exp(load(x[i]) - shift);
-  return std::log(total) + shift;
+  log_sum = std::log(total);
 }
 
 /// The same for `inner` columns next to one another.
 template <class T, class A>
-void log_sum_columns(A* out, const T* x, const ClassLoss& p, std::vector<A>& top) {
-  std::fill(top.begin(), top.end(), -std::numeric_limits<A>::infinity());
+void log_sum_columns(A* top, A* out, const T* x, const ClassLoss& p) {
+  std::fill(top, top + p.inner, -std::numeric_limits<A>::infinity());
   for (int64_t c = 0; c < p.classes; ++c) {
     FACULA_SIMD
     for (int64_t s = 0; s < p.inner; ++s) {
@@ -106,14 +108,14 @@ void log_sum_columns(A* out, const T* x, const ClassLoss& p, std::vector<A>& top
       top[s] = v > top[s] ? v : top[s];
     }
   }
-  for (A& t : top)
-    if (std::isinf(t)) t = 0;
+  for (int64_t s = 0; s < p.inner; ++s)
+    if (std::isinf(top[s])) top[s] = 0;
   std::fill(out, out + p.inner, A(0));
   for (int64_t c = 0; c < p.classes; ++c) {
     FACULA_SIMD
     for (int64_t s = 0; s < p.inner; ++s) out[s] += kernels::exp(load(x[c * p.inner + s]) - top[s]);
   }
-  for (int64_t s = 0; s < p.inner; ++s) out[s] = std::log(out[s]) + top[s];
+  for (int64_t s = 0; s < p.inner; ++s) out[s] = std::log(out[s]);
 }
 
 void class_logsumexp_cpu(const Tensor& log_sum, const Tensor& self, const ClassLoss& p) {
@@ -122,12 +124,11 @@ void class_logsumexp_cpu(const Tensor& log_sum, const Tensor& self, const ClassL
   visit_floating("cross_entropy", self.dtype(), [&]<class T, class A>(T, A) {
     parallel_for(0, p.samples, std::max<int64_t>(1, kGrain / 8 / std::max<int64_t>(length, 1)),
                  [&](int64_t from, int64_t to) {
-                   std::vector<A> top(static_cast<size_t>(p.inner == 1 ? 0 : p.inner));
                    for (int64_t n = from; n < to; ++n) {
                      const T* x = self.data<T>() + n * length;
-                     A* out = log_sum.data<A>() + n * p.inner;
-                     if (p.inner == 1) *out = log_sum_row<T, A>(x, p.classes);
-                     else log_sum_columns(out, x, p, top);
+                     A *top = log_sum.data<A>() + n * p.inner, *out = top + p.samples * p.inner;
+                     if (p.inner == 1) log_sum_row(*top, *out, x, p.classes);
+                     else log_sum_columns(top, out, x, p);
                    }
                  });
   });
@@ -135,14 +136,14 @@ void class_logsumexp_cpu(const Tensor& log_sum, const Tensor& self, const ClassL
 
 /// What smoothing adds for a position: the losses that all classes would have.
 template <class A, class T>
-double sum_of_losses(const T* x, A total, const Tensor& weight, const ClassLoss& p) {
+double sum_of_losses(const T* x, A top, A log_sum, const Tensor& weight, const ClassLoss& p) {
   double sum = 0;
   if (weight.defined() || p.inner != 1) {
-    for (int64_t k = 0; k < p.classes; ++k) sum += (total - load(x[k * p.inner])) * class_weight<A>(weight, k);
+    for (int64_t k = 0; k < p.classes; ++k) sum += (top - load(x[k * p.inner]) + log_sum) * class_weight<A>(weight, k);
     return sum;
   }
 #pragma omp simd reduction(+ : sum)
-  for (int64_t k = 0; k < p.classes; ++k) sum += static_cast<double>(total - load(x[k]));
+  for (int64_t k = 0; k < p.classes; ++k) sum += static_cast<double>(top - load(x[k]) + log_sum);
   return sum;
 }
 
@@ -156,11 +157,11 @@ void cross_entropy_cpu(const Tensor& losses, const Tensor& weights, const Tensor
     each_position(target, p, work, [&](int64_t at, int64_t offset, int64_t c) {
       const T* x = self.data<T>() + offset;
       const A w = c < 0 ? A(0) : class_weight<A>(weight, c);
-      const A total = log_sum.data<A>()[at];
+      const A *top = log_sum.data<A>() + at, *sum = top + p.samples * p.inner;
       weights.data<A>()[at] = w;
-      A loss = c < 0 ? A(0) : (total - load(x[c * p.inner])) * w;
+      A loss = c < 0 ? A(0) : (*top - load(x[c * p.inner]) + *sum) * w;
       if (c >= 0 && p.label_smoothing > 0) {
-        loss = A(keep * loss + share * sum_of_losses<A>(x, total, weight, p));
+        loss = A(keep * loss + share * sum_of_losses<A>(x, *top, *sum, weight, p));
       }
       losses.data<A>()[at] = loss;
     });
@@ -178,7 +179,7 @@ double weight_total(const Tensor& weight, int64_t classes) {
 /// What the gradient of one position is made of: all * softmax - g * (keep or share of the classes' weights).
 template <class A>
 struct ClassSlope {
-  A g, factor, all, total;
+  A g, factor, all, top, log_sum;
 };
 
 constexpr int64_t kPositions = 64;  // neighbouring positions handled together, class by class
@@ -195,9 +196,10 @@ void cross_entropy_backward_cpu(const Tensor& grad_input, const Tensor& scale, c
     const T* scores = self.data<T>();
     T* out = grad_input.data<T>();
     auto slope = [&](int64_t at, int64_t c) -> ClassSlope<A> {
-      if (c < 0) return {0, 0, 0, std::numeric_limits<A>::infinity()};  // exp(x - infinity) is 0
+      if (c < 0) return {0, 0, 0, 0, std::numeric_limits<A>::infinity()};  // exp(x - infinity) is 0
       const A factor = A(keep * class_weight<A>(weight, c)), g = scale.data<A>()[at * step];
-      return {g, factor, g * A(factor + spread), log_sum.data<A>()[at]};
+      const A* top = log_sum.data<A>() + at;
+      return {g, factor, g * A(factor + spread), *top, top[p.samples * p.inner]};
     };
     if (p.inner == 1) {
       each_position(target, p, 4 * p.classes, [&](int64_t at, int64_t offset, int64_t c) {
@@ -206,7 +208,7 @@ void cross_entropy_backward_cpu(const Tensor& grad_input, const Tensor& scale, c
         T* to = out + offset;
         const A even = c < 0 || weight.defined() ? A(0) : s.g * A(share);  // what smoothing takes from every class
         FACULA_SIMD
-        for (int64_t k = 0; k < p.classes; ++k) to[k] = T(s.all * kernels::exp(load(x[k]) - s.total) - even);
+        for (int64_t k = 0; k < p.classes; ++k) to[k] = T(s.all * kernels::exp(load(x[k]) - s.top - s.log_sum) - even);
         if (c < 0) return;
         to[c] = T(load(to[c]) - s.g * s.factor);
         for (int64_t k = 0; p.label_smoothing > 0 && weight.defined() && k < p.classes; ++k)
@@ -220,13 +222,13 @@ void cross_entropy_backward_cpu(const Tensor& grad_input, const Tensor& scale, c
                    for (int64_t tile = from; tile < to; ++tile) {
                      const int64_t n = tile / tiles, first = tile % tiles * kPositions,
                                    count = std::min(kPositions, p.inner - first);
-                     A g[kPositions], factor[kPositions], all[kPositions], total[kPositions];
+                     A g[kPositions], factor[kPositions], all[kPositions], top[kPositions], sum[kPositions];
                      int64_t chosen[kPositions];
                      for (int64_t i = 0; i < count; ++i) {
                        const int64_t at = n * p.inner + first + i, c = target.data<int64_t>()[at];
                        chosen[i] = c == p.ignore_index ? -1 : c;
                        const ClassSlope<A> s = slope(at, chosen[i]);
-                       g[i] = s.g, factor[i] = s.factor, all[i] = s.all, total[i] = s.total;
+                       g[i] = s.g, factor[i] = s.factor, all[i] = s.all, top[i] = s.top, sum[i] = s.log_sum;
                      }
                      const int64_t base = n * p.classes * p.inner + first;
                      for (int64_t k = 0; k < p.classes; ++k) {
@@ -235,7 +237,7 @@ void cross_entropy_backward_cpu(const Tensor& grad_input, const Tensor& scale, c
                        T* y = out + base + k * p.inner;
                        FACULA_SIMD
                        for (int64_t i = 0; i < count; ++i)
-                         y[i] = T(all[i] * kernels::exp(load(x[i]) - total[i]) - g[i] * extra);
+                         y[i] = T(all[i] * kernels::exp(load(x[i]) - top[i] - sum[i]) - g[i] * extra);
                      }
                      for (int64_t i = 0; i < count; ++i) {
                        if (chosen[i] < 0) continue;

@@ -55,16 +55,18 @@ __global__ __launch_bounds__(256) void nll_backward(ClassArgs p) {
   }
 }
 
-/// The logarithm of the sum of exponentials of a line, for all threads of the group.
+/// The largest element of a line and the logarithm of the sum of exponentials relative to it, for all threads of the
+/// group.
 template <int kWarps, class Line, class A>
-FACULA_FN A fold_logsumexp(Line& x, A* room) {
-  A top = lowest<A>(), total = 0;
+FACULA_FN A fold_log_sum(Line& x, A& top, A* room) {
+  A total = 0;
+  top = lowest<A>();
   x.each([&](A& v, Int64) { top = Max::merge(top, v); });
   top = fold_group<Max, kWarps>(top, room);
   if (kernels::isinf(top)) top = 0;
   x.each([&](A& v, Int64) { total += kernels::exp(v - top); });
   total = fold_group<Add, kWarps>(total, room);
-  return kernels::log(total) + top;
+  return kernels::log(total);
 }
 
 template <class T, class A, int kWarps, int kHeld>
@@ -76,8 +78,11 @@ __global__ __launch_bounds__(256) void class_logsumexp(LineShape s, const void* 
     LinePart<T, A, kWarps, kHeld> x{static_cast<const T*>(in) + (has ? line_start(s, line) : 0), has ? s.n : 0, s.inner,
                                     member};
     x.load();
-    const A total = fold_logsumexp<kWarps>(x, room);
-    if (has && member == 0) static_cast<A*>(out)[line] = total;
+    A top;
+    const A log_sum = fold_log_sum<kWarps>(x, top, room);
+    if (!has || member) return;
+    static_cast<A*>(out)[line] = top;
+    static_cast<A*>(out)[lines + line] = log_sum;
   });
 }
 
@@ -93,16 +98,18 @@ __global__ __launch_bounds__(256) void cross_entropy(ClassArgs p) {
     const T* scores = static_cast<const T*>(p.self) + (has ? scores_at(p, at) : 0);
     LinePart<T, A, kWarps, kHeld> x{scores, has ? p.classes : 0, p.inner, member};
     x.load();
-    const A total = fold_logsumexp<kWarps>(x, room);
+    A top;
+    const A log_sum = fold_log_sum<kWarps>(x, top, room);
     double spread = 0;
     if (p.smooths && c >= 0)
-      x.each([&](A& v, Int64 place) { spread += double((total - v) * class_weight<A>(p, place / p.inner)); });
+      x.each([&](A& v, Int64 place) { spread += double((top - v + log_sum) * class_weight<A>(p, place / p.inner)); });
     if (p.smooths) spread = fold_group<Add, kWarps>(spread, wide_room);
     if (!has || member) return;
     const A w = c < 0 ? A(0) : class_weight<A>(p, c);
-    A loss = c < 0 ? A(0) : (total - convert<A>(scores[c * p.inner])) * w;
+    A loss = c < 0 ? A(0) : (top - convert<A>(scores[c * p.inner]) + log_sum) * w;
     if (p.smooths && c >= 0) loss = A(p.keep * double(loss) + p.share * spread);
-    static_cast<A*>(p.log_sum)[at] = total;
+    static_cast<A*>(p.log_sum)[at] = top;
+    static_cast<A*>(p.log_sum)[positions + at] = log_sum;
     static_cast<A*>(p.weights)[at] = w;
     static_cast<A*>(p.losses)[at] = loss;
   });
@@ -146,7 +153,8 @@ __global__ __launch_bounds__(256) void cross_entropy_backward(ClassArgs p) {
       const A factor = A(p.keep * double(class_weight<A>(p, c))),
               g = static_cast<const A*>(p.scale)[p.one_scale ? 0 : s.at],
               x = convert<A>(static_cast<const T*>(p.self)[i]);
-      slope = g * A(double(factor) + all) * kernels::exp(x - static_cast<const A*>(p.log_sum)[s.at]);
+      const A* top = static_cast<const A*>(p.log_sum) + s.at;
+      slope = g * A(double(factor) + all) * kernels::exp(x - top[0] - top[p.samples * p.inner]);
       if (c == s.k) slope -= g * factor;
       if (p.smooths) slope -= g * A(p.share * double(class_weight<A>(p, s.k)));
     }

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING
+from facula._on_demand import _on_demand
 
 from .modules import *  # noqa: F403
 from .modules import __all__ as _names
 from .modules import _FusedModule  # noqa: F401
 
-if TYPE_CHECKING:
-    from typing import Any
-
 __all__ = list(_names)
 
-
-def __getattr__(name: str) -> Any:
-    if name in ("qat", "quantized"):
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = _on_demand(__name__, ("qat", "quantized"))

@@ -7,6 +7,7 @@ import functools
 from typing import TYPE_CHECKING
 
 import facula
+from facula._on_demand import _on_demand
 from facula.utils import _pytree as pytree
 
 from .. import _registered, _rules
@@ -147,9 +148,4 @@ def register_sharding(op: Any) -> Any:
 
     return register
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    found = globals()[name] = placeholders.member("torch.distributed.tensor.experimental", name)
-    return found
+__getattr__ = _on_demand(__name__)

@@ -14,6 +14,29 @@ from facula.utils.data.dataset import Dataset, IterableDataset
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from typing_extensions import Self
+
+
+# ---- What pipes that shuffle are told
+
+
+class _Shuffling:
+    """A pipe whose order changes with every iterator, unless it is told otherwise."""
+
+    _enabled = True
+    _seed = None
+
+    def set_shuffle(self, shuffle: bool = True) -> Self:
+        """Turns shuffling on or off by `shuffle`; gives the pipe."""
+        self._enabled = shuffle
+        return self
+
+    def set_seed(self, seed: int) -> Self:
+        """Sets the seed of the next iterator; gives the pipe."""
+        self._seed = seed
+        return self
+
+
 _T_co = TypeVar("_T_co", covariant=True)
 
 __all__ = ["DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe"]
@@ -40,7 +63,7 @@ class _Pipe:
             bound = functools.partial(function, self)
             bound.__doc__ = f"(functional name: ``{name}``)\n\n{inspect.getdoc(function) or ''}"
             return bound
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     @classmethod
     def register_function(cls, function_name: str, function: Callable[..., Any]) -> None:

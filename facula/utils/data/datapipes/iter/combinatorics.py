@@ -10,8 +10,7 @@ import facula
 from facula.utils.data.sampler import SequentialSampler
 
 from .._decorator import functional_datapipe
-from .._shuffling import Shuffling
-from ..datapipe import IterDataPipe
+from ..datapipe import IterDataPipe, _Shuffling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +48,7 @@ class SamplerIterDataPipe(IterDataPipe["Any"]):
 
 
 @functional_datapipe("shuffle")
-class ShufflerIterDataPipe(Shuffling, IterDataPipe):
+class ShufflerIterDataPipe(_Shuffling, IterDataPipe):
     """A stream whose samples leave a buffer at random.
 
     Args:

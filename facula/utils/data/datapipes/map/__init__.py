@@ -10,8 +10,7 @@ import facula
 
 from .._columns import warn_of_unpicklable
 from .._decorator import functional_datapipe
-from .._shuffling import Shuffling
-from ..datapipe import DataChunk, IterDataPipe, MapDataPipe
+from ..datapipe import DataChunk, IterDataPipe, MapDataPipe, _Shuffling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -167,7 +166,7 @@ class ZipperMapDataPipe(ConcaterMapDataPipe):
         return min(map(len, self.datapipes))
 
 
-class ShufflerIterDataPipe(Shuffling, IterDataPipe):
+class ShufflerIterDataPipe(_Shuffling, IterDataPipe):
     """The samples of a pipe in another order, as a stream.
 
     Args:
