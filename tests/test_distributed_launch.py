@@ -26,10 +26,8 @@ def command(*options, module="facula.distributed.run"):
 
 def launch(folder, program, *options, code=0, module="facula.distributed.run", arguments=(), **environment):
     (folder / "program.py").write_text(program)
-    done = subprocess.run(
-        command(*options, "program.py", *arguments, module=module), cwd=folder, env={**ENVIRONMENT, **environment},
-        capture_output=True, text=True, timeout=100,
-    )  # fmt: skip
+    started = command(*options, "program.py", *arguments, module=module)
+    done = subprocess.run(started, cwd=folder, env={**ENVIRONMENT, **environment}, capture_output=True, text=True, timeout=100)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 

@@ -20,6 +20,7 @@ def run(program):
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=TESTS)
 
 
+@pytest.mark.slow
 def test_a_round_of_calls_by_name():
     result = run_round("boxed", CASES, 1)
     assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-3000:]

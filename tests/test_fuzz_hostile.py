@@ -26,11 +26,13 @@ def run_round(name, cases, seed, *more):
     return subprocess.run(command, capture_output=True, text=True, timeout=1200, env=environment, cwd=TESTS)
 
 
+@pytest.mark.slow
 def test_a_round_of_hostile_calls():
     result = run_round("hostile", CASES, 1)
     assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-3000:]
 
 
+@pytest.mark.slow
 def test_the_runner_sees_crashes_hangs_and_wrong_results():
     """A fuzzer with known defects: all of them are found, and the round goes on after each."""
     result = run_round("defects", "80", 0)

@@ -16,6 +16,7 @@ from facula.nn import functional as F
 CASES = os.environ.get("FACULA_FUZZ_CASES", "5000")
 
 
+@pytest.mark.slow
 def test_a_round_of_layouts():
     result = run_round("layouts", CASES, 1)
     assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-3000:]

@@ -263,6 +263,7 @@ def _public_names():
     return "".join(f"from {module} import {name} as name{i}\n" for i, (module, name) in enumerate(here))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, text", [("program", PROGRAM), ("mistakes", MISTAKES), ("names", None)])
 def test_programs_under_strict_mypy(package, name, text):
     """All pass: the first as it is, the second because each of its mistakes is one, in the line that says so, and the third
@@ -274,6 +275,7 @@ def test_programs_under_strict_mypy(package, name, text):
     assert not told and re.search(r"Success|checked 1 source file", whole), "\n".join(told) or whole
 
 
+@pytest.mark.slow
 def test_the_stubs_under_strict_mypy(package):
     pytest.importorskip("mypy")
     files = ["facula/__init__.pyi", *(f"facula/_C/{path.name}" for path in (package / "facula" / "_C").glob("*.pyi"))]
@@ -302,6 +304,7 @@ BRIEF = re.compile(
 )
 
 
+@pytest.mark.slow
 def test_examples_of_docstrings_have_the_types_of_what_they_call(package):
     pytest.importorskip("mypy")
     pytest.importorskip("yaml")
