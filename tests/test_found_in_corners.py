@@ -72,8 +72,9 @@ def test_a_condition_number_of_infinity():
     x = torch.stack([torch.eye(2), torch.tensor([[float("inf"), 1.0], [1.0, 1.0]])])
     for p in (None, 2, -2):
         assert torch.linalg.cond(x, p)[0] == 1 and torch.linalg.cond(x, p)[1].isnan()
-    for p in ("fro", "nuc", 1, float("inf")):
-        assert torch.linalg.cond(x, p)[0] >= 1 and torch.linalg.cond(x, p)[1].isnan()
+    assert torch.linalg.cond(x, "nuc")[1].isnan()
+    for p in ("fro", 1, float("inf")):
+        assert torch.linalg.cond(x, p)[0] >= 1 and torch.linalg.cond(x, p)[1] == float("inf")
 
 
 def test_values_of_complex_numbers_as_bool():
@@ -111,7 +112,7 @@ def test_kinds_of_errors():
 def test_sparse_results_are_written_to_out(change):
     x = torch.tensor([[0.0, -2.0], [3.0, 0.0]])
     for name in ("abs", "sin", "sign", "expm1", "neg"):
-        out = change(torch.zeros(2, 2))
+        out = change(torch.zeros(2, 2) if change(x).layout is torch.sparse_coo else torch.ones(2, 2).fill_diagonal_(0))
         assert getattr(torch, name)(change(x), out=out) is out
         assert out.to_dense().equal(getattr(torch, name)(x))
     sparse = change(x)

@@ -40,7 +40,6 @@ static const Tensor& copy_values(const Tensor& self, const Tensor& src, bool non
   FACULA_CHECK(broadcasts_to(src.sizes(), self.sizes()), ErrorKind::Runtime,
                "copy_: the source must broadcast to shape ", self.sizes(), ", got ", src.sizes());
   check_no_internal_overlap(self, "copy_");
-  if (!((self.flags() | src.flags()) & kSparse)) check_no_partial_overlap(self, src, "copy_");
   const uint16_t id = op_id::copy_;
   check_not_inference(self, "copy_");
   check_has_values(src, self.device(), "copy_");
@@ -62,7 +61,8 @@ const Tensor& copy_(const Tensor& self, const Tensor& src, bool non_blocking) {
     write_batched(self, src, "copy_", true);
     return self;
   }
-  const bool first = is_sparse(src) || reads_what_it_writes(self, src);
+  if (!((self.flags() | src.flags()) & kSparse)) check_no_partial_overlap(self, src, "copy_");
+  const bool first = is_sparse(src) || reads_what_it_writes(self, src);  // views whose elements lie between each other's
   return copy_values(self, first ? clone(src) : src, non_blocking);
 }
 
