@@ -62,7 +62,8 @@ const Tensor& copy_(const Tensor& self, const Tensor& src, bool non_blocking) {
     return self;
   }
   if (!((self.flags() | src.flags()) & kSparse)) check_no_partial_overlap(self, src, "copy_");
-  const bool first = is_sparse(src) || reads_what_it_writes(self, src);  // views whose elements lie between each other's
+  const bool first =
+      is_sparse(src) || reads_what_it_writes(self, src);  // views whose elements lie between each other's
   return copy_values(self, first ? clone(src) : src, non_blocking);
 }
 
