@@ -46,7 +46,7 @@ docs: $(VENV)/built
 $(VENV)/built: pyproject.toml | $(VENV)/bin/python
 	@command -v $(CXX) >/dev/null || { echo "make: a C++20 compiler is needed, and '$(CXX)' is not here;" \
 	  "on Debian or Ubuntu: apt-get install g++" >&2; exit 1; }
-	$(PIP) cmake ninja $$($(BIN)/python .ci/requirements.py requires)
+	$(PIP) --no-compile cmake ninja $$($(BIN)/python .ci/requirements.py requires)
 	touch $@
 
 $(VENV)/bin/python:

@@ -53,8 +53,6 @@ ACCEPTED = [
      "traced and scripted programs run as Python does, with its types"),
     ("torch.jit.trace(turned, torch.ones(3, 4), check_inputs=[torch.ones(4, 4)])",
      "a program is recorded for each shape that comes, so that paths that depend on shapes are right"),
-    ("x = torch.arange(4.0); x[1:] = x[:-1]; x[:2].copy_(x[1:3])",
-     "where source and destination overlap, the result is that of a copy of the source"),
     ("x = torch.arange(6.0); torch.cumsum(x[:5], 0, out=x[1:])",
      "where an input overlaps the out= of an op that is not elementwise, the result is computed before it is written"),
     ("with torch.inference_mode(): v = base.view(-1)\nbase.add_(1); v.grad_fn",
