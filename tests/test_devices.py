@@ -1,6 +1,7 @@
 """Modules of device kinds that Facula does not support."""
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -45,6 +46,18 @@ def test_level_of_the_kernels():
     assert run.stderr.rstrip().endswith("RuntimeError: facula: expected an instruction-set level that was compiled in and that this "
                                         "processor has, got v9 from FACULA_ISA")  # fmt: skip
 
+
+@pytest.mark.skipif(not shutil.which("qemu-x86_64"), reason="needs qemu-user, which imitates a processor of 2008")
+def test_an_older_processor_is_told_what_the_package_was_compiled_for():
+    program = "import facula; print(facula.backends.cpu.get_cpu_capability())"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    run = subprocess.run(["qemu-x86_64", "-cpu", "Nehalem", sys.executable, "-c", program], env=env, capture_output=True, text=True)
+    if run.returncode == 0:
+        assert run.stdout == "DEFAULT\n"  # all levels are there
+    else:
+        assert run.returncode == 1  # no signal
+        assert "RuntimeError: facula: this package was compiled for processors with AVX" in run.stderr
+        assert "make wheel" in run.stderr
 
 @pytest.mark.parametrize("options", [{"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}, {}])
 def test_sgd_on_a_large_meta_parameter(options):
