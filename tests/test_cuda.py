@@ -258,6 +258,7 @@ def test_generators_are_those_of_the_device():
     ({"TMPDIR": "/nonexistent"}, "a folder for temporary files, and cannot make one (TMPDIR names another)"),
 ])  # fmt: skip
 def test_what_the_emulated_device_needs(missing, why):
+    assert run("print(cuda.is_available())", FACULA_CUDA="emulated") == ["True"]  # a source build compiles it now
     (text,) = run(
         """
         with pytest.raises(RuntimeError) as error:

@@ -17,7 +17,7 @@ def run(folder, program, **more):
     head = "import facula, gc\nfrom facula import cuda\nimport facula.multiprocessing as mp\n"
     tail = '\nif __name__ == "__main__":\n    mp.set_start_method("spawn")\n    main()\n'
     path.write_text(head + textwrap.dedent(program) + tail)
-    done = subprocess.run([sys.executable, str(path)], env=environment(**more), capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, str(path)], env=environment(PYTHONUNBUFFERED="1", **more), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "Error" not in done.stderr, done.stderr
     return done.stdout.splitlines()

@@ -1,5 +1,7 @@
 """What PyTorch's own tests found: each case failed before its repair."""
 
+import warnings
+
 import numpy
 import pytest
 
@@ -206,7 +208,8 @@ def test_a_pass_inside_of_a_checkpointed_function_takes_what_is_saved_so_far():
 def test_a_dense_gradient_joins_a_sparse_one(create_graph):
     x = facula.ones(2, requires_grad=True)
     x.grad = facula.sparse_coo_tensor([[1, 1]], [1.0, 1.0])
-    with facula.enable_grad(), pytest.warns(UserWarning) if create_graph else facula.enable_grad():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that create_graph makes a cycle, which is said once in a process
         x.backward(facula.ones(2), create_graph=create_graph)
     assert x.grad.tolist() == [1.0, 3.0]
 
@@ -442,3 +445,34 @@ def test_a_module_tracker_knows_when_a_pass_is_over():
         layer(facula.rand(2, requires_grad=True)).sum().backward()
         assert not tracker.is_bw
         assert tracker.parents == {"Global"}
+
+
+@pytest.mark.parametrize("op", ["index_add_", "index_reduce_"])
+def test_a_source_of_another_rank_is_refused(op):
+    more = () if op == "index_add_" else ("mean",)
+    for own, source in (((), (1,)), ((1,), ()), ((2,), ())):
+        for index in (facula.tensor([0]), facula.tensor(0)):
+            x = facula.ones(own)
+            with pytest.raises(RuntimeError, match="^index_(add|reduce): the source must have shape"):
+                getattr(x, op)(0, index, facula.full(source, 2.0), *more)
+            assert x.eq(1).all()
+    assert getattr(facula.ones(()), op)(0, facula.tensor([0]), facula.tensor(2.0), *more).shape == ()
+    assert facula.ones(1).index_copy_(0, facula.tensor([0]), facula.tensor(2.0)).tolist() == [2.0]
+
+
+@pytest.mark.parametrize("points", [1, 9, 70])
+def test_grid_positions_that_are_no_numbers(points):
+    """The edge where positions are brought into the input, NaN where their weights are none either."""
+    nan = float("nan")
+    x = facula.arange(1.0, 26.0).view(1, 1, 5, 5)
+    grid = facula.tensor([[[[nan, 0.0], [0.3, nan], [nan, nan]] * points]])
+
+    def sampled(mode, padding):
+        return facula.nn.functional.grid_sample(x, grid, mode=mode, padding_mode=padding, align_corners=False).flatten().tolist()
+
+    for padding in ("border", "reflection"):
+        assert sampled("bilinear", padding) == [11.0, 3.75, 1.0] * points
+        assert sampled("nearest", padding) == [11.0, 4.0, 1.0] * points
+    for mode, padding in (("bilinear", "zeros"), ("bicubic", "zeros"), ("bicubic", "border"), ("bicubic", "reflection")):
+        assert all(value != value for value in sampled(mode, padding))
+    assert sampled("nearest", "zeros") == [0.0] * 3 * points

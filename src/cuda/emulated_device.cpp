@@ -41,10 +41,9 @@ std::vector<fs::path> files_under(const fs::path& folder) {
   return files;
 }
 
-/// Changes with the sources and the compiler.
+/// Changes with the sources.
 std::string number_of_build(const std::vector<fs::path>& files) {
   uint64_t sum = 0;
-  for (const std::string& word : host_compiler()) sum = checksum(word, sum);
   for (const fs::path& file : files) sum = checksum(contents(file), sum);
   char text[20];
   std::snprintf(text, sizeof text, "-%016llx", static_cast<unsigned long long>(sum));
@@ -115,8 +114,9 @@ class Build {
       running_.erase(running_.begin());
     }
     error = step.process < 0
-                ? "it needs a C++ compiler, and \"" + step.compiler + "\" does not start (CXX names another)"
-                : "its sources do not compile: " + contents(log_of(step.made)).substr(0, 2000);
+                ? "the emulated device needs a C++ compiler, and \"" + step.compiler +
+                      "\" does not start (CXX names another)"
+                : "the emulated device's sources do not compile: " + contents(log_of(step.made)).substr(0, 2000);
     return false;
   }
 
@@ -143,7 +143,7 @@ fs::path emulated_device(const fs::path& own_folder, std::string& error) {
   const fs::path sources = own_folder.parent_path() / "share/emulator";  // from facula/lib
   const std::vector<fs::path> files = files_under(sources);
   if (files.empty()) {
-    error = "the package has neither its library nor its sources";
+    error = "the package has neither the emulated device's library nor its sources";
     return {};
   }
   const std::string name = kName + number_of_build(files) + kEnding;
@@ -158,8 +158,10 @@ fs::path emulated_device(const fs::path& own_folder, std::string& error) {
     if (fs::exists(place / name, failed)) return place / name;  // made by another process in the meantime
     return build(sources, files, place / name, error);
   }
-  error = "it is compiled when first asked for, and neither the package's folder, the cache's (FACULA_CACHE_DIR) nor " +
-          temporary.string() + " can be written";
+  error =
+      "the emulated device is compiled when first asked for, and neither the package's folder, the cache's "
+      "(FACULA_CACHE_DIR) nor " +
+      temporary.string() + " can be written";
   return {};
 }
 

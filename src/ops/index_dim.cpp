@@ -174,17 +174,17 @@ Dims selected_shape(const Tensor& self, const Positions& p) {
 }
 
 // source of index_add, index_copy and index_reduce: of self's shape with one position per index; a 0-d one
-// stands for one position
+// stands for one position where self is 0-d too, or is copied into
 Tensor check_source(const Tensor& self, const Positions& p, const Tensor& source, const char* op, ErrorKind kind) {
   const bool copies = std::string_view(op).starts_with("index_copy");
   FACULA_CHECK(!copies || source.dim() == self.dim() || source.dim() == 0 || self.dim() == 0, ErrorKind::Index, op,
                ": the source must have as many dimensions as self, got shapes ", source.sizes(), " and ", self.sizes());
   check_same_dtype(self, source, op);
   Dims shape = selected_shape(self, p);
-  bool one_each = self.dim() == 0 || copies;
+  const bool same_rank = source.dim() == self.dim();
+  const bool one_each = copies || (same_rank && self.dim() == 0);
   if (source.dim() == 0 && one_each && p.index.numel() == 1 && count_elements(shape, op) == 1)
     return make_view(source, shape, Dims(shape.size(), 1), 0, false);
-  bool same_rank = source.dim() == self.dim() || self.dim() + source.dim() < 2;
   bool counts_fit = source.dim() == 0 || (source.dim() == self.dim() && source.size(p.dim) == shape[p.dim]);
   if (one_each && counts_fit) kind = ErrorKind::Runtime;  // what does not fit is the slices
   FACULA_CHECK((same_rank || one_each) && at_least_1d(source).sizes() == IntList(shape), kind, op,

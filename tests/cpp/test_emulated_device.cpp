@@ -59,7 +59,8 @@ void compiles_once() {
 void says_why_not() {
   const Package package;
   std::string error;
-  EXPECT(package.made(error).empty() && error == "the package has neither its library nor its sources");
+  EXPECT(package.made(error).empty() &&
+         error == "the package has neither the emulated device's library nor its sources");
   package.source("emulator/wrong.cpp", "int wrong() { return nothing_of_this_name; }\n");
   EXPECT(package.made(error).empty() && error.find("nothing_of_this_name") != std::string::npos);
   setenv("CXX", "no-such-compiler", 1);

@@ -44,8 +44,9 @@ struct AxisRule {
     const T last = static_cast<T>(size - 1);
     FACULA_SIMD
     for (int64_t p = 0; p < n; ++p) {
-      slope[p] = (x[p] <= 0) | (x[p] >= last) ? T(0) : slope[p];
-      T raised = x[p] <= 0 ? T(0) : x[p];
+      const bool inner = x[p] > 0;  // a position that is no number is at the edge
+      slope[p] = inner & (x[p] < last) ? slope[p] : T(0);
+      const T raised = inner ? x[p] : T(0);
       x[p] = raised >= last ? last : raised;
     }
   }
@@ -62,6 +63,8 @@ struct AxisRule {
       x[p] = span == 0 ? T(0) : (odd ? span - extra : extra) + low;
     }
   }
+  // An index, or 0 for a position that is no number: its weight is none, too, and so is what comes of it.
+  int32_t index_or_first(T x) const { return x == x ? index(x) : 0; }
   // An index, or -1; anything that no integer holds is outside.
   int32_t index(T x) const {
     const bool inside = (x >= 0) & (x < static_cast<T>(size));
@@ -87,8 +90,8 @@ struct AxisRule {
     FACULA_SIMD
     for (int64_t p = 0; p < n; ++p) {
       const T low = kernels::floor(x[p]);
-      t.index[0][p] = index(low);
-      t.index[1][p] = index(low + 1);
+      t.index[0][p] = index_or_first(low);
+      t.index[1][p] = index_or_first(low + 1);
       t.weight[0][p] = low + 1 - x[p];
       t.weight[1][p] = x[p] - low;
       t.slope[0][p] = -slope[p];
@@ -112,7 +115,7 @@ struct AxisRule {
       }
       pad(n, place, ignored);
       FACULA_SIMD
-      for (int64_t p = 0; p < n; ++p) t.index[k][p] = index(kernels::round_half_even(place[p]));
+      for (int64_t p = 0; p < n; ++p) t.index[k][p] = index_or_first(kernels::round_half_even(place[p]));
     }
   }
 };

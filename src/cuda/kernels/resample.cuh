@@ -52,8 +52,8 @@ struct AxisRule {
     if (padding == kPadReflection) reflect(x, slope);
     if (padding == kPadZeros) return;
     const T last = T(size - 1);
-    if (x <= 0 || x >= last) slope = 0;
-    x = x <= 0 ? T(0) : x;
+    if (!(x > 0) || x >= last) slope = 0;  // a position that is no number is at the edge
+    x = x > 0 ? x : T(0);
     x = x >= last ? last : x;
   }
   /// Mirrored at the outer pixels' centres or edges, as often as needed.
