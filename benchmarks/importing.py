@@ -1,5 +1,5 @@
-"""What importing costs: processor time and memory of a new interpreter that imports Facula, NumPy or PyTorch, and the size of
-the installed package.
+"""Measure what importing costs: processor time and memory of a new interpreter that imports Facula, NumPy or PyTorch, and the
+size of the installed package.
 
     python benchmarks/importing.py [--pytorch /path/to/python] [--rounds 15] [--json FILE]
 

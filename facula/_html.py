@@ -1,4 +1,4 @@
-"""How tensors and modules look in notebooks: HTML without scripts, with everything escaped, of bounded size.
+"""Show tensors and modules in notebooks: HTML without scripts, with everything escaped, of bounded size.
 
 What cannot be shown so, such as a sparse tensor or a class with a `__repr__` of its own, is its `repr`.
 """
@@ -41,7 +41,7 @@ def _shape(tensor):
 
 
 def _facts(tensor):
-    """What stands in the first line: shape, dtype, device, and what autograd knows."""
+    """Return the first line: shape, dtype, device, and what autograd knows."""
     facts = [f"shape {_shape(tensor)}", str(tensor.dtype).removeprefix("torch."), str(tensor.device)]
     if tensor.layout is not _C.strided:
         facts.append(str(tensor.layout).removeprefix("torch."))
@@ -112,14 +112,14 @@ def tensor_html(tensor: _C.Tensor) -> str:
 
 
 def _count(parameters):
-    """How many numbers parameters have; those of lazy modules have none yet."""
+    """Count the numbers in parameters; those of lazy modules have none yet."""
     from .nn.parameter import is_lazy
 
     return sum(parameter.numel() for parameter in parameters if not is_lazy(parameter))
 
 
 def _has_own_repr(module):
-    """Whether a class of a program says how it looks."""
+    """Return True if a class of a program says how it looks."""
     home = next(cls for cls in type(module).__mro__ if "__repr__" in vars(cls)).__module__
     return not home.startswith(("facula.", "torch."))
 

@@ -1,4 +1,4 @@
-"""What a module answers for names that are not in it yet."""
+"""Import submodules, names of other files and placeholders when a module is first asked for them."""
 
 from __future__ import annotations
 

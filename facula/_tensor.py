@@ -291,7 +291,7 @@ _C._install_methods({f.__name__: _overridable(f) for f in _IN_PYTHON})
 
 
 def is_nonzero(self):
-    """Whether the one element differs from zero. Errors: RuntimeError where there is not exactly one.
+    """Return True if the one element differs from zero. Errors: RuntimeError where there is not exactly one.
 
     >>> torch.tensor([0.5]).is_nonzero()
     True
@@ -316,8 +316,8 @@ def map2_(self, x, y, callable):
 
 
 def module_load(self, other, assign=False):
-    """What Module.load_state_dict puts in the place of this tensor for the tensor `other` of a state_dict; classes may replace
-    it.
+    """Return what Module.load_state_dict puts in the place of this tensor for the tensor `other` of a state_dict; classes may
+    replace it.
 
     With `assign` it is `other` without history, else this tensor with the values of `other`.
 
@@ -457,7 +457,7 @@ def _name(self):
 
 
 def _not_here(name):
-    """What stands for a method that compat/not_here.py lists."""
+    """Make what stands for a method that compat/not_here.py lists."""
 
     def method(self, *args, **kwargs):
         from .compat import placeholders

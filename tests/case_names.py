@@ -11,7 +11,7 @@ UNTOLD = set("facula torch xp self F nn functional np numpy tensor Tensor zeros 
 
 
 def words(value):
-    """What a value is called, or None where pytest knows better: numbers, short texts, functions and classes."""
+    """Return the name of a value, or None where pytest knows better: numbers, short texts, functions and classes."""
     if isinstance(value, str):
         return _short(value) if len(value) > LONGEST else None
     if isinstance(value, bytes):
@@ -24,7 +24,7 @@ def words(value):
 
 
 def counted(item):
-    """Whether pytest counted a case of a test, instead of saying what it is."""
+    """Return True if pytest counted a case of a test, instead of saying what it is."""
     if not hasattr(item, "callspec"):
         return False
     text, values = item.callspec.id, item.callspec.params

@@ -140,7 +140,7 @@ def git(*arguments: str) -> list[str]:
 
 
 def base() -> str:
-    """Where the branch left main; HEAD where there is no main, or on it."""
+    """Return the commit where the branch left main; HEAD where there is no main, or on it."""
     for branch in ("origin/main", "main"):
         found = git("merge-base", "HEAD", branch)
         if found:

@@ -1,4 +1,4 @@
-"""Which tests a process gets when several run them (`-n auto`): those of one file at a time, which share what they have built.
+"""Share tests among the processes that run them (`-n auto`): those of one file at a time, which share what they have built.
 
 Files with most tests marked `slow` stand first, the others last, most tests at the very end. Half of the processes begin with the first file,
 half with the last: slow tests mostly wait for processes that they have started, and leave the processor to others. Where they meet files are

@@ -1,4 +1,4 @@
-"""What `make demo` shows while it builds (.ci/progress.py)."""
+"""Check what `make demo` shows while it builds (.ci/progress.py)."""
 
 import importlib.util
 import io

@@ -1,4 +1,4 @@
-"""What the tests themselves are run with: `make check`'s choice, names of cases, and processes that share the tests."""
+"""Check what the tests themselves are run with: `make check`'s choice, names of cases, and processes that share the tests."""
 
 import re
 import shutil

@@ -162,7 +162,7 @@ set_property(TARGET program PROPERTY CXX_STANDARD 17)
 
 
 def test_a_build_asks_the_command_for_the_prefix():
-    """As the pages of libtorch tell it: the command line prints the prefix, and PyTorch's own place for it is right, too."""
+    """Build as the pages of libtorch tell it: the command line prints the prefix, and PyTorch's own place for it is right, too."""
     program = "import os, torch; print(torch.utils.cmake_prefix_path, os.path.join(os.path.dirname(torch.__file__), 'share', 'cmake'))"
     printed = run(sys.executable, "-m", "facula", "-c", program).split()
     assert printed == [facula.utils.cmake_prefix_path] * 2

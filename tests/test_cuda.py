@@ -10,7 +10,7 @@ from cuda_environment import environment
 
 
 def run(program, ahead=False, **more):
-    """What the program prints, as lines; it has `facula`, `cuda` and `pytest`. `ahead` compiles its kernels before, all of them together."""
+    """Return what the program prints, as lines; it has `facula`, `cuda` and `pytest`. `ahead` compiles its kernels before, all of them together."""
     source = "import facula, pytest\nfrom facula import cuda\n" + textwrap.dedent(program)
     command = [sys.executable, "-c", source]
     done = cuda_kernels.run(command, **more) if ahead else subprocess.run(command, env=environment(**more), capture_output=True, text=True)

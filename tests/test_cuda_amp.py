@@ -8,7 +8,7 @@ import pytest
 
 
 def run(program, **more):
-    """What the program prints, as lines; it has `facula` (as `torch`), `F` and `pytest`."""
+    """Return what the program prints, as lines; it has `facula` (as `torch`), `F` and `pytest`."""
     source = "import warnings, pytest, facula as torch\nimport facula.nn.functional as F\n" + textwrap.dedent(program)
     done = cuda_kernels.run([sys.executable, "-c", source], **more)
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@ ORDERS = [{"FACULA_EMULATED_ORDER": order} for order in ("reverse", "random")]
 
 
 def run(program, **more):
-    """What the program prints, as lines; it has `facula`, `cuda` and `pytest`."""
+    """Return what the program prints, as lines; it has `facula`, `cuda` and `pytest`."""
     source = "import facula, pytest\nfrom facula import cuda, nn\n" + textwrap.dedent(program)
     done = subprocess.run([sys.executable, "-c", source], env=environment(**more), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -9,7 +9,7 @@ from cuda_environment import environment
 
 
 def run(program, **more):
-    """What the program prints, as lines; it has `facula` (as `torch`), `cuda` and `pytest`."""
+    """Return what the program prints, as lines; it has `facula` (as `torch`), `cuda` and `pytest`."""
     source = "import pytest, facula as torch\nfrom facula import cuda\n" + textwrap.dedent(program)
     done = subprocess.run([sys.executable, "-c", source], env=environment(**more), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

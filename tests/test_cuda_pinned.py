@@ -13,7 +13,7 @@ LAZY = {"FACULA_EMULATED_MODE": "lazy"}  # nothing runs before the host waits; a
 
 
 def run(program, **more):
-    """What the program prints, as lines; it has `facula`, `cuda`, `emulated` and `pytest`."""
+    """Return what the program prints, as lines; it has `facula`, `cuda`, `emulated` and `pytest`."""
     source = "import facula, pytest\nfrom facula import cuda\nemulated = cuda.is_emulated()\n" + textwrap.dedent(program)
     done = subprocess.run([sys.executable, "-c", source], env=environment(**more), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""What PyTorch's own tests found: each case failed before its repair."""
+"""Repeat what PyTorch's own tests found: each case failed before its repair."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""What notebooks show of tensors and modules: HTML that is escaped, bounded in size, and reads no more than it shows."""
+"""Check what notebooks show of tensors and modules: HTML that is escaped, bounded in size, and reads no more than it shows."""
 
 import html.parser
 

@@ -1,4 +1,4 @@
-"""What works straight after `pip install facula`, in an environment that has nothing but what Facula asks for."""
+"""Check what works straight after `pip install facula`, in an environment that has nothing but what Facula asks for."""
 
 import importlib.metadata
 import os
@@ -33,7 +33,7 @@ sys.meta_path.insert(0, Hide())
 
 
 def missing(name):
-    """Whether a package that Facula requires is not there: a checkout may be used without them, an installed package not."""
+    """Return True if a package that Facula requires is not there: a checkout may be used without them, an installed package not."""
     try:
         importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -58,7 +58,7 @@ def bare(tmp_path_factory):
     environment = {**kept, "PATH": str(folder / "bin"), "PYTHONPATH": paths, "TORCH_EXTENSIONS_DIR": str(folder / "extensions")}
 
     def run(program, *options):
-        """What the program prints."""
+        """Return what the program prints."""
         path = folder / "program.py"
         path.write_text(textwrap.dedent(program))
         command = [sys.executable, *(options or ("-m", "facula")), str(path)]

@@ -1,4 +1,4 @@
-"""What README.md says: commands, figures and their sources, errors, counts. (Its program runs in test_docs.)"""
+"""Check what README.md says: commands, figures and their sources, errors, counts. (Its program runs in test_docs.)"""
 
 import importlib.util
 import json

@@ -467,3 +467,27 @@ def test_a_copy_whose_source_overlaps_what_is_written_is_refused():
     assert x.tolist() == [3.0, 3.0, 3.0, 3.0]
     x = facula.arange(1.0, 4.0)
     assert x.fill_(x[1]).tolist() == [2.0, 2.0, 2.0]
+
+
+def test_a_copy_between_gaps_has_gradients_and_is_a_loop_under_vmap():
+    x = facula.arange(1.0, 7.0, requires_grad=True)
+    y = x * 1
+    y[::2].copy_(y[1::2])
+    y.backward(facula.arange(1.0, 7.0))
+    assert y.tolist() == [2, 2, 4, 4, 6, 6] and x.grad.tolist() == [0, 3, 0, 7, 0, 11]
+
+    def shifted(row):
+        row = row * 1
+        row[1::2].copy_(row[::2])
+        return row
+
+    rows = facula.arange(12.0).view(2, 6)
+    assert facula.equal(facula.vmap(shifted)(rows), facula.stack([shifted(row) for row in rows]))
+
+
+def test_a_source_of_another_rank_under_gradients_and_vmap():
+    x = facula.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="^index_add"):
+        (x * 1).index_add_(0, facula.tensor([0]), facula.tensor(1.0, requires_grad=True))
+    added = facula.vmap(lambda row, v: row.index_add(0, facula.tensor([0]), v))(facula.ones(3, 2), facula.ones(3))
+    assert added.tolist() == [[2.0, 1.0]] * 3  # a batch of numbers stands for one of vectors, as in PyTorch

@@ -56,7 +56,7 @@ def _record_memory_history(enabled="all", context="all", stacks="all", max_entri
 
 
 def _trace(device):
-    """What the allocator did since _record_memory_history(), a dict for each action."""
+    """Return what the allocator did since _record_memory_history(), a dict for each action."""
     entries = []
     for action, address, size, stream, pool, stack, time_us in _C._cuda_memory_trace(device):
         entry = {"action": action, "addr": address, "frames": _stack(stack), "size": size, "stream": stream}
@@ -67,7 +67,7 @@ def _trace(device):
 
 
 def _snapshot(device=None, augment_with_fx_traces=False):
-    """What is known of the memory: {"segments": memory_snapshot(), "device_traces": actions of each device, ...}."""
+    """Return what is known of the memory: {"segments": memory_snapshot(), "device_traces": actions of each device, ...}."""
     from facula.cuda.memory import memory_snapshot
 
     return {

@@ -766,12 +766,12 @@ class ComposeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self):
-        """What the first part takes."""
+        """Return what the first part takes."""
         return self._with_event_dim(self.parts[0].domain, self._event_dims()[0]) if self.parts else constraints.real
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self):
-        """What the last part gives."""
+        """Return what the last part gives."""
         return self._with_event_dim(self.parts[-1].codomain, self._event_dims()[1]) if self.parts else constraints.real
 
     @lazy_property

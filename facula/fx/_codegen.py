@@ -76,7 +76,7 @@ def _is_from_torch(obj):
 
 
 def _format_target(base, target):
-    """What `target` of `base` is called in a program: a.0.b -> getattr(base.a, "0").b"""
+    """Return how `target` of `base` is called in a program: a.0.b -> getattr(base.a, "0").b"""
     text = base
     for part in target.split("."):
         named = part.isidentifier() and not keyword.iskeyword(part)

@@ -53,11 +53,11 @@ class ExportableModule(nn.Module, abc.ABC):
         """Examples of the arguments of forward: a tuple of those by place, and a dict of those by name or None."""
 
     def input_names(self) -> Sequence[str] | None:
-        """What inputs are called in the file; None: as in the program."""
+        """Return the names of inputs in the file; None: as in the program."""
         return None
 
     def output_names(self) -> Sequence[str] | None:
-        """What outputs are called in the file; None: as in the program."""
+        """Return the names of outputs in the file; None: as in the program."""
         return None
 
     def dynamic_shapes(self) -> Any:

@@ -851,7 +851,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether a reduction was so recent that nothing counts."""
+        """Return True if a reduction was so recent that nothing counts."""
         return self.cooldown_counter > 0
 
     def _is_better(self, value: float, best: float) -> bool:

@@ -58,7 +58,7 @@ class PackageResources:
         raise FileNotFoundError(f"resource_path: files of packages have no paths, got {resource!r}")
 
     def is_resource(self, name: str) -> bool:
-        """Whether there is a file of this name."""
+        """Return True if there is a file of this name."""
         return name in self._importer.names_in(self._name)
 
     def contents(self) -> Iterator[str]:

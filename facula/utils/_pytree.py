@@ -90,7 +90,7 @@ def keystr(key_path):
 
 
 def key_get(obj, key_path):
-    """What lies at `key_path` of `obj`."""
+    """Return what lies at `key_path` of `obj`."""
     for key in key_path:
         obj = key.get(obj)
     return obj
@@ -410,7 +410,7 @@ _register_builtin_containers()
 
 
 def is_namedtuple_class(cls):
-    """Whether `cls` is a class that `collections.namedtuple` or typing.NamedTuple made."""
+    """Return True if `cls` is a class that `collections.namedtuple` or typing.NamedTuple made."""
     return (
         isinstance(cls, type) and issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
     )
@@ -424,7 +424,7 @@ _is_namedtuple_instance = is_namedtuple_instance = is_namedtuple
 
 
 def is_structseq(obj):
-    """Whether `obj` is of a tuple class with named fields that the interpreter or the core made."""
+    """Return True if `obj` is of a tuple class with named fields that the interpreter or the core made."""
     cls = obj if isinstance(obj, type) else type(obj)
     return cls.__bases__ == (tuple,) and isinstance(getattr(cls, "n_sequence_fields", None), int)
 
@@ -440,7 +440,7 @@ def is_structseq_instance(obj):
 
 
 def _is_result_class(cls):
-    """Whether an op with named results made the class, one of facula.return_types."""
+    """Return True if an op with named results made the class, one of facula.return_types."""
     return cls.__module__.endswith(".return_types") and is_structseq(cls)
 
 
@@ -463,7 +463,7 @@ def _get_node_type(tree):
 
 
 def tree_is_leaf(tree, is_leaf=None):
-    """Whether `tree` is a leaf: no registered container, or one for which `is_leaf` says so."""
+    """Return True if `tree` is a leaf: no registered container, or one for which `is_leaf` says so."""
     return (is_leaf is not None and is_leaf(tree)) or _get_node_type(tree) not in SUPPORTED_NODES
 
 

@@ -66,7 +66,7 @@ class Layer:
 
 @dataclasses.dataclass(repr=False)
 class Summary:
-    """What `facula.utils.summary` returns; its text is the table.
+    """Hold what `facula.utils.summary` found; its text is the table.
 
     Attributes:
         layers: a `Layer` for each module, in the order of `named_modules`, a module that stands twice under both names.
@@ -143,7 +143,7 @@ class Summary:
 
 
 def _described(value, depth=0):
-    """What a module returned, in short: shapes, and what holds them."""
+    """Return in short what a module returned: shapes, and what holds them."""
     if isinstance(value, facula.Tensor):
         return str(list(value.shape))
     if depth < 3 and isinstance(value, dict):

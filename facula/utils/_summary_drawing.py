@@ -34,7 +34,7 @@ def _cut(text, width, letter=7.3):
 
 
 def _deep_enough(calls):
-    """How many levels of calls are drawn."""
+    """Return the number of levels of calls that are drawn."""
     depth, level, boxes = 0, list(calls), 0
     while level:
         boxes += len(level)

@@ -65,7 +65,7 @@ def get_cxx_compiler() -> str:
 
 
 def _version_text(compiler):
-    """What the compiler says of itself, or None where it cannot be run."""
+    """Return what the compiler says of itself, or None where it cannot be run."""
     try:
         command = [*shlex.split(compiler), "--version"]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60)
@@ -75,7 +75,7 @@ def _version_text(compiler):
 
 
 def check_compiler_ok_for_platform(compiler: Any) -> bool:
-    """Whether the command `compiler` can be run and is GCC or Clang.
+    """Return True if the command `compiler` can be run and is GCC or Clang.
 
     >>> torch.utils.cpp_extension.check_compiler_ok_for_platform("there-is-none")
     False
@@ -85,7 +85,7 @@ def check_compiler_ok_for_platform(compiler: Any) -> bool:
 
 
 def check_compiler_is_gcc(compiler: Any) -> bool:
-    """Whether the command `compiler` can be run and is GCC.
+    """Return True if the command `compiler` can be run and is GCC.
 
     >>> torch.utils.cpp_extension.check_compiler_is_gcc("there-is-none")
     False
@@ -108,7 +108,7 @@ def get_compiler_abi_compatibility_and_version(compiler: Any) -> Any:
 
 
 def is_ninja_available() -> bool:
-    """Whether the command ninja can be run. It is not needed here.
+    """Return True if the command ninja can be run. It is not needed here.
 
     >>> import shutil
     >>> torch.utils.cpp_extension.is_ninja_available() == (shutil.which("ninja") is not None)

@@ -2,9 +2,12 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "check.h"
 #include "cuda/emulated_device.h"
@@ -56,6 +59,17 @@ void compiles_once() {
     EXPECT(entry.path().filename().string().find("build") == std::string::npos);
 }
 
+/// Threads, like processes, wait for the one that compiles: all get one library, which is made once.
+void many_ask_at_once() {
+  const Package package;
+  package.source("emulator/answer.cpp", "int answer() { return 1; }\n");
+  std::array<std::string, 4> found, errors;
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < found.size(); ++i) threads.emplace_back([&, i] { found[i] = package.made(errors[i]); });
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < found.size(); ++i) EXPECT(errors[i].empty() && !found[i].empty() && found[i] == found[0]);
+}
+
 void says_why_not() {
   const Package package;
   std::string error;
@@ -72,6 +86,7 @@ void says_why_not() {
 
 int main() {
   compiles_once();
+  many_ask_at_once();
   says_why_not();
   return failures != 0;
 }

@@ -84,7 +84,7 @@ def _with_args(cls_or_self: Any, **kwargs: Any) -> _PartialWrapper:
 
 
 def _with_callable_args(cls_or_self: type, **kwargs: Any) -> _PartialWrapper:
-    """As `with_args`, for arguments that a function makes for each object.
+    """Do what `with_args` does, for arguments that a function makes for each object.
 
     Args:
         kwargs: functions without arguments, by the names of arguments.
@@ -480,7 +480,7 @@ class PerTensor(Granularity):
 
 @dataclass(frozen=True)
 class PerAxis(Granularity):
-    """What has the same index along the dimension `axis` does.
+    """Return what has the same index along the dimension `axis` does.
 
     >>> from torch.ao.quantization.observer import PerAxis, get_block_size
     >>> get_block_size((4, 6), PerAxis(axis=1))

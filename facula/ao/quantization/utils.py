@@ -75,7 +75,7 @@ def weight_dtype(qconfig: Any) -> facula.dtype:
 
 
 def activation_is_statically_quantized(qconfig: Any) -> bool:
-    """Whether activations have scales found before.
+    """Return True if activations have scales found before.
 
     Args:
         qconfig: says it.
@@ -89,7 +89,7 @@ def activation_is_statically_quantized(qconfig: Any) -> bool:
 
 
 def activation_is_dynamically_quantized(qconfig: Any) -> bool:
-    """Whether activations get their scales with each input.
+    """Return True if activations get their scales with each input.
 
     Args:
         qconfig: says it.
@@ -103,7 +103,7 @@ def activation_is_dynamically_quantized(qconfig: Any) -> bool:
 
 
 def activation_is_int8_quantized(qconfig: Any) -> bool:
-    """Whether activations have levels of eight bits.
+    """Return True if activations have levels of eight bits.
 
     Args:
         qconfig: says it.
@@ -117,7 +117,7 @@ def activation_is_int8_quantized(qconfig: Any) -> bool:
 
 
 def activation_is_int32_quantized(qconfig: Any) -> bool:
-    """Whether activations have levels of 32 bits.
+    """Return True if activations have levels of 32 bits.
 
     Args:
         qconfig: says it.
@@ -131,7 +131,7 @@ def activation_is_int32_quantized(qconfig: Any) -> bool:
 
 
 def weight_is_quantized(qconfig: Any) -> bool:
-    """Whether weights are quantised at all, float16 among them.
+    """Return True if weights are quantised at all, float16 among them.
 
     Args:
         qconfig: says it.
@@ -145,7 +145,7 @@ def weight_is_quantized(qconfig: Any) -> bool:
 
 
 def weight_is_statically_quantized(qconfig: Any) -> bool:
-    """Whether weights have levels of eight bits.
+    """Return True if weights have levels of eight bits.
 
     Args:
         qconfig: says it.
@@ -159,7 +159,7 @@ def weight_is_statically_quantized(qconfig: Any) -> bool:
 
 
 def op_is_int8_dynamically_quantized(qconfig: Any) -> bool:
-    """Whether activations are rounded to eight bits with each input and weights have eight bits.
+    """Return True if activations are rounded to eight bits with each input and weights have eight bits.
 
     Args:
         qconfig: says it.
@@ -214,7 +214,7 @@ def get_quant_type(qconfig: Any) -> QuantType:
 
 
 def get_swapped_custom_module_class(custom_module: Any, custom_module_class_mapping: Any, qconfig: Any) -> Any:
-    """What the mapping of the qconfig's kind has for a module's class.
+    """Return what the mapping of the qconfig's kind has for a module's class.
 
     Args:
         custom_module: whose class is looked up.

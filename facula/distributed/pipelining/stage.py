@@ -102,7 +102,7 @@ class _WeightGradients:
         return found
 
     def _splits(self, roots, way) -> bool:
-        """Whether every weight hangs on one place of the way only; else the second half runs the whole pass."""
+        """Return True if every weight hangs on one place of the way only; else the second half runs the whole pass."""
         hanging = [id(leaf) for leaves in self._branches.values() for leaf in leaves]
         return all(root in way for root in roots) and len(set(hanging)) == len(hanging)
 

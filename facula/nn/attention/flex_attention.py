@@ -279,7 +279,7 @@ class BlockMask:
         return (*head, *(getattr(self, name) for name in self._TENSORS), *order, *size, self.mask_mod)
 
     def numel(self) -> int:
-        """How many pairs of a query and a key the mask describes."""
+        """Count the pairs of a query and a key the mask describes."""
         return math.prod(self.shape)
 
     def sparsity(self) -> float:
