@@ -279,6 +279,7 @@ template <int R, int C>
     UNROLLED for (int r = 0; r < R; ++r) x[r] = get(a + r * a_step);
     UNROLLED for (int c = 0; c < C; ++c) {
       const Pairs y = get(b + c * b_step);
+      __builtin_prefetch(b + (c + C) * b_step, 0, 2);  // of the next tile: columns are too short to be foreseen
       UNROLLED for (int r = 0; r < R; ++r) sum[r * C + c] = add_products(sum[r * C + c], y, x[r]);
     }
   };
