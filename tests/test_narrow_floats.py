@@ -138,3 +138,55 @@ def test_slope_of_gelu():
         scaled = x.clone().requires_grad_()
         F.gelu(scaled).backward(grad.expand(x.shape))
         assert facula.equal(scaled.grad, 2 * narrow.grad)
+
+
+ATTENTION = [  # batch and heads, queries, keys, size, size of values
+    ((1, 1), 1, 1, 1, 1),
+    ((2, 3), 5, 5, 3, 8),
+    ((1, 2), 47, 33, 16, 31),
+    ((2, 1), 49, 193, 33, 64),
+    ((1, 5), 100, 400, 64, 64),
+    ((1, 1), 300, 300, 80, 32),
+    ((2, 2), 97, 191, 128, 96),
+]
+
+
+@pytest.mark.parametrize("kind", ["plain", "causal", "bool", "added", "dropout"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_attention_of_bfloat16(kind, transposed):
+    """Against float64 on the same values: weights and gradients of scores are rounded once on the way."""
+    for at, (heads, queries, keys, size, value_size) in enumerate(ATTENTION):
+        shapes = ((queries, size), (keys, size), (keys, value_size), (queries, value_size))
+        q, k, v, grad = (values(*heads, *s, seed=10 * at + i).bfloat16() for i, s in enumerate(shapes))
+        if transposed:  # as layers lay them out: heads beside each other in a row
+            q, k, v, grad = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in (q, k, v, grad))
+        mask = values(queries, keys, seed=at) if kind in ("bool", "added") else None
+        if kind == "bool":
+            mask = mask > 0
+            mask[:, 0] = True
+        results = []
+        for dtype in (facula.bfloat16, facula.float64):
+            leaves = [t.to(dtype).detach().requires_grad_() for t in (q, k, v)]
+            given = mask.to(dtype) if kind == "added" else mask
+            facula.manual_seed(at)
+            out = F.scaled_dot_product_attention(
+                *leaves, attn_mask=given, is_causal=kind == "causal", dropout_p=0.25 if kind == "dropout" else 0.0
+            )
+            out.backward(grad.to(dtype))
+            results.append([t.double().numpy() for t in (out.detach(), *(leaf.grad for leaf in leaves))])
+        for made, exact in zip(*results, strict=True):
+            size_of = np.abs(exact).mean() + 1e-3
+            assert np.sqrt(np.mean((made - exact) ** 2)) <= 0.015 * size_of
+            assert np.abs(made - exact).max() <= 0.05 * max(np.abs(exact).max(), size_of)
+
+
+def test_attention_of_rows_that_see_nothing():
+    q, k = values(1, 2, 50, 24).bfloat16().requires_grad_(), values(1, 2, 60, 24, seed=1).bfloat16().requires_grad_()
+    mask = facula.ones(50, 60, dtype=facula.bool)
+    mask[7] = False
+    out = F.scaled_dot_product_attention(q, k, k, attn_mask=mask)
+    assert (out[:, :, 7] == 0).all()
+    out.sum().backward()
+    assert facula.isfinite(q.grad).all()
+    assert facula.isfinite(k.grad).all()
+    assert (q.grad[:, :, 7] == 0).all()
