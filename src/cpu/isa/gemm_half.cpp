@@ -1,6 +1,6 @@
 // Products of bfloat16 matrices: 12 by 32 results stay in registers while the sums run along the inner dimension
-// (cpu/isa/half_tiles.h). a is read where its rows lie, or packed as panels of 12 rows where its columns are contiguous.
-// Results are rounded once.
+// (cpu/isa/half_tiles.h). a is read where its rows lie, or packed as panels of 12 rows where its columns are
+// contiguous. Results are rounded once.
 #include "cpu/gemm_half.h"
 
 #if defined(__AVX512F__)

@@ -200,8 +200,8 @@ struct HalfLeft {
   int64_t row, step;
   bool by_rows;
 };
-/// c = a b, or c += a b, in float32, where b is panels `panel` bytes apart. Columns up to a multiple of kHalfColumns are
-/// written.
+/// c = a b, or c += a b, in float32, where b is panels `panel` bytes apart. Columns up to a multiple of kHalfColumns
+/// are written.
 inline void half_block(const HalfLeft& a, const char* b, int64_t panel, int64_t rows, int64_t columns, int64_t depth,
                        float* c, int64_t c_row, bool add) {
   HalfFinish f{1, 0, nullptr, nullptr, c_row, !add, false};
