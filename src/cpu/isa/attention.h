@@ -290,11 +290,6 @@ inline void pack_straight(const Plane& t, char* to) {
 /// Where pairs of rows from `row` on, an even one, begin in each panel.
 inline const char* from_row(const char* panels, int64_t row) { return panels + row / 2 * kHalfColumns * 4; }
 
-/// Floats that hold a packed matrix.
-inline int64_t floats_of_panels(int64_t inner, int64_t columns) {
-  return half_panel_bytes(inner) / 4 * (round_up(columns, kHalfColumns) / kHalfColumns);
-}
-
 #else
 
 inline bool multiplies_pairs(const AttentionInputs&) { return false; }

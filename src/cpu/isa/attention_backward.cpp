@@ -20,8 +20,8 @@ class Backward {
     const int64_t queries = query_rows(p), keys = key_rows(p);
     query_ = scratch_.take(queries * p.row());
     key_ = scratch_.take(keys * p.widest_row());  // at first the values
-    key_panels_ = scratch_.take(keys * p.row());
-    value_panels_ = scratch_.take(keys * p.value_row());
+    key_panels_ = scratch_.take(keys * p.size);
+    value_panels_ = scratch_.take(keys * p.value_size);
     grad_ = scratch_.take(queries * p.value_row());
     grad_query_ = scratch_.take(queries * p.widest_row());  // the results stand here at first
     delta_ = scratch_.take(queries);
@@ -54,7 +54,7 @@ class Backward {
   static int64_t key_rows(const Problem<T>& p) { return round_up(p.keys, kTileColumns<T>); }
   static int64_t count(const Problem<T>& p) {
     return query_rows(p) * (p.row() + p.widest_row() + p.value_row() + 1) + kKeys * (p.row() + p.value_row()) +
-           key_rows(p) * (p.widest_row() + p.row() + p.value_row()) + 2 * kQueries * kKeys + kQueries * kRounded;
+           key_rows(p) * (p.widest_row() + p.size + p.value_size) + 2 * kQueries * kKeys + kQueries * kRounded;
   }
 
   void pack_head(int64_t head) {

@@ -20,7 +20,7 @@ class Forward {
  public:
   Forward(const Problem<T>& p, const Tensor& out, const Tensor& sums)
       : p_(p), out_(out), sums_(sums.data<T>()), scratch_(count(p)) {
-    panels_ = scratch_.take(panel_rows(p) * p.row());
+    panels_ = scratch_.take(panel_rows(p) * p.size);
     values_ = scratch_.take(panel_rows(p) * p.widest_row());      // at first the keys
     query_ = scratch_.take(kQueries * std::max(p.row(), kKeys));  // bfloat16: rounded weights
     scores_ = scratch_.take(kQueries * kKeys);
@@ -54,7 +54,7 @@ class Forward {
  private:
   static int64_t panel_rows(const Problem<T>& p) { return round_up(p.keys, kTileColumns<T>); }
   static int64_t count(const Problem<T>& p) {
-    return panel_rows(p) * (p.row() + p.widest_row()) + kQueries * (std::max(p.row(), kKeys) + kKeys + p.value_row());
+    return panel_rows(p) * (p.size + p.widest_row()) + kQueries * (std::max(p.row(), kKeys) + kKeys + p.value_row());
   }
 
   void pack_head(int64_t head) {
