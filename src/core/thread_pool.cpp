@@ -56,9 +56,9 @@ class Patience {
   std::chrono::steady_clock::time_point start_;
 };
 
-/// One loop. `state` is the number of the job and below it that of the next piece: a thread takes a piece by exchanging it, which
-/// fails when the job that it read about is not the current one any more. The fields are atomic since a thread may read
-/// them just before it fails so.
+/// One loop. `state` is the number of the job and below it that of the next piece: a thread takes a piece by exchanging
+/// it, which fails when the job that it read about is not the current one any more. The fields are atomic since a thread
+/// may read them just before it fails so.
 struct Job {
   static constexpr uint64_t kClosed = UINT32_MAX;
   alignas(64) std::atomic<uint64_t> state{kClosed};
