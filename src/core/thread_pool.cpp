@@ -57,7 +57,7 @@ class Patience {
 };
 
 /// One loop. `state` is the number of the job and below it that of the next piece: a thread takes a piece by exchanging
-/// it, which fails when the job that it read about is not the current one any more. The fields are atomic since a thread
+/// it, which fails when the job that it read about is no longer the current one. Fields are atomic since a thread
 /// may read them just before it fails so.
 struct Job {
   static constexpr uint64_t kClosed = UINT32_MAX;
