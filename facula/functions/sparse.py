@@ -168,7 +168,8 @@ def sparse_compressed_tensor(compressed_indices: Any, plain_indices: Any, values
     kind = _C.int32 if narrow else _C.int64
     bounds, other, _, blocked = COMPRESSED[layout]
     if wanted(check_invariants):
-        _check_index_dtypes(op, bounds, other, [i.dtype for i in (compressed_indices, plain_indices) if isinstance(i, _C.Tensor)])
+        given = [i.dtype for i in (compressed_indices, plain_indices) if isinstance(i, _C.Tensor)]
+        _check_index_dtypes(op, bounds, other, given)
     compressed = _index(op, bounds, compressed_indices, values.device, kind)
     plain = _index(op, other, plain_indices, values.device, kind)
     size = _inferred_compressed_size(op, compressed, plain, values, layout) if size is None else _size(op, size)

@@ -18,7 +18,6 @@ bool holds(Holds what, T x) {
     switch (what) {
       case Holds::NotZero: return x != T(0);
       case Holds::NotNegative: return !(x < T(0));
-      case Holds::UnitInterval: return !(x < T(0)) && !(x > T(1));
       case Holds::InUnitInterval: return x >= T(0) && x <= T(1);
       case Holds::Degree: return !(static_cast<double>(x) > ops::kMostDegree && static_cast<double>(x) < 0x1p63);
       default: return std::isfinite(static_cast<double>(x));

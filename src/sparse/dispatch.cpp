@@ -55,8 +55,7 @@ void write(const char* op, const Tensor& target, const Tensor& made) {
   FACULA_CHECK(made.sizes() == target.sizes() || is_sparse(target), ErrorKind::Runtime, op, "_: the result has shape ",
                made.sizes(), " and does not fit in place into shape ", target.sizes());
   check_written(target, op);
-  if (!is_sparse(target) && is_sparse(made)) copy_elements(target, dense_of(made));
-  else copy_elements(target, made);
+  put_into(target, made);
 }
 
 void run_in_place(const Row& row, const OpCall& call) {
