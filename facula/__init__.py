@@ -11,8 +11,8 @@ import os
 from typing import TYPE_CHECKING
 
 try:
-    # Threads of OpenMP, which oneDNN has, spin for some 50 microseconds after their work instead of 3 milliseconds, in which they
-    # take a processor from the threads of all other ops. Their library reads this once, when it is loaded.
+    # Threads of OpenMP, which oneDNN has, spin for some 50 microseconds after their work instead of 3 milliseconds, in which
+    # they take a processor from the threads of all other ops. Their library reads this once, when it is loaded.
     _openmp_waits = {"GOMP_SPINCOUNT": "5000"} if not os.environ.keys() & {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} else {}
     os.environ.update(_openmp_waits)
     from . import _C
