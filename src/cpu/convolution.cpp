@@ -121,6 +121,7 @@ void convolution_cpu(ConvMap map, const Tensor& y, const Tensor& x, const Tensor
                      const ConvGeometry& g) {
   LockRelease release(y.numel() + x.numel() > kGrain);
   if (x.numel() != 0 && w.numel() != 0 && !leaves_most_out(y, x, w)) {
+    if (convolve_small(map, y, x, w, bias, g)) return;
     if (policy().tiles && convolve_by_tiles(map, y, x, w, bias, g)) return;
     if (products_pay(map, w, g) && convolve_by_products(map, y, x, w, bias, g)) return;
     bool separate_bias = bias.defined() && map == ConvMap::Input && is_half(x.dtype());
