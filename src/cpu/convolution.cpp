@@ -100,7 +100,7 @@ bool products_pay(ConvMap map, const Tensor& w, const ConvGeometry& g) {
   if (map == ConvMap::Weight) return reaches(w.size(0), p.weight_outputs) && w.numel() >= p.weight_size;
   if (w.dim() != 4) return false;
   const int64_t results = w.size(map == ConvMap::Output ? 0 : 1);
-  const int64_t tiled = (results + kGemmColumns - 1) / kGemmColumns * kGemmColumns;
+  const int64_t tiled = (results + gemm_tile.columns - 1) / gemm_tile.columns * gemm_tile.columns;
   if (w.size(2) * w.size(3) == 1) return 100 * tiled <= p.pointwise_percent * results;
   if (reaches(std::min(w.size(0), w.size(1)), p.gathered_channels)) return true;
   if (map == ConvMap::Output) return reaches(std::min(g.stride[0], g.stride[1]), p.gathered_step);
@@ -121,6 +121,7 @@ void convolution_cpu(ConvMap map, const Tensor& y, const Tensor& x, const Tensor
                      const ConvGeometry& g) {
   LockRelease release(y.numel() + x.numel() > kGrain);
   if (x.numel() != 0 && w.numel() != 0 && !leaves_most_out(y, x, w)) {
+    if (convolve_small(map, y, x, w, bias, g)) return;
     if (policy().tiles && convolve_by_tiles(map, y, x, w, bias, g)) return;
     if (products_pay(map, w, g) && convolve_by_products(map, y, x, w, bias, g)) return;
     bool separate_bias = bias.defined() && map == ConvMap::Input && is_half(x.dtype());

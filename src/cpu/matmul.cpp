@@ -133,6 +133,17 @@ void blas_on_threads(const MatrixProduct& p, int64_t i, T alpha, T beta) {
   });
 }
 
+/// A matrix times a column, read as a row times a matrix.
+MatrixProduct with_few_rows(const MatrixProduct& p) {
+  if (p.columns != 1 || p.rows == 1 || p.out_row != 1) return p;
+  MatrixProduct swapped = p;
+  std::swap(swapped.rows, swapped.columns);
+  swapped.a = {p.b.data, 0, p.b.column, p.b.row};
+  swapped.b = {p.a.data, 0, p.a.column, p.a.row};
+  swapped.out_row = swapped.columns;
+  return swapped;
+}
+
 template <class T>
 void library_product(const MatrixProduct& p) {
   T alpha = p.alpha.to<T>(), beta = p.beta.to<T>();
@@ -140,9 +151,11 @@ void library_product(const MatrixProduct& p) {
   Layout2d a = layout_of(p.a, p.rows, p.inner), b = layout_of(p.b, p.inner, p.columns);
   int64_t work = work_of(p);
   bool vector = p.rows == 1 || p.columns == 1;
-  if (std::is_same_v<T, float> && !vector && has_own_gemm()) {
+  if (std::is_same_v<T, float> && has_own_gemm()) {
     LockRelease release(work * p.batch >= kLongWork);
-    return own_product(p);
+    if (!vector) return own_product(p);
+    const MatrixProduct row = with_few_rows(p);
+    if (row.rows == 1 && row.columns > 1 && row.b.column == 1) return own_product(row);
   }
   bool onednn = std::is_same_v<T, float> && !vector && use_onednn(p, b);
   // threads go to the batch where there is one, to the product where a single one is large
@@ -300,17 +313,6 @@ bool is_skinny(const MatrixProduct& p) {
   return p.rows <= kSkinnyRows && p.inner >= kSkinnyInner && p.columns >= kSkinnyInner && p.batch == 1 &&
          p.a.column == 1 && p.b.row == 1 && (p.dtype == DType::Float32 || p.dtype == DType::Float64) &&
          p.alpha.equals(1) && (p.beta.equals(0) || p.beta.equals(1));
-}
-
-/// A matrix times a column, read as a row times a matrix.
-MatrixProduct with_few_rows(const MatrixProduct& p) {
-  if (p.columns != 1 || p.rows == 1 || p.out_row != 1) return p;
-  MatrixProduct swapped = p;
-  std::swap(swapped.rows, swapped.columns);
-  swapped.a = {p.b.data, 0, p.b.column, p.b.row};
-  swapped.b = {p.a.data, 0, p.a.column, p.a.row};
-  swapped.out_row = swapped.columns;
-  return swapped;
 }
 
 bool product_of_few_rows(const MatrixProduct& given) {
