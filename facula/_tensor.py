@@ -562,6 +562,11 @@ def numpy(self, *, force=False):
     >>> torch.ones(1, requires_grad=True).numpy(force=True)
     array([1.], dtype=float32)
     """
+    if not force and type(self) is Tensor:
+        try:
+            return asarray(memoryview(self))
+        except BufferError:  # the reason follows, or the dtype has no name as a buffer
+            pass
     if _is_wrapper(self):
         raise RuntimeError(f"numpy: .numpy() is not supported for tensor subclasses without memory, got {type(self).__name__}")
     if self.layout is not _C.strided:

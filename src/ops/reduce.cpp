@@ -36,15 +36,26 @@ void Reduction::require_elements(const Tensor& self, bool dim_given, const char*
   throw_error(ErrorKind::Index, op, ": dimension ", empty_dim, " must not have size zero, got shape ", self.sizes());
 }
 
+void take_shape(const Tensor& fresh, IntList shape) {
+  if (fresh.sizes() != shape) set_sizes(fresh.impl(), shape, contiguous_strides(shape));
+}
+
 namespace {
 
 // Runs a fold, whose accumulator is of dtype `made`, and converts its result to `dtype`.
 Tensor fold(const FoldKernel& kernel, DType made, const Tensor& self, const Reduction& r, const FoldArgs& args,
             DType dtype, const Out& out) {
-  Tensor result = made == dtype ? out.make(r.shape, dtype, self.device()) : facula::empty(r.shape, made, self.device());
-  if (!self.is_meta())
-    kernel(self.device(), make_view(result, r.kept, contiguous_strides(r.kept), 0, false), self, args);
-  return made == dtype ? result : to_dtype(result, dtype);
+  const bool direct = made == dtype;
+  if (direct && out.given()) {
+    Tensor result = out.make(r.shape, dtype, self.device());
+    if (!self.is_meta())
+      kernel(self.device(), make_view(result, r.kept, contiguous_strides(r.kept), 0, false), self, args);
+    return result;
+  }
+  Tensor result = facula::empty(r.kept, made, self.device());
+  if (!self.is_meta()) kernel(self.device(), result, self, args);
+  take_shape(result, r.shape);
+  return direct ? result : to_dtype(result, dtype);
 }
 Tensor fold(const FoldKernel& kernel, const Tensor& self, const Reduction& r, const FoldArgs& args, DType dtype,
             const Out& out) {

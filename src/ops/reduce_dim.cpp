@@ -2,6 +2,7 @@
 #include "ops/copies.h"
 #include "ops/lines.h"
 #include "ops/reduce.h"
+#include "ops/reduction.h"
 #include "raw_ops.h"
 
 namespace facula::ops {
@@ -9,11 +10,13 @@ namespace {
 
 using Pair = std::tuple<Tensor, Tensor>;
 
+/// Of a fresh result.
 Tensor without_dim(const Tensor& t, int64_t dim) {
   if (t.dim() == 0) return t;
   Dims sizes(t.sizes());
   sizes.erase(static_cast<size_t>(dim));
-  return make_view(t, sizes, contiguous_strides(sizes), 0, false);
+  take_shape(t, sizes);
+  return t;
 }
 
 // One value and its position per line.

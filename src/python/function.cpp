@@ -411,7 +411,7 @@ bool is_special(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
   for (Py_ssize_t i = 0; i < nargs; ++i) {
     if (is_tensor(args[i])) {
       dual |= (tensor_of(args[i]).flags() & kDual) != 0;
-      if (!is_plain_tensor(args[i]) && PyObject_HasAttrString(args[i], "_vmap_level")) return true;
+      if (!is_plain_tensor(args[i]) && has_attribute(args[i], "_vmap_level")) return true;
     }
   }
   return dual && flag(cls, NAME("_has_jvp"));
@@ -431,7 +431,7 @@ PyObject* apply_positional(PyObject* cls, PyObject* const* args, Py_ssize_t narg
 
 PyObject* method_apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
-    FACULA_CHECK(PyObject_HasAttrString(cls, "_backward_cls"), ErrorKind::Type,
+    FACULA_CHECK(has_attribute(cls, "_backward_cls"), ErrorKind::Type,
                  "apply: call it on a subclass of autograd.Function, got ",
                  reinterpret_cast<PyTypeObject*>(cls)->tp_name);
     Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
