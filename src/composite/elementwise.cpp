@@ -213,7 +213,8 @@ Tensor float_power(const Operand& self, const Operand& exponent) {
 Tensor ldexp(const Tensor& self, const Tensor& other) {
   // an integer exponent takes no part in the dtype, as in C: its power has the range that self has
   const bool counts = is_inexact(self.dtype()) && is_bits(other.dtype());
-  const Tensor scaled = mul(self, pow(Scalar(2.0), counts ? to_dtype(other, real_dtype(self.dtype())) : other));
+  const Tensor scaled =
+      mul(self, pow(Scalar(2.0), counts ? to_dtype(other, compute_dtype(real_dtype(self.dtype()))) : other));
   return counts ? to_dtype(scaled, self.dtype()) : scaled;
 }
 
