@@ -79,6 +79,8 @@ ACCEPTED = [
      "files are read by Facula's own reader, which runs no code of the file: the module is not used"),
     ("with warnings.catch_warnings(): warnings.simplefilter('ignore'); torch.func.jacrev(Counts.apply, chunk_size=2)(c)",
      "an op whose result has a size that depends on values runs for one example after another inside of vmap"),
+    ("torch.ones(0, 2, 2).to_sparse_csr()",
+     "a batch of no matrices has places of none"),
 ]  # fmt: skip
 
 #: (program, what it gives here, what PyTorch gives, why)

@@ -93,6 +93,9 @@ def test_compressed_tensors_take_the_places_of_others(layout):
     assert x.resize_as_sparse_(like) is x and x.shape == (8, 6)
     assert all(facula.equal(a, b) for a, b in zip(places(x), places(like))) and x.dtype is facula.float64
     assert facula.equal(x.values().flatten()[: kept.numel()], kept) and (x.values().flatten()[kept.numel() :] == 0).all()
+    if layout in BLOCKED:
+        other = facula.ones(4, 6).to_sparse(layout=layout, blocksize=(4, 2))
+        assert x.resize_as_sparse_(other).values().shape == other.values().shape
     with pytest.raises(RuntimeError, match="^resize_as_sparse_: a template of layout"):
         x.resize_as_sparse_(like.to_sparse_coo())
 
@@ -171,3 +174,20 @@ def test_matrices_of_a_batch_keep_their_layout(layout):
     for made, wanted in ((x[1], dense[1]), (x.unbind()[2], dense[2]), (x[1:], dense[1:]), (x.narrow(0, 0, 1), dense[:1]), (x[::2], dense[::2])):
         assert made.layout is layout and made.values().shape[made.dim() - 1 :] == x.values().shape[2:]
         same(made, wanted)
+
+
+def test_a_product_without_the_first_summand_has_its_layout():
+    a, b = (dense_example(seed, (4, 4)).to_sparse_csr() for seed in (1, 2))
+    for start in (facula.zeros(4, 4).double(), a):
+        made = facula.addmm(start, a, b, beta=0)
+        assert made.layout is start.layout
+        same(made, a.to_dense() @ b.to_dense())
+    made = facula.full((4, 4), float("nan")).double()
+    same(facula.addmm(made, a, b, beta=0, out=made), a.to_dense() @ b.to_dense())
+
+
+def test_sparse_numbers_are_factors():
+    many = facula.sparse_coo_tensor(facula.empty(0, 3, dtype=facula.int64), [1.0, 2.0, 3.0], ())
+    number = facula.tensor(2.0).to_sparse()
+    for made in (many * number, many * 2.0):
+        assert made._nnz() == 3 and made.to_dense() == 12, "entries stay as they are"

@@ -1,4 +1,5 @@
 // Arithmetic of sparse tensors with numbers, strided and sparse tensors; sums and norms.
+#include "core/checked.h"
 #include "functions.h"
 #include "ops/kernel_table.h"
 #include "raw_sparse.h"
@@ -116,14 +117,15 @@ namespace {
 /// Index rows and values of `n` copies, one behind the other, at the positions 0 to n - 1 of dimension `dim`.
 void repeat_along(Tensor& index, Tensor& values, int64_t dim, int64_t n) {
   const int64_t rows = index.size(0), m = index.size(1);
-  Dims many{n}, flat{n * m};
+  const int64_t total = (Checked(n) * m).get("mul", "the number of entries", m, " * ", n);
+  Dims many{n}, flat{total};
   for (int64_t s : values.sizes()) many.push_back(s);
   for (int64_t d = 1; d < values.dim(); ++d) flat.push_back(values.size(d));
   values = facula::reshape(facula::expand(facula::unsqueeze(values, 0), many), flat);
   const Tensor place =
       facula::unsqueeze(facula::arange(Scalar(0), Scalar(n), Scalar(1), DType::Int64, index.device()), 1);
-  const Tensor at = facula::reshape(facula::expand(place, {n, m}), {1, n * m});
-  const Tensor all = facula::reshape(facula::expand(facula::unsqueeze(index, 1), {rows, n, m}), {rows, n * m});
+  const Tensor at = facula::reshape(facula::expand(place, {n, m}), {1, total});
+  const Tensor all = facula::reshape(facula::expand(facula::unsqueeze(index, 1), {rows, n, m}), {rows, total});
   const Tensor parts[] = {facula::narrow(all, 0, 0, dim), at, facula::narrow(all, 0, dim + 1, rows - dim - 1)};
   index = facula::cat(TensorList(parts, 3), 0);
 }
@@ -194,7 +196,7 @@ Tensor mul(const Operand& self, const Operand& other) {
   }
   if (is_sparse(b.tensor())) {
     if (sparse.dim() == 0 && b.impl()->ndim > 0) return sparse::mul(b, Operand(dense_of(sparse)));
-    if (b.impl()->ndim == 0 && sparse.dim() > 0) return sparse::mul(a, Operand(dense_of(b.tensor())));
+    if (b.impl()->ndim == 0) return sparse::mul(a, Operand(dense_of(b.tensor())));
     return product_of_two(self.tensor(), other.tensor());
   }
   return times_dense(sparse, b.tensor());
