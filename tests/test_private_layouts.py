@@ -378,6 +378,9 @@ TILED = [
     (4, 256, 14, 14, 128, 1, True),
     (8, 64, 7, 7, 64, 1, True),
     (3, 48, 8, 7, 32, 1, False),
+    (2, 512, 8, 9, 192, 1, True),  # weights by blocks
+    (4, 512, 24, 26, 80, 1, False),  # tiles by blocks, too
+    (4, 512, 32, 32, 32, 1, True),  # sums of weights' gradients over blocks of tiles
 ]
 
 

@@ -89,12 +89,15 @@ Labelled without_ones(Labelled x, const std::map<int, int64_t>& sizes) {
   return x;
 }
 
-/// The dimensions in the order of `labels`, all of which it has.
+/// The dimensions in the order of `labels`, all of which it has; the tensor itself where that is its order.
 Tensor ordered(const Labelled& x, const std::vector<int>& labels) {
+  if (x.labels == labels) return x.tensor;
   Dims order;
   for (int label : labels) order.push_back(static_cast<int64_t>(x.at(label)));
   return permute(x.tensor, order);
 }
+
+Tensor in_shape(const Tensor& t, IntList shape) { return t.sizes() == shape ? t : reshape(t, shape); }
 
 /// Contracts two operands over the labels that nothing after them needs.
 Labelled contract(Labelled a, Labelled b, const std::vector<int>& needed, const std::map<int, int64_t>& sizes) {
@@ -107,8 +110,10 @@ Labelled contract(Labelled a, Labelled b, const std::vector<int>& needed, const 
   for (int label : b.labels) {
     if (!a.has(label)) (is_needed(label) ? right : alone_b).push_back(label);
   }
-  a = summed(a, alone_a, a.tensor.dtype());
-  b = summed(b, alone_b, b.tensor.dtype());
+  // a sum of truth values beside numbers is a number
+  const bool alike = a.tensor.dtype() == b.tensor.dtype();
+  a = summed(a, alone_a, alike ? std::optional(a.tensor.dtype()) : std::nullopt);
+  b = summed(b, alone_b, alike ? std::optional(b.tensor.dtype()) : std::nullopt);
   auto joined = [](std::vector<int> x, const std::vector<int>& y, const std::vector<int>& z) {
     x.insert(x.end(), y.begin(), y.end());
     x.insert(x.end(), z.begin(), z.end());
@@ -126,12 +131,14 @@ Labelled contract(Labelled a, Labelled b, const std::vector<int>& needed, const 
     for (size_t i = 0; i < left.size(); ++i) y = unsqueeze(y, static_cast<int64_t>(batch.size()));
     return {mul(x, y), result};
   }
-  Tensor x = reshape(ordered(a, joined(batch, left, inner)), {count(batch), count(left), count(inner)});
-  Tensor y = reshape(ordered(b, joined(batch, inner, right)), {count(batch), count(inner), count(right)});
-  Tensor product = batch.empty() ? mm(squeeze(x, 0), squeeze(y, 0)) : bmm(x, y);
+  const Tensor x = ordered(a, joined(batch, left, inner)), y = ordered(b, joined(batch, inner, right));
+  const int64_t rows = count(left), depth = count(inner), columns = count(right);
+  const Tensor product =
+      batch.empty() ? mm(in_shape(x, {rows, depth}), in_shape(y, {depth, columns}))
+                    : bmm(in_shape(x, {count(batch), rows, depth}), in_shape(y, {count(batch), depth, columns}));
   Dims shape;
   for (int label : result) shape.push_back(sizes.at(label));
-  return {reshape(product, shape), result};
+  return {in_shape(product, shape), result};
 }
 
 struct Equation {
@@ -207,8 +214,12 @@ Tensor _einsum_uncast(std::string_view equation, TensorList operands) {
   std::vector<int> extra;
   for (int label : result.labels)
     if (std::find(e.output.begin(), e.output.end(), label) == e.output.end()) extra.push_back(label);
-  return ordered(summed(result, extra, operands.size() == 1 ? std::optional<DType>() : result.tensor.dtype()),
-                 e.output);
+  const bool alone = operands.size() == 1;
+  const Tensor made = ordered(summed(result, extra, alone ? std::optional<DType>() : result.tensor.dtype()), e.output);
+  if (!made.is_same(operands[0])) return made;
+  Dims order;  // a view, not the operand itself
+  for (int64_t d = 0; d < made.dim(); ++d) order.push_back(d);
+  return permute(made, order);
 }
 
 }  // namespace facula

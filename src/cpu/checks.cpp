@@ -18,7 +18,6 @@ bool holds(Holds what, T x) {
     switch (what) {
       case Holds::NotZero: return x != T(0);
       case Holds::NotNegative: return !(x < T(0));
-      case Holds::UnitInterval: return !(x < T(0)) && !(x > T(1));
       case Holds::InUnitInterval: return x >= T(0) && x <= T(1);
       case Holds::Degree: return !(static_cast<double>(x) > ops::kMostDegree && static_cast<double>(x) < 0x1p63);
       default: return std::isfinite(static_cast<double>(x));
@@ -48,7 +47,7 @@ void check_values_cpu(const Tensor& given, const ValueCheck& check) {
                   std::is_same_v<T, std::complex<double>>) {
       const int64_t at = first_failure(check.holds, t.data<T>(), t.numel());
       if (at == t.numel()) return;
-      throw_error(check.error, check.op, ": ", check.expected, ", got ", Scalar(t.data<T>()[at]));
+      throw_refusal(check.error, check.op, ": ", check.expected, ", got ", Scalar(t.data<T>()[at]));
     }
   });
 }

@@ -19,24 +19,34 @@ struct TiledImages {
   int64_t tile_rows, tile_columns;
 };
 
-// The three steps around the products, one set per instruction-set level; channels and outputs are multiples of
-// kWinogradChannels. `transformed` holds kTileProducts matrices one after the other.
-constexpr int64_t kWinogradChannels = 16;
+/// What is computed at a time: `count` tiles from `first` on, and of the results' channels `width` from `column` on.
+struct TileBlock {
+  int64_t first, count, column, width;
+};
 
-/// Weights (O, C, 3, 3), for outputs [from, to): matrices of O rows and C columns. `flipped` turns the windows around.
-inline void (*winograd_weights)(const float* weights, int64_t outputs, int64_t channels, bool flipped, int64_t from,
-                                int64_t to, float* transformed) = nullptr;
-/// Tiles [first + from, first + to): matrices of `count` rows (one per tile from `first` on) and `channels` columns.
-inline void (*winograd_inputs)(const TiledImages& images, int64_t first, int64_t count, int64_t from, int64_t to,
+// The steps around the products, one set per instruction-set level; channels and outputs are multiples of
+// kWinogradChannels. `transformed` holds kTileProducts matrices, each matrix_step(elements) after the one before: steps
+// of a power of two would let all of them meet in a few lines of the caches.
+constexpr int64_t kWinogradChannels = 16;
+constexpr int64_t matrix_step(int64_t elements) { return elements + 3 * 16; }
+
+/// What becomes of weights (O, C, 3, 3) for columns [column, column + width) of the product, its rows [from, to):
+/// matrices of `rows` rows and `width` columns. Forwards rows are channels and columns outputs; where `back`, windows
+/// are turned around, rows are outputs and columns channels.
+inline void (*winograd_weights)(const float* weights, int64_t outputs, int64_t channels, bool back, int64_t column,
+                                int64_t width, int64_t from, int64_t to, float* transformed) = nullptr;
+/// Tiles [from, to) of a block, all channels: matrices of `count` rows (one per tile) and `channels` columns.
+inline void (*winograd_inputs)(const TiledImages& images, const TileBlock& block, int64_t from, int64_t to,
                                float* transformed) = nullptr;
-/// The same tiles back: matrices of `count` rows and `outputs` columns. `bias` may be null.
-inline void (*winograd_results)(const TiledImages& images, int64_t first, int64_t count, int64_t from, int64_t to,
+/// The same tiles back: matrices of `count` rows and `width` columns. `bias` (of all outputs) may be null.
+inline void (*winograd_results)(const TiledImages& images, const TileBlock& block, int64_t from, int64_t to,
                                 const float* transformed, const float* bias) = nullptr;
 
-/// The tiles of `images.results`, read as gradients: matrices of `count` rows and `outputs` columns.
-inline void (*winograd_gradients)(const TiledImages& images, int64_t first, int64_t count, int64_t from, int64_t to,
+/// The tiles of `images.results`, read as gradients: matrices of `count` rows and `width` columns.
+inline void (*winograd_gradients)(const TiledImages& images, const TileBlock& block, int64_t from, int64_t to,
                                   float* transformed) = nullptr;
-/// Sums of products (matrices of O rows and C columns) become gradients of weights (O, C, 3, 3), outputs [from, to).
+/// Sums of products (matrices of `outputs` rows and C columns) become gradients of weights (outputs, C, 3, 3), outputs
+/// [from, to).
 inline void (*winograd_weight_gradients)(const float* transformed, int64_t outputs, int64_t channels, int64_t from,
                                          int64_t to, float* weights) = nullptr;
 

@@ -12,6 +12,7 @@
 #include "core/parallel.h"
 #include "cpu/blas.h"
 #include "cpu/gemm.h"
+#include "cpu/gemm_half.h"
 #include "cpu/onednn.h"
 
 namespace facula::cpu {
@@ -238,12 +239,27 @@ bool multiplies_narrow([[maybe_unused]] DType dtype) {
 #endif
 }
 
-/// Narrow floats: multiplied by oneDNN where the processor has instructions for them, else in float32; rounded once.
+/// The result starts as rows of the bias, to which the product is added.
+MatrixProduct with_bias_in_place(const MatrixProduct& given) {
+  MatrixProduct p = given;
+  const int64_t bytes = p.columns * item_size(p.dtype);
+  parallel_for(0, p.rows, std::max<int64_t>(1, kGrain / p.columns), [&](int64_t from, int64_t to) {
+    for (int64_t r = from; r < to; ++r) copy_bytes(p.out + r * p.out_row * item_size(p.dtype), p.bias, bytes);
+  });
+  p.bias = nullptr;
+  p.beta = 1;
+  return p;
+}
+
+/// Narrow floats: multiplied by our own kernels or oneDNN's where the processor has instructions for them, else in
+/// float32; rounded once.
 void half_product(const MatrixProduct& p) {
   LockRelease release(work_of(p) * p.batch >= kLongWork);
+  if (own_half_product(p)) return;
   if (multiplies_narrow(p.dtype) && work_of(p) >= 4096 && !in_parallel_region() && p.alpha.equals(1) &&
       p.beta.equals(0) && onednn::half_product(p))
     return;
+  if (p.bias) return half_product(with_bias_in_place(p));
   std::unique_ptr<float[]> a, b, out = floats(p.batch * p.rows * p.columns);
   MatrixProduct wide = p;
   wide.dtype = DType::Float32;
@@ -329,20 +345,9 @@ bool product_of_few_rows(const MatrixProduct& given) {
 
 /// Whether the kernel that will compute `p` adds its bias.
 bool adds_bias(const MatrixProduct& p) {
+  if (p.dtype == DType::BFloat16 || p.dtype == DType::Float16) return p.inner > 0;
   return p.dtype == DType::Float32 && has_own_gemm() && p.rows > 1 && p.columns > 1 && p.inner > 0 && !is_small(p) &&
          !is_skinny(p);
-}
-
-/// The result starts as rows of the bias, to which the product is added.
-MatrixProduct with_bias_in_place(const MatrixProduct& given) {
-  MatrixProduct p = given;
-  const int64_t bytes = p.columns * item_size(p.dtype);
-  parallel_for(0, p.rows, std::max<int64_t>(1, kGrain / p.columns), [&](int64_t from, int64_t to) {
-    for (int64_t r = from; r < to; ++r) copy_bytes(p.out + r * p.out_row * item_size(p.dtype), p.bias, bytes);
-  });
-  p.bias = nullptr;
-  p.beta = 1;
-  return p;
 }
 
 void matrix_product_cpu(const MatrixProduct& p) {

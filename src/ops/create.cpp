@@ -39,6 +39,7 @@ Tensor like(const Tensor& self, std::optional<MemoryFormat> format, std::optiona
   DType d = dtype.value_or(self.dtype());
   Device where = device.value_or(self.device());
   MemoryFormat order = format.value_or(MemoryFormat::Preserve);
+  if (order == MemoryFormat::Preserve && where == self.device()) return facula::empty_like(self, d);
   Dims strides = order == MemoryFormat::Preserve ? preserved_strides(self.sizes(), self.strides())
                                                  : strides_of(self.sizes(), order, "empty_like");
   return facula::empty_strided(self.sizes(), strides, d, where);
