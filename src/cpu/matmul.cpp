@@ -323,7 +323,7 @@ bool product_of_few_rows(const MatrixProduct& given) {
   const MatrixProduct p = with_few_rows(given);
   if (!is_skinny(p)) return false;
   const int64_t work = work_of(p);
-  LockRelease release(work >= kLongWork);
+  LockRelease release(work * p.batch >= kLongWork);
   const bool add = p.beta.equals(1);
   if (p.batch == 1) {
     const int64_t grain = std::max<int64_t>(64, kSkinnyPiece / (p.rows * p.inner));

@@ -27,22 +27,19 @@ using V = VectorOf<float>::type;
 
 // Measured, of each level: the tile; the longest chain, rows of a block of a (with the chain, a part of the second-level
 // cache), columns of a block of b (the third-level cache); columns that do not repay packing a, and rows that do not
-// repay packing b.
+// repay packing b; which products are left to other kernels.
 #if defined(__AVX512F__)
 constexpr int kHigh = 14;
 constexpr int64_t kChain = 384, kBlockRows = 168, kBlockColumns = 2048, kFewColumns = 128, kFewRows = 42;
+constexpr ProductTable kProducts = {.small = 64, .dot_rows = {4, 8, 32}};
 #else
 constexpr int kHigh = 6;
 constexpr int64_t kChain = 384, kBlockRows = 96, kBlockColumns = 2048, kFewColumns = 64, kFewRows = 12;
-#endif
-#if defined(__AVX512F__)
-constexpr ProductTable kProducts = {.small = 64, .dot_rows = {4, 8, 32}};
-#else
 constexpr ProductTable kProducts = {.small = 64, .small_transposed = 128, .dot_rows = {8, 16, 16}};
 #endif
 constexpr int kLanes = VectorOf<float>::lanes, kVectors = 2, kWide = kVectors * kLanes;
-// Rows that, with more than a few columns, repay no tile: they are multiplied with b line by line, so many columns at a time. Rows of sums do not lie
-// a multiple of 4096 bytes apart: a load that follows a store to such a place waits for it.
+// Rows that, with more than a few columns, repay no tile: they are multiplied with b line by line, so many columns at a
+// time. Rows of sums do not lie a multiple of 4096 bytes apart: a load that follows a store to such a place waits for it.
 constexpr int64_t kTileColumns = 64, kLineRows = kLanes / 4, kLineColumns = 4096, kSumsRow = kLineColumns + 5 * kLanes;
 // Elements that fit the first-level cache anyway; those of a matrix whose lines are read a few at a time, where they
 // lie; columns of a block of b that is packed for a few rows, which stays in the second-level cache.
