@@ -132,10 +132,19 @@ void convolution_cpu(ConvMap map, const Tensor& y, const Tensor& x, const Tensor
 
 std::atomic<bool> private_layouts{true};
 
+/// Other narrow floats are converted for every convolution, whose library calls take plain images then.
+bool multiplies(DType dtype) {
+#if defined(__x86_64__)
+  static const bool bfloat16 = __builtin_cpu_supports("avx512bf16");
+  if (dtype == DType::BFloat16) return onednn::built_in && bfloat16;
+#endif
+  return dtype == DType::Float32;
+}
+
 // Few channels do not fill the vectors that channels-last kernels run along, and small images are not worth a reorder.
 bool prefers_channels_last(DType dtype, int64_t channels, int64_t numel) {
   constexpr int64_t kFewChannels = 8, kSmall = 1 << 14;
-  return private_layouts.load(std::memory_order_relaxed) && dtype == DType::Float32 && channels >= kFewChannels &&
+  return private_layouts.load(std::memory_order_relaxed) && multiplies(dtype) && channels >= kFewChannels &&
          numel >= kSmall && (!onednn::built_in || onednn::available());
 }
 
