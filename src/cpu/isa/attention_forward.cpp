@@ -40,7 +40,9 @@ class Forward {
       const int64_t n = std::min(kKeys, end - k), width = round_up(n, kTileColumns<T>);
       product<T>({query_, p_.row(), 1}, {panels_ + k * p_.size, kTileColumns<T>, p_.size * kTileColumns<T>}, rows,
                  width, p_.size, scores_, score_row_, false);
-      for (int64_t r = 0; r < count; ++r) weigh(mask, head, first + r, r, k, n, width);
+      // of a panel's columns those of whole vectors are weighed: the product goes through n of them
+      const int64_t weighed = round_up(n, VectorOf<T>::lanes);
+      for (int64_t r = 0; r < count; ++r) weigh(mask, head, first + r, r, k, n, weighed);
       product<T>({scores_, score_row_, 1}, {values_ + k * p_.value_row(), p_.value_row(), kTileColumns<T>}, rows,
                  round_up(p_.value_size, kTileColumns<T>), n, result_, p_.value_row(), true);
     }
