@@ -392,7 +392,7 @@ def _inplace(op: Op) -> str:
 
 def _apart_check(op: Op) -> str:
     me, rest = op.args[0].name, [a.name for a in _tensor_args(op)[1:]]
-    dimension = "".join(f'  wrap_dim({a.name}, {me}.dim(), "{op.name}_");\n' for a in op.args if a.type == "int" and a.name == "dim")
+    dimension = "".join(f'  wrap_dim({a.name}, {me}.dim(), "{op.name}_");\n' for a in op.args if a.type == "int" and a.name == "dim" and op.name != "index_fill")
     return f'{dimension}  check_all_apart("{op.name}_", {", ".join([me, *rest])});\n' if "apart" in op.checks else ""
 
 

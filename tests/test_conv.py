@@ -212,6 +212,24 @@ def test_narrow_floats_add_up_wide(dtype):
     np.testing.assert_allclose(got.to(facula.float32).numpy(), expected.numpy(), rtol=1e-2, atol=2e-2)
 
 
+@pytest.mark.parametrize("dtype", [facula.float16, facula.bfloat16])
+@pytest.mark.parametrize("groups, stride", [(16, 1), (16, 2), (4, (1, 2)), (1, 2)])
+def test_gradients_of_narrow_images(groups, stride, dtype):
+    """Also where they are computed in float32: they are rounded once."""
+    numpy_of = [numbers((2, 16, 9, 8), 1, "float32"), numbers((16, 16 // groups, 3, 3), 2, "float32")]
+    for layout in (facula.contiguous_format, facula.channels_last):
+        x, w = (facula.from_numpy(t).to(dtype) for t in numpy_of)
+        narrow = x.contiguous(memory_format=layout).requires_grad_()
+        wide = x.float().requires_grad_()
+        y, expected = (facula.conv2d(t, w.to(t.dtype), None, stride, 1, 1, groups) for t in (narrow, wide))
+        upstream = facula.from_numpy(numbers(tuple(y.shape), 3, "float32")).to(dtype)
+        y.backward(upstream)
+        expected.backward(upstream.float())
+        assert narrow.grad.dtype == dtype
+        unit = facula.finfo(dtype).eps
+        np.testing.assert_allclose(narrow.grad.float().numpy(), wide.grad.numpy(), rtol=2 * unit, atol=16 * unit)
+
+
 @pytest.mark.parametrize("groups", [1, 16])
 def test_channels_last_in_channels_last_out(groups):
     x = facula.from_numpy(numbers((2, 16, 6, 5), 1, "float32"))

@@ -191,3 +191,33 @@ def test_sparse_numbers_are_factors():
     number = facula.tensor(2.0).to_sparse()
     for made in (many * number, many * 2.0):
         assert made._nnz() == 3 and made.to_dense() == 12, "entries stay as they are"
+
+
+def test_quotients_that_are_rounded():
+    x = uncoalesced()
+    for mode in ("floor", "trunc"):
+        made = facula.div(x, 2, rounding_mode=mode)
+        assert made.layout is facula.sparse_coo
+        same(made, facula.div(x.to_dense(), 2, rounding_mode=mode))
+    same(x // 2, x.to_dense() // 2)
+    with pytest.raises(RuntimeError, match="^div: the divisor must be a number"):
+        x // facula.ones(2, 3)
+
+
+@pytest.mark.parametrize("layout", COMPRESSED)
+def test_a_compressed_summand_may_come_first(layout):
+    x = dense_example(1, (4, 4)).to_sparse(layout=layout).requires_grad_()
+    dense = facula.ones(4, 4).double().requires_grad_()
+    made = facula.add(x, dense, alpha=3)
+    assert made.layout is facula.strided
+    same(made, x.to_dense() + 3 * dense)
+    made.sum().backward()
+    assert (x.grad.to_dense() == 1).all() and (dense.grad == 3).all()
+
+
+def test_gradients_of_sparse_matrices_of_a_batch():
+    dense = facula.stack([dense_example(1, (3, 4)), dense_example(2, (3, 4))])
+    x, y = dense.to_sparse().requires_grad_(), dense_example(3, (4, 5)).expand(2, 4, 5)
+    facula.bmm(x, y).sum().backward()
+    same(x.grad, (facula.ones(2, 3, 5).double() @ y.mT) * (dense != 0))
+    assert not x.is_contiguous() and x.type() == "torch.sparse.DoubleTensor"

@@ -300,7 +300,7 @@ std::vector<Tensor> where(const Tensor& condition) {
 
 Tensor clamp(const Tensor& self, const std::optional<Scalar>& min, const std::optional<Scalar>& max) {
   for (const auto& bound : {min, max}) {
-    FACULA_CHECK(!bound || !bound->is_complex() || self.is_complex(), ErrorKind::Runtime,
+    FACULA_CHECK(!bound || !bound->is_complex() || !self.is_floating(), ErrorKind::Runtime,
                  "clamp: real bounds for a tensor of ", self.dtype(), ", got ", *bound);
     if (bound) require_value_if_kept(*bound, self.dtype(), "clamp");
   }

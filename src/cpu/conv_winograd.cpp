@@ -29,10 +29,12 @@ bool applies(const Tensor& y, const Tensor& x, const Tensor& w, const ConvGeomet
   constexpr int64_t kFewChannels = 32;
   return x.dim() == 4 && x.dtype() == DType::Float32 && g.groups == 1 && w.is_contiguous() &&
          x.is_contiguous(MemoryFormat::ChannelsLast) && y.is_contiguous(MemoryFormat::ChannelsLast) &&
-         all(w.sizes().slice(2, 2), 3) && all(g.stride, 1) && all(g.dilation, 1) && g.padding[0] <= 2 &&
-         g.padding[1] <= 2 && std::min(w.size(0), w.size(1)) >= kFewChannels && w.size(0) % kWinogradChannels == 0 &&
-         w.size(1) % kWinogradChannels == 0;
+         (all(w.sizes().slice(2, 2), 3) || all(w.sizes().slice(2, 2), 5)) && all(g.stride, 1) && all(g.dilation, 1) &&
+         g.padding[0] < w.size(2) && g.padding[1] < w.size(2) && std::min(w.size(0), w.size(1)) >= kFewChannels &&
+         w.size(0) % kWinogradChannels == 0 && w.size(1) % kWinogradChannels == 0;
 }
+
+const WinogradSteps& steps_of(const Tensor& w) { return w.size(2) == 3 ? winograd_of_three : winograd_of_five; }
 
 /// Results (tiles x outputs) = inputs (tiles x channels) times weights, one product for each place in a tile.
 MatrixProduct product_of(int64_t channels, int64_t outputs, const float* weights) {
@@ -57,11 +59,11 @@ void multiply(MatrixProduct m, const PackedColumns& packed, int64_t count, const
 int64_t grain_of(int64_t channels) { return std::max<int64_t>(1, kGrain / (kTileProducts * channels)); }
 
 /// The tiles of a map that reads `in` and writes `out`, or of one that reads both.
-TiledImages cut(const Tensor& in, const Tensor& out, int64_t padding_top, int64_t padding_left) {
-  TiledImages p{in.data<float>(), out.data<float>(), in.size(1),  out.size(1),  in.size(2), in.size(3),
-                out.size(2),      out.size(3),       padding_top, padding_left, 0,          0};
-  p.tile_rows = (p.out_height + kTileResults - 1) / kTileResults;
-  p.tile_columns = (p.out_width + kTileResults - 1) / kTileResults;
+TiledImages cut(const Tensor& in, const Tensor& out, int64_t side, int64_t padding_top, int64_t padding_left) {
+  TiledImages p{in.data<float>(), out.data<float>(), in.size(1),   out.size(1), in.size(2), in.size(3), out.size(2),
+                out.size(3),      padding_top,       padding_left, side,        0,          0};
+  p.tile_rows = (p.out_height + side - 1) / side;
+  p.tile_columns = (p.out_width + side - 1) / side;
   return p;
 }
 
@@ -97,14 +99,15 @@ void for_blocks(const TiledImages& p, int64_t tiles, int64_t width, F&& f) {
 void transform_weights(ConvMap map, const Tensor& w, int64_t column, int64_t width, const Tensor& weights) {
   const bool back = map == ConvMap::Input;
   parallel_for(0, w.size(back ? 0 : 1), grain_of(width), [&](int64_t from, int64_t to) {
-    winograd_weights(w.data<float>(), w.size(0), w.size(1), back, column, width, from, to, weights.data<float>());
+    steps_of(w).weights(w.data<float>(), w.size(0), w.size(1), back, column, width, from, to, weights.data<float>());
   });
 }
 
 /// What is kept of the weights, transformed and packed.
 Tensor kept_tiles(ConvMap map, const TiledImages& p, const Tensor& w) {
   if (!has_own_gemm()) return Tensor();
-  const int64_t words[] = {static_cast<int64_t>(PackedAs::Tiles), static_cast<int64_t>(map), w.size(0), w.size(1)};
+  const int64_t words[] = {static_cast<int64_t>(PackedAs::Tiles), static_cast<int64_t>(map), w.size(0), w.size(1),
+                           w.size(2)};
   const int64_t bytes = packed_bytes(product_of(p.channels, p.outputs, nullptr));
   return packed_weight({w.storage(), w.data<char>(), IntList(words, std::size(words))}, kTileProducts * bytes,
                        [&](char* to) {
@@ -133,7 +136,7 @@ void convolve_images(ConvMap map, const TiledImages& p, int64_t tiles, const Ten
       const float* b = weights.defined() ? weights.data<float>() : nullptr;
       multiply(product_of(p.channels, block.width, b), packed, block.count, inputs, results.data<float>());
       parallel_for(0, block.count, grain_of(block.width), [&](int64_t from, int64_t to) {
-        winograd_results(p, block, from, to, results.data<float>(), bias);
+        steps_of(w).results(p, block, from, to, results.data<float>(), bias);
       });
     }
   });
@@ -141,9 +144,9 @@ void convolve_images(ConvMap map, const TiledImages& p, int64_t tiles, const Ten
 
 /// sums (outputs of the block x channels) = or += products of gradients and inputs, one for each place in a tile.
 void add_products(const TiledImages& p, const TileBlock& block, const Tensor& gradients, const float* inputs,
-                  const Tensor& sums, bool first) {
+                  const Tensor& sums, bool first, const WinogradSteps& steps) {
   parallel_for(0, block.count, grain_of(block.width),
-               [&](int64_t from, int64_t to) { winograd_gradients(p, block, from, to, gradients.data<float>()); });
+               [&](int64_t from, int64_t to) { steps.gradients(p, block, from, to, gradients.data<float>()); });
   MatrixProduct m;
   m.batch = kTileProducts;
   m.rows = block.width;
@@ -162,7 +165,7 @@ void add_products(const TiledImages& p, const TileBlock& block, const Tensor& gr
 void weights_from_sums(const TiledImages& p, const Tensor& sums, int64_t column, int64_t width, const Tensor& w) {
   float* to_weights = w.data<float>() + column * w.stride(0);
   parallel_for(0, width, grain_of(p.channels), [&](int64_t from, int64_t to) {
-    winograd_weight_gradients(sums.data<float>(), width, p.channels, from, to, to_weights);
+    steps_of(w).weight_gradients(sums.data<float>(), width, p.channels, from, to, to_weights);
   });
 }
 
@@ -177,7 +180,7 @@ void weight_from_images(const TiledImages& p, int64_t tiles, const Tensor& w) {
     transform_inputs(p, block, inputs);
     for (; block.column < p.outputs; block.column += width) {
       block.width = std::min(width, p.outputs - block.column);
-      add_products(p, block, gradients, inputs.data<float>(), sums, true);
+      add_products(p, block, gradients, inputs.data<float>(), sums, true, steps_of(w));
       weights_from_sums(p, sums, block.column, block.width, w);
     }
     return;
@@ -186,7 +189,7 @@ void weight_from_images(const TiledImages& p, int64_t tiles, const Tensor& w) {
   Tensor gradients;
   for_blocks(p, tiles, p.outputs, [&](const TileBlock& block, const float* inputs) {
     if (!gradients.defined()) gradients = matrices(block.count, p.outputs);  // the first block is the largest
-    add_products(p, block, gradients, inputs, sums, block.first == 0);
+    add_products(p, block, gradients, inputs, sums, block.first == 0, steps_of(w));
   });
   weights_from_sums(p, sums, 0, p.outputs, w);
 }
@@ -197,7 +200,9 @@ bool convolve_by_tiles(ConvMap map, const Tensor& y, const Tensor& x, const Tens
                        const ConvGeometry& g) {
   if (!applies(y, x, w, g)) return false;
   const bool back = map == ConvMap::Input;
-  const TiledImages p = back ? cut(y, x, 2 - g.padding[0], 2 - g.padding[1]) : cut(x, y, g.padding[0], g.padding[1]);
+  const int64_t reach = w.size(2) - 1, side = kTileInputs - reach;
+  const TiledImages p =
+      back ? cut(y, x, side, reach - g.padding[0], reach - g.padding[1]) : cut(x, y, side, g.padding[0], g.padding[1]);
   const int64_t tiles = x.size(0) * p.tile_rows * p.tile_columns;
   if (tiles < (map == ConvMap::Weight ? kFewestForWeights : kFewestForImages)) return false;
   if (map == ConvMap::Weight) weight_from_images(p, tiles, w);

@@ -78,11 +78,26 @@ void convolve_plain(ConvMap map, const Tensor& y, const Tensor& x, const Tensor&
   if (!made.is_same(result)) copy_elements(result, made);
 }
 
-// The bias of a transposed convolution comes after oneDNN's part: in float32, so that narrow results are
-// rounded once.
+Tensor wide_copy(const Tensor& t, bool filled) {
+  Tensor wide = facula::empty_strided(t.sizes(), t.strides(), DType::Float32, t.device());
+  if (filled) copy_elements(wide, t);
+  return wide;
+}
+
+/// oneDNN's gradients of narrow images whose windows are grouped and step over pixels take 20 to 80 times as long as
+/// those of float32.
+bool is_slow_narrow(const ConvGeometry& g) {
+  return g.groups > 1 && std::any_of(g.stride.begin(), g.stride.end(), [](int64_t s) { return s != 1; });
+}
+
+/// Images of narrow floats from their results, in float32: the bias of a transposed convolution comes after oneDNN's
+/// part, and results are rounded once.
 bool convolve_wide(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& g) {
-  Tensor wide = facula::empty_strided(x.sizes(), x.strides(), DType::Float32, x.device());
-  if (!onednn::convolve(ConvMap::Input, y, wide, w, plain(bias, DType::Float32, true), g)) return false;
+  const Tensor wide = wide_copy(x, false), offset = bias.defined() ? plain(bias, DType::Float32, true) : bias;
+  const bool all_wide = is_slow_narrow(g);
+  if (!onednn::convolve(ConvMap::Input, all_wide ? wide_copy(y, true) : y, wide, all_wide ? wide_copy(w, true) : w,
+                        offset, g))
+    return false;
   copy_elements(x, wide);
   return true;
 }
@@ -124,18 +139,27 @@ void convolution_cpu(ConvMap map, const Tensor& y, const Tensor& x, const Tensor
     if (convolve_small(map, y, x, w, bias, g)) return;
     if (policy().tiles && convolve_by_tiles(map, y, x, w, bias, g)) return;
     if (products_pay(map, w, g) && convolve_by_products(map, y, x, w, bias, g)) return;
-    bool separate_bias = bias.defined() && map == ConvMap::Input && is_half(x.dtype());
-    if (separate_bias ? convolve_wide(y, x, w, bias, g) : onednn::convolve(map, y, x, w, bias, g)) return;
+    const bool wide = map == ConvMap::Input && is_half(x.dtype()) && (bias.defined() || is_slow_narrow(g));
+    if (wide ? convolve_wide(y, x, w, bias, g) : onednn::convolve(map, y, x, w, bias, g)) return;
   }
   convolve_plain(map, y, x, w, bias, g);
 }
 
 std::atomic<bool> private_layouts{true};
 
+/// Other narrow floats are converted for every convolution, whose library calls take plain images then.
+bool multiplies(DType dtype) {
+#if defined(__x86_64__)
+  static const bool bfloat16 = __builtin_cpu_supports("avx512bf16");
+  if (dtype == DType::BFloat16) return onednn::built_in && bfloat16;
+#endif
+  return dtype == DType::Float32;
+}
+
 // Few channels do not fill the vectors that channels-last kernels run along, and small images are not worth a reorder.
 bool prefers_channels_last(DType dtype, int64_t channels, int64_t numel) {
   constexpr int64_t kFewChannels = 8, kSmall = 1 << 14;
-  return private_layouts.load(std::memory_order_relaxed) && dtype == DType::Float32 && channels >= kFewChannels &&
+  return private_layouts.load(std::memory_order_relaxed) && multiplies(dtype) && channels >= kFewChannels &&
          numel >= kSmall && (!onednn::built_in || onednn::available());
 }
 

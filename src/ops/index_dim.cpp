@@ -37,7 +37,8 @@ Scatter check_scatter(const Tensor& self, int64_t dim, const Tensor& index, cons
   s.index = at_least_1d(s.index);
   if (s.empty) return s;
   IntList self_sizes = self.sizes(), index_sizes = index.sizes();
-  const bool narrow = src && index.dim() == self.dim() && src->dim() > 0 && src->dim() < index.dim();
+  bool narrow = src && index.dim() == self.dim() && src->dim() > 0 && src->dim() < index.dim();
+  for (int64_t d = 0; narrow && d < src->dim(); ++d) narrow = index.size(d) <= src->size(d);
   bool ranks = std::max<int64_t>(index.dim(), 1) == std::max<int64_t>(self.dim(), 1) &&
                (!src || std::max<int64_t>(index.dim(), 1) == std::max<int64_t>(src->dim(), 1));
   FACULA_CHECK(ranks, narrow ? ErrorKind::Index : ErrorKind::Runtime, op,
@@ -353,7 +354,6 @@ namespace {
 /// `one`: a 0-d tensor of self's dtype and device.
 void index_fill_from(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& one) {
   warn_of_internal_overlap(self, "index_fill_");
-  wrap_dim(dim, self.dim(), "index_fill_");
   check_apart(self, index, "index_fill_");
   FACULA_CHECK(index.dtype() == DType::Int64, ErrorKind::Index, "index_fill: the index must be int64, got ",
                index.dtype());

@@ -43,7 +43,6 @@ void require_numbers(const Tensor& self, const char* op) {
 
 Tensor arg_extremum(const PositionKernel& kernel, const Tensor& self, std::optional<int64_t> dim, bool keepdim,
                     const char* op) {
-  if (dim) wrap_dim(*dim, self.dim(), op);
   require_real(self, op, ErrorKind::Runtime);
   FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::Runtime, op, ": not implemented for dtype ", self.dtype());
   if (dim) return std::get<1>(chosen(kernel, self, *dim, keepdim, op));

@@ -85,6 +85,9 @@ Tensor add(const Operand& self, const Operand& other, const Scalar& alpha) {
   const bool first = self.is_tensor() && is_sparse(self.tensor());
   const bool second = other.is_tensor() && is_sparse(other.tensor());
   if (first && second) return sum_of_two(self.tensor(), other.tensor(), alpha);
+  if (first && other.is_tensor() && is_compressed(self.tensor()))
+    return add_to_dense(alpha.equals(1) ? other.tensor() : facula::mul(other.tensor(), alpha), self.tensor(),
+                        Scalar(1));
   FACULA_CHECK(!first, ErrorKind::Runtime, "add: beside a sparse tensor the strided one comes first, got ",
                layout_of(self.tensor()), " and a ", other.is_tensor() ? "strided tensor" : "number");
   FACULA_CHECK(self.is_tensor(), ErrorKind::Runtime, "add: a number and a sparse tensor, got ",
@@ -202,14 +205,30 @@ Tensor mul(const Operand& self, const Operand& other) {
   return times_dense(sparse, b.tensor());
 }
 
-Tensor div(const Operand& self, const Operand& other) {
+namespace {
+
+/// The values of a sparse tensor divided by a number; `rounds` wants values of one place as one.
+template <class Divide>
+Tensor divided(const Operand& self, const Operand& other, bool rounds, Divide&& divide) {
   const bool fits = self.is_tensor() && is_sparse(self.tensor()) && (!other.is_tensor() || other.impl()->ndim == 0);
   FACULA_CHECK(fits, ErrorKind::Runtime, "div: the divisor must be a number or strided without dimensions, got ",
                other.is_tensor() ? layout_of(other.tensor()) : Layout::Strided, " with ",
                other.is_tensor() ? other.impl()->ndim : 0, " dimensions");
   const Tensor divisor = other.is_tensor() ? dense_of(other.tensor()) : Tensor();
-  const Tensor sparse = self.tensor();
-  return with_values(sparse, facula::div(sparse_parts(sparse).values, divisor.defined() ? Operand(divisor) : other));
+  const Tensor sparse = rounds && is_coo(self.tensor()) ? coalesced_of(self.tensor()) : self.tensor();
+  return with_values(sparse, divide(sparse_parts(sparse).values, divisor.defined() ? Operand(divisor) : other));
+}
+
+}  // namespace
+
+Tensor div(const Operand& self, const Operand& other) {
+  return divided(self, other, false, [](const Tensor& x, const Operand& by) { return facula::div(x, by); });
+}
+Tensor _div_floor(const Operand& self, const Operand& other) {
+  return divided(self, other, true, [](const Tensor& x, const Operand& by) { return facula::_div_floor(x, by); });
+}
+Tensor _div_trunc(const Operand& self, const Operand& other) {
+  return divided(self, other, true, [](const Tensor& x, const Operand& by) { return facula::_div_trunc(x, by); });
 }
 
 Tensor _pow(const Operand& self, const Operand& exponent) {

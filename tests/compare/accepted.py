@@ -120,7 +120,7 @@ ACCEPTED: dict[str, list[Pattern]] = {
         Pattern("backward only ours: only Facula raises RuntimeError", program="hardtanh|relu6", said="backward of hardtanh "),
         Pattern("backward only ours: only Facula raises RuntimeError", program="\\.data = ", said="modified by an inplace operation"),
         Pattern("backward only ours: only Facula raises RuntimeError", said="backward of (ldexp|kron|row_norm|cross_entropy|_?polar|ndtr|_?linalg_\\w+|svdvals|eigvals\\w*)"),
-        Pattern("backward only ours: only Facula raises RuntimeError", program="ldexp|kron|polar", said="backward of mul "),
+        Pattern("backward only ours: only Facula raises RuntimeError", program="ldexp|kron|polar", said="backward of (mul|pow) "),
     ],
     "the gradient of the logarithm of the determinant of a singular matrix is an error, not infinite": [Pattern("backward only ours", program="det", said="singular"), Pattern("backward only ours", program="lstsq", said="finite elements")],
     # ---- both refuse, and name it differently
@@ -209,6 +209,7 @@ ACCEPTED: dict[str, list[Pattern]] = {
     "at a jump of a function, the last digits of the argument decide": [
         Pattern("^value", "ceil|floor|trunc|frac|round|sign|//|%|remainder|fmod|heaviside|to\\(torch.u?int", _ROUNDED, only="step"),
         Pattern("^kind", " in v", "std|var"),
+        Pattern("^value", "heaviside", "ndtr|exp|erfc|sigmoid|softm|norm"),
     ],
     "in place, a sparse tensor gets a new value, which another tensor on its old parts does not see": [
         Pattern("^value", program="(?s)(v\\d+) = [^\\n]*to_sparse.*= \\1\\.(unsqueeze|squeeze|transpose|t|detach|view)\\(.*\\1\\.\\w+_\\([^\\n]*$"),
