@@ -123,9 +123,9 @@ def test_lines_that_share_places_of_caches(rows, dtype, tolerance):
     rng = np.random.default_rng(5)
     a, b = rng.standard_normal((rows, 1024)).astype(dtype), rng.standard_normal((1024, 1024)).astype(dtype)
     sizes = np.abs(a).astype("d") @ np.abs(b)
-    for b in (b, b.T, b[:, :20], b.T[:, :21]):
-        result = facula.from_numpy(a) @ facula.from_numpy(b)
-        assert (np.abs(result.numpy() - a.astype("d") @ b) <= tolerance * sizes[:, : b.shape[1]].max()).all()
+    for factor in (b, b.T, b[:, :20], b.T[:, :21]):
+        result = facula.from_numpy(a) @ facula.from_numpy(factor)
+        assert (np.abs(result.numpy() - a.astype("d") @ factor) <= tolerance * sizes.max()).all()
 
 
 @pytest.mark.parametrize("rows,columns,inner", [(1, 40, 64), (4, 17, 70), (8, 64, 300), (1, 64, 1024)])

@@ -13,7 +13,7 @@ struct GemmTile {
 };
 inline GemmTile gemm_tile;
 
-/// All of b in the order in which the kernel reads it: blocks of the inner dimension, in each panels of gemm_tile.columns.
+/// All of b in the order in which the kernel reads it: blocks of its rows, in each panels as wide as a tile.
 struct PackedColumns {
   const float* data = nullptr;  // null: not packed
   int64_t columns = 0;          // of the whole matrix, a multiple of gemm_tile.columns

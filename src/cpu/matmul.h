@@ -17,8 +17,8 @@ inline void (*small_product)(const MatrixProduct& product, bool add) = nullptr;
 inline void (*skinny_product)(const MatrixProduct& product, int64_t from, int64_t to, bool add) = nullptr;
 constexpr int64_t kSkinnyInner = 16;  // the elements of the widest vector
 
-/// Which kernel computes a product of floats, as measured; what no line here names is for `gemm`, where the level has it,
-/// and else for the library. A level states what differs (isa/gemm.cpp).
+/// Which kernel computes a product of floats, as measured; what no line here names is for `gemm`, where the level has
+/// it, and else for the library. A level states what differs (isa/gemm.cpp).
 struct ProductTable {
   // multiply-adds up to which small_product computes it: as a rule, where rows are at most two and long, for outer
   // products, and where the columns of b are contiguous instead of its rows

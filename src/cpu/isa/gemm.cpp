@@ -1,9 +1,9 @@
 // Products of float32 matrices: a tile of results stays in registers while the sums run along blocks of the inner
-// dimension (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008): 6 by 16 with AVX2, 14 by
-// 32 with AVX-512. Blocks of b are copied into panels as wide as a tile, blocks of a into panels up to as high, each in
-// the order in which it is read; what is read only a few times is read where it lies. Every result is one chain of fused
-// multiply-adds along a block, and blocks are added in order, wherever in the matrix it lies: so pieces agree with the
-// whole.
+// dimension (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008): 6 by 16 with AVX2, 14
+// by 32 with AVX-512. Blocks of b are copied into panels as wide as a tile, blocks of a into panels up to as high, each
+// in the order in which it is read; what is read only a few times is read where it lies. Every result is one chain of
+// fused multiply-adds along a block, and blocks are added in order, wherever in the matrix it lies: so pieces agree
+// with the whole.
 #include "cpu/gemm.h"
 
 #include "cpu/matmul.h"
@@ -25,9 +25,9 @@ namespace {
 
 using V = VectorOf<float>::type;
 
-// Measured, of each level: the tile; the longest chain, rows of a block of a (with the chain, a part of the second-level
-// cache), columns of a block of b (the third-level cache); columns that do not repay packing a, and rows that do not
-// repay packing b; which products are left to other kernels.
+// Measured, of each level: the tile; the longest chain, rows of a block of a (with the chain, a part of the
+// second-level cache), columns of a block of b (the third-level cache); columns that do not repay packing a, and rows
+// that do not repay packing b; which products are left to other kernels.
 #if defined(__AVX512F__)
 constexpr int kHigh = 14;
 constexpr int64_t kChain = 384, kBlockRows = 168, kBlockColumns = 2048, kFewColumns = 128, kFewRows = 42;
@@ -39,7 +39,7 @@ constexpr ProductTable kProducts = {.small = 64, .small_transposed = 128, .dot_r
 #endif
 constexpr int kLanes = VectorOf<float>::lanes, kVectors = 2, kWide = kVectors * kLanes;
 // Rows that, with more than a few columns, repay no tile: they are multiplied with b line by line, so many columns at a
-// time. Rows of sums do not lie a multiple of 4096 bytes apart: a load that follows a store to such a place waits for it.
+// time. Rows of sums do not lie a multiple of 4096 bytes apart: a load after a store to such a place waits for it.
 constexpr int64_t kTileColumns = 64, kLineRows = kLanes / 4, kLineColumns = 4096, kSumsRow = kLineColumns + 5 * kLanes;
 // Elements that fit the first-level cache anyway; those of a matrix whose lines are read a few at a time, where they
 // lie; columns of a block of b that is packed for a few rows, which stays in the second-level cache.

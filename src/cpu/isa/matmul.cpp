@@ -256,8 +256,8 @@ template <class T, class V = typename VectorOf<T>::type>
   UNROLLED for (int c = 0; c < kLines; ++c) sums[c] = part[c * kRun] + part[c * kRun + 1];
 }
 
-/// Whether lines of b share places of the caches, which have room for a few of them only: multiples of 4096 bytes apart.
-/// Of a matrix that lies in memory far away many lines are read at once all the same.
+/// Whether lines of b share places of the caches, which have room for a few of them only: multiples of 4096 bytes
+/// apart. Of a matrix that lies in memory far away many lines are read at once all the same.
 template <class T>
 bool are_alike(const MatrixProduct& p) {
   constexpr int64_t kApart = 4096 / sizeof(T), kFar = (16 << 20) / sizeof(T);
@@ -284,7 +284,7 @@ void dot_rows(const MatrixProduct& p, const T* a, const T* b, T* out, int64_t fr
     const int64_t first = std::max(std::min(c, to - C), int64_t{0});  // the last tile overlaps the one before
     if (few_at_once) line_tile(p, a, b + first * p.b.column, sums);
     else dot_tile<R>(p, a, b + first * p.b.column, sums);
-    if (first == c) {
+    if (c + C <= to) {
       UNROLLED for (int r = 0; r < R; ++r) {
         Part part, old;
         std::memcpy(&part, sums + r * C, sizeof part);
