@@ -60,7 +60,7 @@ class ScriptClass:
 
         elif isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Subscript):  # of names that are numbers
             place = item.targets[0]
-            if isinstance(place.value, ast.Name) and isinstance(place.slice, ast.Constant) and place.value.id == "__annotations__":
+            if getattr(place.value, "id", None) == "__annotations__" and isinstance(place.slice, ast.Constant):
                 self.fields.append(place.slice.value)
                 self.kinds[place.slice.value] = item.value
 

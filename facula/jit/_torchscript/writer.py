@@ -123,7 +123,8 @@ class _Pickle:
             plain = plain.resolve_conj()
         storage = plain.untyped_storage()
         own = value.detach() if value.device.type == "cpu" else plain
-        key, storage = self.storages.setdefault(own.untyped_storage().data_ptr() or id(storage), (str(len(self.storages)), storage))
+        address = own.untyped_storage().data_ptr() or id(storage)
+        key, storage = self.storages.setdefault(address, (str(len(self.storages)), storage))
         self.name("torch._utils._rebuild_tensor_v2")
         self.parts.append(b"((")
         self.text("storage")
