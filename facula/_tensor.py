@@ -763,6 +763,10 @@ def _make_wrapper_subclass(
             data = facula.empty(size, dtype=dtype, device="meta", memory_format=memory_format or facula.contiguous_format)
         else:
             data = facula.empty_strided(size, strides, dtype=dtype, device="meta")
+        if storage_offset:
+            span = 1 + sum((n - 1) * step for n, step in zip(data.shape, data.stride(), strict=True)) if data.numel() else 0
+            storage = facula.empty(storage_offset + span, dtype=data.dtype, device="meta").untyped_storage()
+            data = _C._tensor_from_storage(storage, data.dtype, storage_offset, data.shape, data.stride())
     result = Tensor._make_subclass(cls, data, requires_grad)
     result.__dict__["_reported_device"] = facula.device("cpu" if device is None else device)
     return result
@@ -835,7 +839,9 @@ def type_(self, dtype=None, non_blocking=False):
     from .functions import tensor_types
 
     if dtype is None:
-        return tensor_types.name_of(self.dtype, self.device)
+        name = tensor_types.name_of(self.dtype, self.device)
+        space, _, kind = name.rpartition(".")
+        return name if self.layout is _C.strided else f"{space}.sparse.{kind}"
     wanted, device = tensor_types.parse(dtype)
     return self.to(device=device if device is not None else self.device, dtype=wanted, non_blocking=non_blocking)
 

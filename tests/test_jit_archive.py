@@ -48,6 +48,16 @@ def test_a_traced_program():
     close(chain(x), y)
 
 
+def test_a_module_before_and_after_its_first_call():
+    net, (x, y, *_) = read("script")
+    text = net.code
+    assert text.startswith("def forward(self") and "return" in text
+    alike = copy.copy(net)
+    assert type(alike) is type(net) and next(alike.parameters()) is next(net.parameters())
+    close(alike(x)[0], y)
+    assert net.code == text and alike.code == text, "the program is compiled now"
+
+
 def test_parameters_learn_and_state_is_the_modules():
     net, (x, *_) = read("script")
     names = dict(net.named_parameters())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import os
@@ -87,6 +88,17 @@ class LoadedModule(ScriptModule):
 
     def __reduce__(self) -> Any:
         raise NotImplementedError("pickle: a module of a TorchScript archive is not pickled; save its state_dict()")
+
+    def __copy__(self) -> Self:
+        made = type(self)._empty()
+        made.__dict__.update(self.__dict__)
+        return made
+
+    @property
+    def code(self) -> str:
+        """The text of `forward` in the archive, as it was parsed."""
+        forward = self._script_class.methods.get("forward")
+        return "" if forward is None else ast.unparse(forward.node)
 
     @property
     def original_name(self) -> Any:

@@ -119,8 +119,10 @@ Labelled contract(Labelled a, Labelled b, const std::vector<int>& needed, const 
   for (int label : b.labels) {
     if (!a.has(label)) (is_needed(label) ? right : alone_b).push_back(label);
   }
-  a = summed(a, alone_a, a.tensor.dtype());
-  b = summed(b, alone_b, b.tensor.dtype());
+  // a sum of truth values beside numbers is a number
+  const bool alike = a.tensor.dtype() == b.tensor.dtype();
+  a = summed(a, alone_a, alike ? std::optional(a.tensor.dtype()) : std::nullopt);
+  b = summed(b, alone_b, alike ? std::optional(b.tensor.dtype()) : std::nullopt);
   auto joined = [](std::vector<int> x, const std::vector<int>& y, const std::vector<int>& z) {
     x.insert(x.end(), y.begin(), y.end());
     x.insert(x.end(), z.begin(), z.end());

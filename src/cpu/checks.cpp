@@ -20,7 +20,6 @@ auto with_question(Holds what, Use use) {
     switch (what) {
       case Holds::NotZero: return use([](T x) { return x != T(0); });
       case Holds::NotNegative: return use([](T x) { return !(x < T(0)); });
-      case Holds::UnitInterval: return use([](T x) { return !(x < T(0)) && !(x > T(1)); });
       case Holds::InUnitInterval: return use([](T x) { return x >= T(0) && x <= T(1); });
       case Holds::Degree:
         return use([](T x) { return !(static_cast<double>(x) > ops::kMostDegree && static_cast<double>(x) < 0x1p63); });
@@ -54,7 +53,7 @@ void check_values_cpu(const Tensor& given, const ValueCheck& check) {
                   std::is_same_v<T, std::complex<double>>) {
       const int64_t at = first_failure(check.holds, t.data<T>(), t.numel());
       if (at == t.numel()) return;
-      throw_error(check.error, check.op, ": ", check.expected, ", got ", Scalar(t.data<T>()[at]));
+      throw_refusal(check.error, check.op, ": ", check.expected, ", got ", Scalar(t.data<T>()[at]));
     }
   });
 }

@@ -25,10 +25,10 @@ const Library* loaded() {
   return found;
 }
 
-/// As many threads as products may take now; the library asks OpenMP.
+/// As many threads as products may take now; the library asks OpenMP, which does not know of pieces of ours.
 void set_threads() {
   static thread_local int current = 0;
-  int wanted = num_threads();
+  const int wanted = in_parallel_region() ? 1 : num_threads();
   if (wanted == current) return;
   omp_set_num_threads(wanted);
   current = wanted;
@@ -108,7 +108,7 @@ namespace {
 
 struct Matmul {
   Primitive primitive;
-  MemoryDesc a, b, out;
+  MemoryDesc a, b, bias, out;
 };
 
 /// Null when the library has no kernel for this dtype here that is better than a reference loop.
@@ -126,9 +126,10 @@ std::shared_ptr<Matmul> make_matmul(const MatrixProduct& p) {
   made->a = desc(a_batch, p.rows, p.inner, p.a);
   made->b = desc(b_batch, p.inner, p.columns, p.b);
   made->out = desc(p.batch, p.rows, p.columns, {nullptr, p.out_batch, p.out_row, 1});
+  if (p.bias) made->bias = describe({1, 1, p.columns}, {p.columns, p.columns, 1}, p.dtype);
   PrimitiveDesc primitive;
-  dnnl_status_t status = library().matmul_primitive_desc_create(primitive.slot(), engine(), made->a.get(),
-                                                                made->b.get(), nullptr, made->out.get(), nullptr);
+  dnnl_status_t status = library().matmul_primitive_desc_create(
+      primitive.slot(), engine(), made->a.get(), made->b.get(), made->bias.get(), made->out.get(), nullptr);
   if (status != dnnl_success) return nullptr;
   const char* implementation = "";
   library().primitive_desc_query(primitive.get(), dnnl_query_impl_info_str, 0, &implementation);
@@ -160,13 +161,16 @@ bool half_product(const MatrixProduct& p) {
           p.b.row,
           p.b.column,
           p.out_batch,
-          p.out_row};
+          p.out_row,
+          p.bias != nullptr};
   std::shared_ptr<Matmul> found = matmuls().get(key, [&] { return make_matmul(p); });
   if (!found) return false;
   Memory a = memory(found->a.get(), p.a.data), b = memory(found->b.get(), p.b.data),
-         out = memory(found->out.get(), p.out);
-  dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, a.get()}, {DNNL_ARG_WEIGHTS, b.get()}, {DNNL_ARG_DST, out.get()}};
-  check(library().primitive_execute(found->primitive.get(), s, 3, arguments), "matmul");
+         out = memory(found->out.get(), p.out), bias;
+  if (p.bias) bias = memory(found->bias.get(), p.bias);
+  const dnnl_exec_arg_t arguments[] = {
+      {DNNL_ARG_SRC, a.get()}, {DNNL_ARG_WEIGHTS, b.get()}, {DNNL_ARG_DST, out.get()}, {DNNL_ARG_BIAS, bias.get()}};
+  check(library().primitive_execute(found->primitive.get(), s, p.bias ? 4 : 3, arguments), "matmul");
   check(library().stream_wait(s), "matmul");
   return true;
 }

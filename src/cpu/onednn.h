@@ -18,7 +18,8 @@ bool available();
 /// out = alpha op(a) op(b) + beta out, row-major, float32; only where the library is available.
 void sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
            const float* b, int64_t ldb, float beta, float* out, int64_t ldc);
-/// A product of float16 or bfloat16 matrices with alpha one and beta zero; false where the processor has no fast way.
+/// A product of float16 or bfloat16 matrices with alpha one and beta zero, and its bias; false where the processor has
+/// no fast way.
 bool half_product(const MatrixProduct& product);
 
 }  // namespace facula::cpu::onednn

@@ -1,0 +1,161 @@
+// How products of bfloat16 by our own kernels are divided among threads, and who else computes them.
+#include "cpu/gemm_half.h"
+
+#include <algorithm>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "core/parallel.h"
+#include "cpu/packed_weights.h"
+
+namespace facula::cpu {
+namespace {
+
+constexpr int64_t kItem = 2;
+constexpr int64_t kThreadedProduct = 1 << 19;  // multiply-adds that a second thread pays for
+constexpr int64_t kThreadedFewRows = 1 << 16;  // the same where each element of b is read from memory for a few
+constexpr int64_t kMostPacked = 8 << 20;       // bytes of b that are packed at once, a part of the third-level cache
+
+int64_t pieces_of(int64_t count, int64_t unit) { return (count + unit - 1) / unit; }
+int64_t edge(int64_t i, int64_t pieces, int64_t count, int64_t unit) {
+  return std::min(pieces_of(count, unit) * i / pieces * unit, count);
+}
+
+/// Strides of dimensions of one element may be anything: one stride of each operand shall be one.
+MatrixProduct with_unit_strides(const MatrixProduct& given) {
+  MatrixProduct p = given;
+  if (p.inner == 1) {
+    if (p.a.row != 1) p.a.column = 1;
+    if (p.b.column != 1) p.b.row = 1;
+  }
+  if (p.rows == 1 && p.a.column != 1) p.a.row = 1;
+  if (p.columns == 1 && p.b.row != 1) p.b.column = 1;
+  return p;
+}
+
+MatrixProduct rectangle(const MatrixProduct& p, int64_t row, int64_t end_row, int64_t column, int64_t end_column) {
+  MatrixProduct piece = p;
+  piece.rows = end_row - row;
+  piece.columns = end_column - column;
+  piece.a.data += row * p.a.row * kItem;
+  piece.b.data += column * p.b.column * kItem;
+  piece.out += (row * p.out_row + column) * kItem;
+  if (p.bias) piece.bias += column * kItem;
+  return piece;
+}
+
+void pack(const MatrixProduct& p, char* packed) {
+  const int64_t grain = std::max<int64_t>(1, kGrain / (kHalfColumns * p.inner));
+  parallel_for(0, pieces_of(p.columns, kHalfColumns), grain,
+               [&](int64_t from, int64_t to) { half_pack(p, from, to, packed); });
+}
+
+/// With b packed: rows or columns are divided, whichever there are more of.
+void multiply(const MatrixProduct& p, const char* packed) {
+  const int64_t threads = in_parallel_region() ? 1 : num_threads();
+  const int64_t most = std::min(threads, p.rows * p.columns * p.inner / kThreadedProduct);
+  const bool by_rows = p.rows >= p.columns;
+  const int64_t unit = by_rows ? kHalfRows : kHalfColumns, length = by_rows ? p.rows : p.columns;
+  const int64_t count = std::min(most, pieces_of(length, unit));
+  if (count <= 1) return half_gemm(p, packed);
+  parallel_for(0, count, 1, [&](int64_t from, int64_t to) {
+    const int64_t first = edge(from, count, length, unit), end = edge(to, count, length, unit);
+    if (by_rows) half_gemm(rectangle(p, first, end, 0, p.columns), packed);
+    else half_gemm(rectangle(p, 0, p.rows, first, end), packed + first / kHalfColumns * half_panel_bytes(p.inner));
+  });
+}
+
+/// What is kept of b, in order. Matrices that fit the first-level cache are not worth it.
+Tensor kept_panels(const MatrixProduct& p) {
+  constexpr int64_t kSmallWeights = 1 << 13;
+  if (!p.weights || p.batch != 1 || p.inner * p.columns <= kSmallWeights) return Tensor();
+  const int64_t words[] = {static_cast<int64_t>(PackedAs::HalfColumns), p.inner, p.columns, p.b.row, p.b.column};
+  return packed_weight({p.weights, p.b.data, IntList(words, std::size(words))},
+                       pieces_of(p.columns, kHalfColumns) * half_panel_bytes(p.inner), [&](char* to) { pack(p, to); });
+}
+
+/// One product of the batch.
+void single(const MatrixProduct& p) {
+  if (const Tensor kept = kept_panels(p); kept.defined()) return multiply(p, kept.data<char>());
+  const int64_t bytes = half_panel_bytes(p.inner), panels = pieces_of(p.columns, kHalfColumns);
+  const int64_t at_once = std::clamp<int64_t>(kMostPacked / bytes, 1, panels);
+  const Tensor room = facula::empty({at_once * bytes}, DType::UInt8);
+  for (int64_t first = 0; first < panels; first += at_once) {
+    const int64_t column = first * kHalfColumns;
+    const MatrixProduct part = rectangle(p, 0, p.rows, column, std::min(p.columns, column + at_once * kHalfColumns));
+    pack(part, room.data<char>());
+    multiply(part, room.data<char>());
+  }
+}
+
+/// A matrix times a column, read as a row times a matrix.
+MatrixProduct with_few_rows(const MatrixProduct& p) {
+  if (p.columns != 1 || p.rows == 1 || p.out_row != 1 || p.bias) return p;
+  MatrixProduct swapped = p;
+  std::swap(swapped.rows, swapped.columns);
+  swapped.a = {p.b.data, 0, p.b.column, p.b.row};
+  swapped.b = {p.a.data, 0, p.a.column, p.a.row};
+  swapped.out_row = swapped.columns;
+  return swapped;
+}
+
+/// Measured: up to so many rows it is faster to read b where it lies than to pack it. Dot products along the inner
+/// dimension end with sums across lanes, for which short ones are too dear.
+int64_t few_rows(const MatrixProduct& p) {
+  return p.b.row == 1 ? std::clamp<int64_t>(p.inner / 32, 1, kHalfFewRows) : kHalfFewLines;
+}
+
+bool product_of_few_rows(const MatrixProduct& given) {
+  const MatrixProduct p = with_few_rows(given);
+  if (p.batch != 1 || p.rows > few_rows(p) || p.a.column != 1 || p.columns < kHalfColumns) return false;
+  if (p.rows > kHalfFewLines) {
+    if (const Tensor kept = kept_panels(p); kept.defined()) return multiply(p, kept.data<char>()), true;
+  }
+  const int64_t grain = std::max(pieces_of(kThreadedFewRows / p.inner, kHalfColumns), int64_t{1});
+  parallel_for(0, pieces_of(p.columns, kHalfColumns), grain, [&](int64_t from, int64_t to) {
+    half_few_rows(p, from * kHalfColumns, std::min(to * kHalfColumns, p.columns));
+  });
+  return true;
+}
+
+/// Tiles of AMX multiply several times as fast as vectors do; oneDNN has kernels for them.
+bool has_tiles() {
+#if defined(__x86_64__)
+  static const bool yes = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1);
+  }();
+  return yes;
+#else
+  return false;
+#endif
+}
+constexpr int64_t kTiledProduct = 1 << 18;  // multiply-adds from which they pay for oneDNN's call
+
+}  // namespace
+
+bool own_half_product(const MatrixProduct& given) {
+  if (!half_gemm || given.dtype != DType::BFloat16 || given.inner == 0) return false;
+  const MatrixProduct p = with_unit_strides(given);
+  if (product_of_few_rows(p)) return true;
+  const int64_t work = p.rows * p.columns * p.inner;
+  if (has_tiles() && work * p.batch >= kTiledProduct && p.alpha.equals(1) && p.beta.equals(0)) return false;
+  if (p.batch == 1) return single(p), true;
+  const bool whole = work < kThreadedProduct || p.batch >= num_threads();  // single products are not divided
+  auto run = [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) {
+      MatrixProduct one = p;
+      one.batch = 1;
+      one.a.data += i * p.a.batch * kItem;
+      one.b.data += i * p.b.batch * kItem;
+      one.out += i * p.out_batch * kItem;
+      if (!product_of_few_rows(one)) single(one);
+    }
+  };
+  if (whole) parallel_for(0, p.batch, std::max<int64_t>(1, kThreadedProduct / std::max<int64_t>(work, 1)), run);
+  else run(0, p.batch);
+  return true;
+}
+
+}  // namespace facula::cpu

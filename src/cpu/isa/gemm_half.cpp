@@ -1,0 +1,272 @@
+// Products of bfloat16 matrices: 12 by 32 results stay in registers while the sums run along the inner dimension
+// (cpu/isa/half_tiles.h). a is read where its rows lie, or packed as panels of 12 rows where its columns are
+// contiguous. Results are rounded once.
+#include "cpu/gemm_half.h"
+
+#if defined(__AVX512F__)
+
+#include "core/tensor.h"
+#include "cpu/isa/half_tiles.h"
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+#pragma GCC push_options
+#pragma GCC target("avx512bf16")
+#define UNROLLED _Pragma("GCC unroll 16")
+
+// Measured: the longest chain of sums, and elements of a block of rows of a, a part of the second-level cache.
+constexpr int64_t kChain = 2048, kBlock = 1 << 17;
+// A row stride of so many bytes, or a multiple of it, puts the rows of a tile into the same lines of the first-level
+// cache.
+constexpr int64_t kAliased = 2048;
+
+void pack_isa(const MatrixProduct& p, int64_t from, int64_t to, char* packed) {
+  const int64_t panel = half_panel_bytes(p.inner), first = from * kHalfColumns,
+                columns = std::min(to * kHalfColumns, p.columns);
+  if (p.b.column == 1)
+    return pack_pairs_of_lines<kHalfColumns>(p.b.data + 2 * first, 2 * p.b.row, p.inner, columns - first,
+                                             packed + from * panel, panel);
+  for (int64_t j = first; j < columns; j += kPairLanes)
+    pack_pairs_of_columns(p.b.data + 2 * j * p.b.column, 2 * p.b.column, p.inner,
+                          std::min<int64_t>(kPairLanes, columns - j),
+                          packed + j / kHalfColumns * panel + j % kHalfColumns * 4, 4 * kHalfColumns);
+}
+
+/// Blocks of rows of a, packed where they must be, meet the panels of b.
+struct Product {
+  const MatrixProduct& p;
+  const char* packed;
+  const int64_t chain = std::min(p.inner, kChain);
+  const bool aliased = 2 * p.a.row % kAliased == 0;
+  const bool in_place = p.a.column == 1 && (!aliased || p.columns <= 2 * kHalfColumns || p.rows < kHalfRows);
+  const int64_t block = std::clamp(kBlock / chain / kHalfRows, int64_t{2}, int64_t{32}) * kHalfRows;
+  const int64_t copied_row = (chain + 95) / 64 * 64 + 32;  // elements of a row that is copied: lines do not alias
+  char* room = nullptr;                                    // of a block of a
+  float* partial = nullptr;
+
+  int64_t wide() const { return (p.columns + kHalfColumns - 1) / kHalfColumns * kHalfColumns; }
+
+  void pack_a(int64_t i0, int64_t rows, int64_t k0, int64_t length) const {
+    const char* from = p.a.data + 2 * (i0 * p.a.row + k0 * p.a.column);
+    if (p.a.column == 1) {
+      for (int64_t r = 0; r < rows; ++r)
+        std::memcpy(room + 2 * r * copied_row, from + 2 * r * p.a.row, static_cast<size_t>(2 * length));
+    } else {
+      pack_pairs_of_lines<kHalfRows>(from, 2 * p.a.column, length, rows, room, (length + 1) / 2 * kHalfRows * 4);
+    }
+  }
+
+  void meet(int64_t i0, int64_t rows, int64_t k0, int64_t length) const {
+    HalfFinish f{static_cast<float>(p.alpha.to_double()),
+                 static_cast<float>(p.beta.to_double()),
+                 nullptr,
+                 nullptr,
+                 wide(),
+                 k0 == 0,
+                 k0 + length == p.inner};
+    for (int64_t j = 0; j < p.columns; j += kHalfColumns) {
+      HalfChain c{length, nullptr, 0, 0, packed + j / kHalfColumns * half_panel_bytes(p.inner) + k0 * kHalfColumns * 2};
+      if (p.bias) f.bias = p.bias + 2 * j;
+      for (int64_t i = 0, high = 0; i < rows; i += high) {
+        high = p.a.column == 1 ? next_half_rows(rows - i) : std::min<int64_t>(kHalfRows, rows - i);
+        char* out = p.out + 2 * ((i0 + i) * p.out_row + j);
+        if (partial) f.partial = partial + i * wide() + j;
+        if (p.a.column == 1) {
+          c.row = 2 * (in_place ? p.a.row : copied_row);
+          c.a = in_place ? p.a.data + 2 * ((i0 + i) * p.a.row + k0) : room + i * c.row;
+          half_tile_of<true>(high, c, f, out, 2 * p.out_row, p.columns - j);
+        } else {
+          c.step = kHalfRows * 4;
+          c.a = room + i / kHalfRows * ((length + 1) / 2 * kHalfRows * 4);
+          half_tile_of<false>(high, c, f, out, 2 * p.out_row, p.columns - j);
+        }
+      }
+    }
+  }
+
+  void run() {
+    const int64_t for_a = in_place ? 0 : block * std::max(copied_row, chain + 2) * 2;
+    const int64_t for_sums = chain == p.inner ? 0 : block * wide() * 4;
+    const Tensor memory = for_a + for_sums ? facula::empty({for_a + for_sums}, DType::UInt8) : Tensor();
+    if (memory.defined()) room = memory.data<char>();
+    if (for_sums) partial = reinterpret_cast<float*>(room + for_a);
+    for (int64_t i = 0; i < p.rows; i += block) {
+      const int64_t rows = std::min(block, p.rows - i);
+      for (int64_t k = 0; k < p.inner; k += chain) {
+        const int64_t length = std::min(chain, p.inner - k);
+        if (!in_place) pack_a(i, rows, k, length);
+        meet(i, rows, k, length);
+      }
+    }
+  }
+};
+
+void gemm_isa(const MatrixProduct& p, const char* packed) { Product{p, packed}.run(); }
+
+// Few rows times a matrix: b is read once, where it lies.
+
+/// The dot products of R lines of a with C contiguous columns of b.
+template <int R, int C>
+[[gnu::noinline]] void dot_tile(const MatrixProduct& p, const char* a, const char* b, float* sums) {
+  const int64_t a_step = 2 * p.a.row, b_step = 2 * p.b.column, n = p.inner;
+  __m512 sum[kPairLanes];
+  UNROLLED for (int i = 0; i < kPairLanes; ++i) sum[i] = _mm512_setzero_ps();
+  auto add = [&](auto get) __attribute__((always_inline)) {
+    Pairs x[R];
+    UNROLLED for (int r = 0; r < R; ++r) x[r] = get(a + r * a_step);
+    UNROLLED for (int c = 0; c < C; ++c) {
+      const Pairs y = get(b + c * b_step);
+      __builtin_prefetch(b + (c + C) * b_step, 0, 2);  // of the next tile: columns are too short to be foreseen
+      UNROLLED for (int r = 0; r < R; ++r) sum[r * C + c] = add_products(sum[r * C + c], y, x[r]);
+    }
+  };
+  int64_t k = 0;
+  for (; k + 32 <= n; k += 32, a += 64, b += 64)
+    add([](const char* from) __attribute__((always_inline)) { return load_pairs(from); });
+  if (k < n) add([=](const char* from) __attribute__((always_inline)) { return load_first_pairs(from, n - k); });
+  Square<float>::Row row[kPairLanes];
+  UNROLLED for (int i = 0; i < kPairLanes; ++i) std::memcpy(&row[i], &sum[i], 64);
+  Square<float>::transpose(row);
+  UNROLLED for (int half = kPairLanes / 2; half > 0; half /= 2) {
+    UNROLLED for (int i = 0; i < half; ++i) row[i] += row[i + half];
+  }
+  std::memcpy(sums, &row[0], 64);
+}
+
+void store_sums(const MatrixProduct& p, const float* sums, int64_t row, int64_t rows, int64_t column, int64_t columns,
+                int64_t stride) {
+  const HalfFinish f{static_cast<float>(p.alpha.to_double()),
+                     static_cast<float>(p.beta.to_double()),
+                     p.bias ? p.bias + 2 * column : nullptr,
+                     nullptr,
+                     0,
+                     true,
+                     true};
+  for (int64_t r = 0; r < rows; ++r) {
+    char* to = p.out + 2 * ((row + r) * p.out_row + column);
+    for (int64_t j = 0; j < columns; j += kPairLanes) {
+      const __mmask16 lanes = first_lanes(columns - j);
+      finish_vector(_mm512_maskz_loadu_ps(lanes, sums + r * stride + j), f, j, to, lanes);
+    }
+  }
+}
+
+/// Columns from `column` on, C of them, with all rows.
+template <int R, int C>
+void dot_rows(const MatrixProduct& p, int64_t column, int64_t row) {
+  alignas(64) float sums[kPairLanes];
+  for (; row + R <= p.rows; row += R) {
+    dot_tile<R, C>(p, p.a.data + 2 * row * p.a.row, p.b.data + 2 * column * p.b.column, sums);
+    store_sums(p, sums, row, R, column, C, C);
+  }
+  if constexpr (R > 1) dot_rows<R / 2, C>(p, column, row);
+}
+
+void dots(const MatrixProduct& p, int64_t from, int64_t to) {
+  int64_t c = from;
+  if (p.rows <= 2) {
+    for (; c + 8 <= to; c += 8) dot_rows<2, 8>(p, c, 0);
+  }
+  for (; c + 4 <= to; c += 4) dot_rows<4, 4>(p, c, 0);
+  for (; c < to; ++c) dot_rows<4, 1>(p, c, 0);
+}
+
+// b's rows are contiguous: sums of some hundred columns stay in the first-level cache while four pairs of rows of b are
+// added at a time. Unpacking pairs leaves the columns of each 32 in the order of the unpacked vectors.
+constexpr int kPairs = 4;
+constexpr int64_t kSums = 4096;
+
+struct LinePairs {
+  const MatrixProduct& p;
+  int64_t from, columns, wide;  // wide: sums of a row
+  float* sums;
+
+  /// Rows [row, row + R), pairs of lines [k, k + 2 kPairs), of which `left` lines are there.
+  template <int R>
+  void add(int64_t row, int64_t k, int64_t left) const {
+    Pairs x[R][kPairs];
+    UNROLLED for (int r = 0; r < R; ++r) {
+      UNROLLED for (int i = 0; i < kPairs; ++i) {
+        const char* a = p.a.data + 2 * ((row + r) * p.a.row + k + 2 * i);
+        x[r][i] = 2 * i + 1 < left ? pair_at(a) : 2 * i < left ? single_at(a) : Pairs{};
+      }
+    }
+    for (int64_t j = 0; j < columns; j += 32) {
+      const int64_t width = std::min<int64_t>(32, columns - j);
+      const char* b = p.b.data + 2 * (k * p.b.row + from + j);
+      Pairs low[kPairs], high[kPairs];
+      UNROLLED for (int i = 0; i < kPairs; ++i) {
+        const Pairs even = 2 * i < left ? load_first_pairs(b + 4 * i * p.b.row, width) : Pairs{};
+        const Pairs odd = 2 * i + 1 < left ? load_first_pairs(b + (4 * i + 2) * p.b.row, width) : Pairs{};
+        low[i] = _mm512_unpacklo_epi16(even, odd);
+        high[i] = _mm512_unpackhi_epi16(even, odd);
+        __builtin_prefetch(b + (4 * i + 4 * kPairs) * p.b.row);
+        __builtin_prefetch(b + (4 * i + 2 + 4 * kPairs) * p.b.row);
+      }
+      UNROLLED for (int r = 0; r < R; ++r) {
+        float* at = sums + (row + r) * wide + j;
+        __m512 u = _mm512_loadu_ps(at), v = _mm512_loadu_ps(at + kPairLanes);
+        UNROLLED for (int i = 0; i < kPairs; ++i) {
+          u = add_products(u, x[r][i], low[i]);
+          v = add_products(v, x[r][i], high[i]);
+        }
+        _mm512_storeu_ps(at, u);
+        _mm512_storeu_ps(at + kPairLanes, v);
+      }
+    }
+  }
+
+  template <int R>
+  void add_rows(int64_t row, int64_t k, int64_t left) const {
+    for (; row + R <= p.rows; row += R) add<R>(row, k, left);
+    if constexpr (R > 1) add_rows<R / 2>(row, k, left);
+  }
+
+  void run() const {
+    std::memset(sums, 0, static_cast<size_t>(p.rows * wide) * sizeof(float));
+    int64_t k = 0;
+    for (; k + 2 * kPairs <= p.inner; k += 2 * kPairs) add_rows<4>(0, k, 2 * kPairs);
+    if (k < p.inner) add_rows<4>(0, k, p.inner - k);
+    const __m512i first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
+    const __m512i second = _mm512_setr_epi32(8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
+    for (int64_t i = 0; i < p.rows * wide; i += 32) {
+      const __m512 u = _mm512_loadu_ps(sums + i), v = _mm512_loadu_ps(sums + i + kPairLanes);
+      _mm512_storeu_ps(sums + i, _mm512_permutex2var_ps(u, first, v));
+      _mm512_storeu_ps(sums + i + kPairLanes, _mm512_permutex2var_ps(u, second, v));
+    }
+    store_sums(p, sums, 0, p.rows, from, columns, wide);
+  }
+};
+
+void few_rows_isa(const MatrixProduct& p, int64_t from, int64_t to) {
+  if (p.b.row == 1) return dots(p, from, to);
+  alignas(64) float sums[kSums];
+  const int64_t most = std::min<int64_t>(kSums / p.rows / 32 * 32, 1024);
+  for (int64_t c = from; c < to; c += most) {
+    const int64_t columns = std::min(most, to - c);
+    LinePairs{p, c, columns, (columns + 31) / 32 * 32, sums}.run();
+  }
+}
+
+#undef UNROLLED
+#pragma GCC pop_options
+
+}  // namespace
+
+void register_gemm_half() {
+  if (!__builtin_cpu_supports("avx512bf16")) return;
+  half_gemm = gemm_isa;
+  half_pack = pack_isa;
+  half_few_rows = few_rows_isa;
+}
+
+}  // namespace facula::cpu::FACULA_ISA
+
+#else
+
+namespace facula::cpu::FACULA_ISA {
+void register_gemm_half() {}
+}  // namespace facula::cpu::FACULA_ISA
+
+#endif
