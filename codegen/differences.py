@@ -133,6 +133,9 @@ GIVES = [
      "rows are scaled by a factor in float64, so that the new norm, rounded, is not above max_norm"),
     ("layout_of_the_gradient_of_a_sparse_factor()", "torch.sparse_coo", "torch.strided",
      "the gradient of a sparse leaf has its places, as in torch.sparse.mm: an optimizer that adds elsewhere would fill it"),
+    ("what_a_scripted_module_says_that_is_saved_before_its_first_call()",
+     "jit: nothing was called yet, so there is no program; call it once with an example", "nothing: it is compiled from its source",
+     "programs are recorded when they run; modules that jit.load gave have one and are saved at any time"),
 ]  # fmt: skip
 
 #: What the programs use.
@@ -389,4 +392,11 @@ def layout_of_the_gradient_of_a_sparse_factor():
     factor = torch.eye(2).to_sparse().requires_grad_()
     (factor @ torch.ones(2, 2)).sum().backward()
     return factor.grad.layout
+
+
+def what_a_scripted_module_says_that_is_saved_before_its_first_call():
+    try:
+        torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), io.BytesIO())
+    except RuntimeError as error:
+        return error
 '''

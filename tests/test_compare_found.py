@@ -465,3 +465,16 @@ def test_a_number_is_let_go_like_a_tensor():
     z = (leaf(1.0, 2.0) + 3).sum()
     z.backward()
     z.backward()
+
+
+def test_slices_are_in_the_order_of_their_elements():
+    x = torch.zeros(2, 3, 2)
+    x[0, 1], x[1, 0] = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
+    columns = x.unique(dim=-1)
+    assert columns.reshape(6, 2).T.tolist() == sorted(x.reshape(6, 2).T.tolist())
+
+
+def test_sums_of_some_dimensions_of_a_sparse_tensor_keep_its_dtype():
+    for dtype in (torch.bool, torch.uint8, torch.int32):
+        x = torch.tensor([[0, 1], [2, 0]]).to(dtype).to_sparse()
+        assert torch.sparse.sum(x, 1).dtype == dtype and torch.sparse.sum(x).dtype == torch.int64

@@ -171,7 +171,10 @@ def sum(input: Tensor, dim: int | None = None, dtype: facula.dtype | None = None
     if dim is None or dim == ():
         values = (input.coalesce() if input.is_sparse else input).values()
         return values.sum() if dtype is None else values.sum(dtype=dtype)
-    for d in (dim,) if isinstance(dim, int) else dim:
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if dtype is None and len(dims) < input.dim():
+        dtype = input.dtype
+    for d in dims:
         if not -input.dim() <= d < input.dim():
             raise IndexError(f"sparse.sum: dim must name one of {input.dim()} dimensions, got {d}")
     return _C._ops._sparse_sum_dim(input, dim, False, dtype=dtype)

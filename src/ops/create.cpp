@@ -62,7 +62,9 @@ Tensor full(IntList size, const Scalar& value, std::optional<DType> dtype, std::
   check_named("full", dtype, out);
   // complex numbers are complex64 where numbers are of half precision
   const DType own = value.dtype() == DType::Complex32 ? DType::Complex64 : value.dtype();
-  Tensor t = out.make(size, dtype.value_or(out.dtype_or(own)), device.value_or(out.device_or(kCPU)));
+  const DType made = dtype.value_or(out.dtype_or(own));
+  require_value(value, made, "fill");
+  Tensor t = out.make(size, made, device.value_or(out.device_or(kCPU)));
   fill_all(t, value);
   return t;
 }

@@ -76,6 +76,7 @@ ACCEPTED: dict[str, list[Pattern]] = {
     "statistics of every floating dtype": [Pattern(_THEIRS, said="^std_var_all: Unsupported dtype")],
     "which results show a part of another tensor's memory is each library's own": [
         Pattern("raises RuntimeError", "detach_", said="detach views in-place"),
+        Pattern("^requires_grad", "requires_grad_", "affine_grid|func\\.vjp\\(torch\\.(real|positive|resolve_conj)"),
         Pattern(_THEIRS, program="jacfwd|jacrev|hessian", said="^Output 0 of View is a view"),
         Pattern(_THEIRS, "squeeze_|\\.t_|transpose_", said="is a view and is being modified inplace"),
     ],
@@ -207,8 +208,8 @@ ACCEPTED: dict[str, list[Pattern]] = {
         Pattern("^value", "(mse|l1|huber)_loss\\(.*weight=", only="extreme"),  # weights whose sum is nearly zero
     ],
     "at a jump of a function, the last digits of the argument decide": [
-        Pattern("^value", "ceil|floor|trunc|frac|round|sign|//|%|remainder|fmod|heaviside|to\\(torch.u?int", _ROUNDED, only="step"),
-        Pattern("^kind", " in v", "std|var"),
+        Pattern("^value", "ceil|floor|trunc|frac|round|sign|sgn|//|%|remainder|fmod|heaviside|to\\(torch.u?int", _ROUNDED, only="step"),
+        Pattern("^kind", " in v", _ROUNDED),
         Pattern("^value", "heaviside", "ndtr|exp|erfc|sigmoid|softm|norm"),
     ],
     "in place, a sparse tensor gets a new value, which another tensor on its old parts does not see": [

@@ -84,7 +84,7 @@ def differ(a, b, narrow: bool = False) -> str | None:
     if isinstance(a, str) and isinstance(b, str) and a != b:
         try:
             x, y = complex(a), complex(b)
-            return None if abs(x - y) <= 2e-4 * max(1e-2, abs(x)) or (x != x and y != y) else "value"
+            return None if abs(x - y) <= (NARROW if narrow else 2e-4) * max(1e-2, abs(x)) or (x != x and y != y) else "value"
         except ValueError:
             return "kind"
     return None if a == b else "kind"
