@@ -79,6 +79,8 @@ ACCEPTED = [
      "files are read by Facula's own reader, which runs no code of the file: the module is not used"),
     ("with warnings.catch_warnings(): warnings.simplefilter('ignore'); torch.func.jacrev(Counts.apply, chunk_size=2)(c)",
      "an op whose result has a size that depends on values runs for one example after another inside of vmap"),
+    ("torch.ones(0, 2, 2).to_sparse_csr()",
+     "a batch of no matrices has places of none"),
 ]  # fmt: skip
 
 #: (program, what it gives here, what PyTorch gives, why)
@@ -129,6 +131,8 @@ GIVES = [
      "sets of dimensions are the bits of one number, as in PyTorch's reductions, and NumPy's arrays end there, too"),
     ("rows_longer_than_their_largest_norm()", "0", "depends on the numbers: 5 of 900",
      "rows are scaled by a factor in float64, so that the new norm, rounded, is not above max_norm"),
+    ("layout_of_the_gradient_of_a_sparse_factor()", "torch.sparse_coo", "torch.strided",
+     "the gradient of a sparse leaf has its places, as in torch.sparse.mm: an optimizer that adds elsewhere would fill it"),
 ]  # fmt: skip
 
 #: What the programs use.
@@ -379,4 +383,10 @@ def rows_longer_than_their_largest_norm():
     weight = torch.randn(900, 5) * 2
     F.embedding(torch.arange(900), weight, max_norm=1.0)
     return (weight.norm(dim=1) > 1).sum().item()
+
+
+def layout_of_the_gradient_of_a_sparse_factor():
+    factor = torch.eye(2).to_sparse().requires_grad_()
+    (factor @ torch.ones(2, 2)).sum().backward()
+    return factor.grad.layout
 '''

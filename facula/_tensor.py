@@ -839,7 +839,9 @@ def type_(self, dtype=None, non_blocking=False):
     from .functions import tensor_types
 
     if dtype is None:
-        return tensor_types.name_of(self.dtype, self.device)
+        name = tensor_types.name_of(self.dtype, self.device)
+        space, _, kind = name.rpartition(".")
+        return name if self.layout is _C.strided else f"{space}.sparse.{kind}"
     wanted, device = tensor_types.parse(dtype)
     return self.to(device=device if device is not None else self.device, dtype=wanted, non_blocking=non_blocking)
 

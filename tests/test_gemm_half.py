@@ -45,7 +45,7 @@ def test_sizes(left, right):
 @pytest.mark.parametrize("left", ["rows", "columns"])
 @pytest.mark.parametrize("right", ["rows", "columns"])
 def test_long_sums(inner, left, right):
-    for rows, columns in ((3, 40), (40, 70), (200, 33)):
+    for rows, columns in ((3, 40), (40, 70), (50, 70), (200, 33)):
         a, x = matrix(rows, inner, left)
         b, y = matrix(inner, columns, right)
         check(facula.mm(a, b), x @ y, np.abs(x) @ np.abs(y))
@@ -128,9 +128,10 @@ def test_threads_agree():
         facula.set_num_threads(before)
 
 
-def test_kept_weights_follow_writes():
-    weight = facula.randn(256, 128).bfloat16().requires_grad_()
-    x = facula.randn(64, 128).bfloat16()
+@pytest.mark.parametrize("rows", [20, 64])
+def test_kept_weights_follow_writes(rows):
+    weight = facula.randn(256, 1024).bfloat16().requires_grad_()
+    x = facula.randn(rows, 1024).bfloat16()
     with facula.no_grad():
         for step in range(6):
             exact = x.double().numpy() @ weight.double().numpy().T

@@ -93,6 +93,9 @@ def test_compressed_tensors_take_the_places_of_others(layout):
     assert x.resize_as_sparse_(like) is x and x.shape == (8, 6)
     assert all(facula.equal(a, b) for a, b in zip(places(x), places(like))) and x.dtype is facula.float64
     assert facula.equal(x.values().flatten()[: kept.numel()], kept) and (x.values().flatten()[kept.numel() :] == 0).all()
+    if layout in BLOCKED:
+        other = facula.ones(4, 6).to_sparse(layout=layout, blocksize=(4, 2))
+        assert x.resize_as_sparse_(other).values().shape == other.values().shape
     with pytest.raises(RuntimeError, match="^resize_as_sparse_: a template of layout"):
         x.resize_as_sparse_(like.to_sparse_coo())
 
@@ -171,3 +174,50 @@ def test_matrices_of_a_batch_keep_their_layout(layout):
     for made, wanted in ((x[1], dense[1]), (x.unbind()[2], dense[2]), (x[1:], dense[1:]), (x.narrow(0, 0, 1), dense[:1]), (x[::2], dense[::2])):
         assert made.layout is layout and made.values().shape[made.dim() - 1 :] == x.values().shape[2:]
         same(made, wanted)
+
+
+def test_a_product_without_the_first_summand_has_its_layout():
+    a, b = (dense_example(seed, (4, 4)).to_sparse_csr() for seed in (1, 2))
+    for start in (facula.zeros(4, 4).double(), a):
+        made = facula.addmm(start, a, b, beta=0)
+        assert made.layout is start.layout
+        same(made, a.to_dense() @ b.to_dense())
+    made = facula.full((4, 4), float("nan")).double()
+    same(facula.addmm(made, a, b, beta=0, out=made), a.to_dense() @ b.to_dense())
+
+
+def test_sparse_numbers_are_factors():
+    many = facula.sparse_coo_tensor(facula.empty(0, 3, dtype=facula.int64), [1.0, 2.0, 3.0], ())
+    number = facula.tensor(2.0).to_sparse()
+    for made in (many * number, many * 2.0):
+        assert made._nnz() == 3 and made.to_dense() == 12, "entries stay as they are"
+
+
+def test_quotients_that_are_rounded():
+    x = uncoalesced()
+    for mode in ("floor", "trunc"):
+        made = facula.div(x, 2, rounding_mode=mode)
+        assert made.layout is facula.sparse_coo
+        same(made, facula.div(x.to_dense(), 2, rounding_mode=mode))
+    same(x // 2, x.to_dense() // 2)
+    with pytest.raises(RuntimeError, match="^div: the divisor must be a number"):
+        x // facula.ones(2, 3)
+
+
+@pytest.mark.parametrize("layout", COMPRESSED)
+def test_a_compressed_summand_may_come_first(layout):
+    x = dense_example(1, (4, 4)).to_sparse(layout=layout).requires_grad_()
+    dense = facula.ones(4, 4).double().requires_grad_()
+    made = facula.add(x, dense, alpha=3)
+    assert made.layout is facula.strided
+    same(made, x.to_dense() + 3 * dense)
+    made.sum().backward()
+    assert (x.grad.to_dense() == 1).all() and (dense.grad == 3).all()
+
+
+def test_gradients_of_sparse_matrices_of_a_batch():
+    dense = facula.stack([dense_example(1, (3, 4)), dense_example(2, (3, 4))])
+    x, y = dense.to_sparse().requires_grad_(), dense_example(3, (4, 5)).expand(2, 4, 5)
+    facula.bmm(x, y).sum().backward()
+    same(x.grad, (facula.ones(2, 3, 5).double() @ y.mT) * (dense != 0))
+    assert not x.is_contiguous() and x.type() == "torch.sparse.DoubleTensor"

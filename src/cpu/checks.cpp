@@ -47,7 +47,7 @@ void check_values_cpu(const Tensor& given, const ValueCheck& check) {
                   std::is_same_v<T, std::complex<double>>) {
       const int64_t at = first_failure(check.holds, t.data<T>(), t.numel());
       if (at == t.numel()) return;
-      throw_error(check.error, check.op, ": ", check.expected, ", got ", Scalar(t.data<T>()[at]));
+      throw_refusal(check.error, check.op, ": ", check.expected, ", got ", Scalar(t.data<T>()[at]));
     }
   });
 }

@@ -100,9 +100,18 @@ MatrixProduct with_few_rows(const MatrixProduct& p) {
   return swapped;
 }
 
+/// Measured: up to so many rows it is faster to read b where it lies than to pack it. Dot products along the inner
+/// dimension end with sums across lanes, for which short ones are too dear.
+int64_t few_rows(const MatrixProduct& p) {
+  return p.b.row == 1 ? std::clamp<int64_t>(p.inner / 32, 1, kHalfFewRows) : kHalfFewLines;
+}
+
 bool product_of_few_rows(const MatrixProduct& given) {
   const MatrixProduct p = with_few_rows(given);
-  if (p.batch != 1 || p.rows > kHalfFewRows || p.a.column != 1 || p.columns < kHalfColumns) return false;
+  if (p.batch != 1 || p.rows > few_rows(p) || p.a.column != 1 || p.columns < kHalfColumns) return false;
+  if (p.rows > kHalfFewLines) {
+    if (const Tensor kept = kept_panels(p); kept.defined()) return multiply(p, kept.data<char>()), true;
+  }
   const int64_t grain = std::max(pieces_of(kThreadedFewRows / p.inner, kHalfColumns), int64_t{1});
   parallel_for(0, pieces_of(p.columns, kHalfColumns), grain, [&](int64_t from, int64_t to) {
     half_few_rows(p, from * kHalfColumns, std::min(to * kHalfColumns, p.columns));

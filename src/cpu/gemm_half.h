@@ -7,7 +7,8 @@
 namespace facula::cpu {
 
 constexpr int64_t kHalfRows = 12, kHalfColumns = 32;  // of a tile
-constexpr int64_t kHalfFewRows = 16;                  // up to which b is read where it lies
+// Rows up to which b may be read where it lies: its columns contiguous, or its lines.
+constexpr int64_t kHalfFewRows = 48, kHalfFewLines = 16;
 
 /// A product without batch on the calling thread, where `packed` is all of b: panels of kHalfColumns columns, in each
 /// pairs of the inner dimension. Pieces that begin at multiples of kHalfRows and kHalfColumns agree with the whole to
@@ -15,7 +16,8 @@ constexpr int64_t kHalfFewRows = 16;                  // up to which b is read w
 inline void (*half_gemm)(const MatrixProduct& product, const char* packed) = nullptr;
 /// Packs panels [from, to) of b.
 inline void (*half_pack)(const MatrixProduct& product, int64_t from, int64_t to, char* packed) = nullptr;
-/// Columns [from, to) of a product of at most kHalfFewRows rows, those of a contiguous: reads every element of b once.
+/// Columns [from, to) of a product of few rows, those of a contiguous, up to the numbers above: every element of b is
+/// read from memory once.
 inline void (*half_few_rows)(const MatrixProduct& product, int64_t from, int64_t to) = nullptr;
 
 /// Bytes of one panel of b.

@@ -357,14 +357,10 @@ int64_t place_of(const T* sequence, const int64_t* order, int64_t n, T wanted, b
     const auto element = static_cast<Compared>(sequence[order ? order[i] : i]);
     return right ? !(element > value) : !(element >= value);
   };
-  int64_t start = 0;
-  while (n > 0) {
-    int64_t half = n / 2;
-    bool skip = before(start + half);
-    start = skip ? start + half + 1 : start;
-    n = skip ? n - half - 1 : half;
-  }
-  return start;
+  if (n == 0) return 0;
+  int64_t start = 0;  // the steps are the same for all values, so that nothing has to be guessed
+  for (; n > 1; n -= n / 2) start = before(start + n / 2 - 1) ? start + n / 2 : start;
+  return start + before(start);
 }
 
 template <class T>
@@ -373,14 +369,17 @@ void search_all(const Tensor& out, const Tensor& sequence, const Tensor& values,
   const int64_t* order = sorter.defined() ? sorter.data<int64_t>() : nullptr;
   int32_t* narrow = out.dtype() == DType::Int32 ? out.data<int32_t>() : nullptr;
   int64_t* wide = narrow ? nullptr : out.data<int64_t>();
-  parallel_for(0, values.numel(), kGrain / 16, [&](int64_t from, int64_t to) {
-    for (int64_t i = from; i < to; ++i) {
-      int64_t row = step ? i / m * step : 0;
-      const int64_t place =
-          place_of(sequence.data<T>() + row, order ? order + row : nullptr, n, values.data<T>()[i], right);
-      if (narrow) narrow[i] = static_cast<int32_t>(place);
-      else wide[i] = place;
-    }
+  const T *table = sequence.data<T>(), *wanted = values.data<T>();
+  parallel_for(0, values.numel(), kGrain / 16, [=](int64_t from, int64_t to) {
+    const auto search = [=](auto* places) {  // by copies: what is stored cannot change them
+      for (int64_t i = from; i < to; ++i) {
+        const int64_t row = step ? i / m * step : 0;
+        places[i] = static_cast<std::remove_reference_t<decltype(*places)>>(
+            place_of(table + row, order ? order + row : nullptr, n, wanted[i], right));
+      }
+    };
+    if (narrow) search(narrow);
+    else search(wide);
   });
 }
 

@@ -27,15 +27,14 @@ struct Lerp {
 // numbers: sign, decay, lr, momentum, 1 - dampening, nesterov
 template <class A>
 struct Sgd : Rule<A> {
-  A lr, momentum, undamped;
-  bool nesterov;
-  FACULA_FN Sgd(const double* v) : Rule<A>(v), lr(A(v[2])), momentum(A(v[3])), undamped(A(v[4])), nesterov(v[5] != 0) {}
+  A lr, momentum, undamped, nesterov;  // a number, so that the choice has lanes as wide as what it is between
+  FACULA_FN Sgd(const double* v) : Rule<A>(v), lr(A(v[2])), momentum(A(v[3])), undamped(A(v[4])), nesterov(A(v[5])) {}
   template <bool with_momentum, bool, bool>
   FACULA_FN void update(A& p, A g, A& buffer, A&, A&) const {
     g = this->gradient(g, p);
     if constexpr (with_momentum) {
       buffer = buffer * momentum + undamped * g;
-      g = nesterov ? g + momentum * buffer : buffer;
+      g = nesterov != A(0) ? g + momentum * buffer : buffer;
     }
     p -= lr * g;
   }

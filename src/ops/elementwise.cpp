@@ -31,9 +31,12 @@ void check_operands(const ElementwiseOp& op, const Operand* inputs, int count) {
                ": expected at least one Tensor, got only numbers");
 }
 
-void check_one_dtype(const ElementwiseOp& op, const Operand* inputs, int count) {
+void check_one_dtype(const ElementwiseOp& op, const Operand* inputs, int count, DType common) {
   for (int i = 1; i < count; ++i) {
-    FACULA_CHECK(!inputs[i].is_tensor() || inputs[i].dtype() == inputs[0].dtype(), ErrorKind::Runtime, op.name,
+    // a weight without dimensions counts as a number
+    const TensorImpl* t = inputs[i].impl();
+    const bool counts_as_number = i == 2 && t && t->ndim == 0 && common == inputs[0].dtype();
+    FACULA_CHECK(!t || counts_as_number || t->dtype == inputs[0].dtype(), ErrorKind::Runtime, op.name,
                  ": tensors of one dtype, got ", inputs[0].dtype(), " and ", inputs[i].dtype());
   }
 }
@@ -262,7 +265,7 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
     return on_held_memory(op, inputs, count, params, param_count, out, into);
   check_operands(op, inputs, count);
   DType common = common_dtype(op, inputs, count);
-  if (op.checks & kCheckOneDtype) check_one_dtype(op, inputs, count);
+  if (op.checks & kCheckOneDtype) check_one_dtype(op, inputs, count, common);
   if (op.checks & kCheckDegree) check_degree(op, inputs[1]);
   for (int i = 0; i < param_count; ++i) {
     FACULA_CHECK(!params[i].is_complex() || is_complex(common), ErrorKind::Runtime, op.name,

@@ -7,6 +7,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
+
+#include "core/number.h"
 
 namespace facula::ops {
 namespace {
@@ -28,6 +31,21 @@ struct SmallCall {
   alignas(64) char buffers[kMaxInputs][kSpread];
 };
 
+/// The commonest call: tensors of one dtype and shape, all dense, beside numbers.
+bool are_dense(const ElementwiseOp& op, const Operand* inputs, int count, SmallCall& call) {
+  const TensorImpl* a = inputs[0].impl();
+  if (!a || op.condition_first || a->numel == 0) return false;
+  for (int i = 0; i < count; ++i) {
+    const TensorImpl* t = inputs[i].impl();
+    if (!t) continue;
+    if (t->dtype != a->dtype || !(t->flags & kContiguous) || !t->storage->device.is_cpu() || !same_shape(a, t))
+      return false;
+    call.in[i] = {t->data};
+  }
+  call.like = a, call.dtype = a->dtype, call.numel = a->numel;
+  return true;
+}
+
 /// Joins the shapes of the operands. False where they are not of one dtype, on the CPU and of few dimensions, and where
 /// they do not fit together.
 bool join_shapes(const ElementwiseOp& op, const Operand* inputs, int count, SmallCall& call) {
@@ -45,8 +63,8 @@ bool join_shapes(const ElementwiseOp& op, const Operand* inputs, int count, Smal
     }
     const int shift = t->ndim - call.ndim;
     if (shift > 0) {
-      std::copy_backward(call.dims, call.dims + call.ndim, call.dims + t->ndim);
-      std::fill_n(call.dims, shift, 1);
+      for (int d = call.ndim; d-- > 0;) call.dims[d + shift] = call.dims[d];
+      for (int d = 0; d < shift; ++d) call.dims[d] = 1;
       call.ndim = t->ndim;
     }
     int64_t* dims = call.dims + (call.ndim - t->ndim);
@@ -136,27 +154,59 @@ void by_item_size(int64_t item, F&& f) {
   }
 }
 
-/// Turns `n` truth values into numbers of the call's dtype. False where it is one that is seldom chosen by conditions.
+typedef int8_t Bytes __attribute__((vector_size(16)));
+
+/// The lanes of `width` bytes in one half of a vector, each twice: masks of twice the width.
+template <size_t width, bool high, size_t... i>
+[[gnu::always_inline]] inline Bytes twice(Bytes masks, std::index_sequence<i...>) {
+  using Word = std::conditional_t<width == 1, int8_t, std::conditional_t<width == 2, int16_t, int32_t>>;
+  typedef Word Words __attribute__((vector_size(16)));
+  const Words words = reinterpret_cast<Words>(masks);
+  return reinterpret_cast<Bytes>(__builtin_shufflevector(words, words, (i / 2 + (high ? sizeof...(i) / 2 : 0))...));
+}
+
+/// Writes `one` where the mask of a byte is set, in elements of `item` bytes.
+template <size_t item, size_t width = 1>
+[[gnu::always_inline]] inline void widen(Bytes masks, Bytes one, char*& out) {
+  if constexpr (width == item) {
+    masks &= one;
+    std::memcpy(out, &masks, sizeof masks);
+    out += sizeof masks;
+  } else {
+    widen<item, 2 * width>(twice<width, false>(masks, std::make_index_sequence<16 / width>()), one, out);
+    widen<item, 2 * width>(twice<width, true>(masks, std::make_index_sequence<16 / width>()), one, out);
+  }
+}
+
+/// Turns `n` truth values into numbers, of which `one` is the number one again and again.
+template <size_t item>
+void write_truths(const char* truths, int64_t n, Bytes one, char* out) {
+  Bytes read{};
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    std::memcpy(&read, truths + i, sizeof read);
+    widen<item>(read != 0, one, out);
+  }
+  if (i == n) return;
+  read = Bytes{};
+  std::memcpy(&read, truths + i, static_cast<size_t>(n - i));
+  widen<item>(read != 0, one, out);  // there is room for what follows the last one
+}
+
+/// The same for the call's dtype. False where it is one that is seldom chosen by conditions.
 bool truths_as(DType dtype, const char* truths, int64_t n, char* out) {
-  const auto convert = [&]<class T>(T* numbers) {
-    using Word = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-    typedef Word Words __attribute__((vector_size(32)));
-    typedef T Numbers __attribute__((vector_size(32)));
-    constexpr int64_t kLanes = 32 / sizeof(T);
-    int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-      Words words;
-      for (int64_t k = 0; k < kLanes; ++k) words[k] = truths[i + k];
-      const Numbers made = __builtin_convertvector(words != 0 ? Words{} + 1 : Words{}, Numbers);
-      std::memcpy(numbers + i, &made, sizeof made);
-    }
-    for (; i < n; ++i) numbers[i] = truths[i] != 0;
-    return true;
+  const auto all = [](auto number) {
+    decltype(number) numbers[16 / sizeof number];
+    std::fill(std::begin(numbers), std::end(numbers), number);
+    Bytes bytes;
+    std::memcpy(&bytes, numbers, sizeof bytes);
+    return bytes;
   };
   switch (dtype) {
-    case DType::Float32: return convert(reinterpret_cast<float*>(out));
-    case DType::Float64: return convert(reinterpret_cast<double*>(out));
-    case DType::Int64: return convert(reinterpret_cast<int64_t*>(out));
+    case DType::Float32: return write_truths<4>(truths, n, all(1.0f), out), true;
+    case DType::Int32: return write_truths<4>(truths, n, all(int32_t{1}), out), true;
+    case DType::Float64: return write_truths<8>(truths, n, all(1.0), out), true;
+    case DType::Int64: return write_truths<8>(truths, n, all(int64_t{1}), out), true;
     default: return false;
   }
 }
@@ -175,6 +225,10 @@ bool lay_out(const TensorImpl* t, const int64_t* strides, const SmallCall& call,
     else sizes[ndim] = call.dims[d];
     steps[ndim++] = strides[d];
   }
+  constexpr int64_t kManyRows = 32, kShortRow = 8;  // which cost less as a plan
+  int64_t rows = 1;
+  for (int d = 0; d + 1 < ndim; ++d) rows = rows == 1 && steps[d] == 0 ? 1 : rows * sizes[d];
+  if (!number && rows > kManyRows && sizes[ndim - 1] < kShortRow) return false;
   by_item_size(item, [&]<class E>(E*) {
     const E* from = reinterpret_cast<const E*>(t->data);
     if (number) repeat(*from, std::min(call.numel, kRepeats), reinterpret_cast<E*>(buffer));
@@ -183,15 +237,27 @@ bool lay_out(const TensorImpl* t, const int64_t* strides, const SmallCall& call,
   return true;
 }
 
+/// Makes numbers of a condition, which lies in `buffer` or is dense.
+bool read_condition(const SmallCall& call, LoopInput& in, char* buffer) {
+  const int64_t n = in.step ? call.numel : std::min(call.numel, kRepeats);
+  const int64_t item = item_size(call.dtype);
+  if (item < 4 || n * item > kSpread) return false;
+  const char* truths = static_cast<const char*>(in.data);
+  char copy[kSpread / 4];
+  if (truths == buffer) truths = static_cast<const char*>(std::memcpy(copy, buffer, static_cast<size_t>(n)));
+  in.data = buffer;
+  return truths_as(call.dtype, truths, n, buffer);
+}
+
 /// What the loop reads of a tensor: its memory where that has the result's shape, a number, or else a copy in that
 /// shape. A larger result is computed row by row where the tensor is one row of it.
 bool read_tensor(const TensorImpl* t, bool condition, SmallCall& call, int i) {
+  const bool dense = t->flags & kContiguous, whole = dense && t->numel == call.numel && t->ndim == call.ndim;
   int64_t strides[kSmallDims];
-  if (!strides_in(call, t, strides)) return false;
-  const bool dense = t->flags & kContiguous;
+  if (!whole && !strides_in(call, t, strides)) return false;
   if (dense && t->numel == call.numel) {
     call.in[i] = {t->data}, call.by_rows[i] = true;
-    if (!condition && t->ndim == call.ndim) call.like = t;
+    if (!condition && whole) call.like = t;
   } else if (!condition && dense && t->numel > 1 && call.numel * item_size(t->dtype) > kSpread) {
     const int shift = call.ndim - t->ndim;
     if (t->numel < 8 || !std::equal(t->dims, t->dims + t->ndim, call.dims + shift)) return false;
@@ -201,19 +267,25 @@ bool read_tensor(const TensorImpl* t, bool condition, SmallCall& call, int i) {
   } else if (!lay_out(t, strides, call, call.buffers[i], call.in[i])) {
     return false;
   }
-  if (!condition) return true;
-  char truths[kSpread];
-  const int64_t n = call.in[i].step ? call.numel : std::min(call.numel, kRepeats);
-  if (n * item_size(call.dtype) > kSpread) return false;
-  std::memcpy(truths, call.in[i].data, static_cast<size_t>(n));
-  call.in[i].data = call.buffers[i];
-  return truths_as(call.dtype, truths, n, call.buffers[i]);
+  return !condition || read_condition(call, call.in[i], call.buffers[i]);
+}
+
+/// Copies of a number in any dtype. False where it would make the result one of another dtype.
+bool repeat_number(DType dtype, const Scalar& number, int64_t n, char* buffer) {
+  if (fill_number(dtype, number, buffer, n)) return true;
+  if (!is_bits(dtype) || dtype == DType::Bool || dtype == DType::Int64 || !(number.is_integral() || number.is_bool()))
+    return false;
+  visit_dtype(dtype, [&]<class T>(TypeTag<T>) {
+    repeat(element_of<T>(number), std::min(n, kRepeats), reinterpret_cast<T*>(buffer));
+  });
+  return true;
 }
 
 /// Tells whether the loop can be called at once, and with what.
 bool classify(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
               SmallCall& call) {
-  if (!join_shapes(op, inputs, count, call) || !contains(op.dtypes, call.dtype) ||
+  const bool dense = are_dense(op, inputs, count, call);
+  if ((!dense && !join_shapes(op, inputs, count, call)) || !contains(op.dtypes, call.dtype) ||
       !numbers_fit(op, call.dtype, params, param_count))
     return false;
   call.loop = loop_table[op.loop][index(call.dtype)];
@@ -221,11 +293,11 @@ bool classify(const ElementwiseOp& op, const Operand* inputs, int count, const S
   call.row = call.numel;
   for (int i = 0; i < count; ++i) {
     if (const TensorImpl* t = inputs[i].impl()) {
-      if (!read_tensor(t, i == 0 && op.condition_first, call, i)) return false;
+      if (!dense && !read_tensor(t, i == 0 && op.condition_first, call, i)) return false;
       continue;
     }
     if (count == 1 || (i == 0 && op.condition_first) ||
-        !fill_number(call.dtype, inputs[i].scalar(), call.buffers[i], call.numel))
+        !repeat_number(call.dtype, inputs[i].scalar(), call.numel, call.buffers[i]))
       return false;
     call.in[i] = {call.buffers[i], 0};
   }
@@ -238,11 +310,13 @@ bool takes_result(const Tensor& out, const SmallCall& call, DType result, const 
   const TensorImpl* o = out.impl();
   constexpr uint32_t kLookedAt = kContiguous | kInference | kPrivateLayout | kConjugate;
   if (o->dtype != result || (o->flags & kLookedAt) != kContiguous || o->storage->read_only ||
-      !o->storage->device.is_cpu() || o->sizes() != IntList(call.dims, static_cast<size_t>(call.ndim)))
+      !o->storage->device.is_cpu())
+    return false;
+  if (call.like ? !same_shape(call.like, o) : o->sizes() != IntList(call.dims, static_cast<size_t>(call.ndim)))
     return false;
   for (int i = 0; i < count; ++i) {
     const TensorImpl* t = inputs[i].impl();
-    if (!t || !share_bytes(t->storage, o->storage)) continue;
+    if (!t || t == o || !share_bytes(t->storage, o->storage)) continue;
     if (t->data != o->data || t->numel != call.numel || !(t->flags & kContiguous) || t->dtype != result) return false;
   }
   return true;
@@ -252,6 +326,11 @@ bool takes_result(const Tensor& out, const SmallCall& call, DType result, const 
 
 bool small_call(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
                 Tensor& out) {
+  // most of what is not for here is told by one operand
+  const TensorImpl* told =
+      inputs[count - 1].impl() && !op.condition_first ? inputs[count - 1].impl() : inputs[0].impl();
+  if (told && (told->numel > kSerialElements || (!op.condition_first && !loop_table[op.loop][index(told->dtype)])))
+    return false;
   SmallCall call;
   if (!classify(op, inputs, count, params, param_count, call)) return false;
   const DType result = loop_result(op, call.dtype);

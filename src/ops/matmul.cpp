@@ -132,6 +132,8 @@ Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const S
 
 Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha,
                const Out& out) {
+  for (const Tensor* batch : {&batch1, &batch2})  // a batch has a second and a third dimension
+    if (batch->dim() < 3) wrap_dim(batch == &batch1 ? 1 : 2, batch->dim(), "baddbmm");
   check_matrices("baddbmm", batch1, batch2, 3);
   return add_product("baddbmm", self, batch1, batch2, {batch1.size(0), batch1.size(1), batch2.size(2)}, beta, alpha,
                      out);

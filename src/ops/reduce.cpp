@@ -86,9 +86,9 @@ DType mean_dtype(const Tensor& self, std::optional<DType> dtype) {
 
 Tensor extremum(const FoldKernel& kernel, const Tensor& self, std::optional<IntList> dim, bool keepdim, const char* op,
                 const Out& out) {
+  Reduction r(self, dim, keepdim, op);
   FACULA_CHECK(!self.is_complex() && self.dtype() != DType::UInt64, ErrorKind::NotImplemented, op,
                ": not implemented for dtype ", self.dtype());
-  Reduction r(self, dim, keepdim, op);
   r.require_elements(self, dim && !dim->empty(), op);
   return fold(kernel, self, r, {.compute = wide(self.dtype())}, self.dtype(), out);
 }
@@ -138,6 +138,7 @@ Tensor sum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::op
 
 Tensor nansum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype,
               const Out& out) {
+  const Reduction checked(self, dim, keepdim, "nansum");  // dimensions are looked at first
   FACULA_CHECK(!self.is_complex(), ErrorKind::Runtime, "nansum: a real tensor, got ", self.dtype());
   DType result = sum_dtype(self, dtype, out);
   FACULA_CHECK(!out.given() || is_bits(self.dtype()) || is_floating(result), ErrorKind::NotImplemented,

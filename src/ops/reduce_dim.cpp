@@ -44,7 +44,7 @@ void require_numbers(const Tensor& self, const char* op) {
 Tensor arg_extremum(const PositionKernel& kernel, const Tensor& self, std::optional<int64_t> dim, bool keepdim,
                     const char* op) {
   require_real(self, op, ErrorKind::Runtime);
-  require_numbers(self, op);
+  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::Runtime, op, ": not implemented for dtype ", self.dtype());
   if (dim) return std::get<1>(chosen(kernel, self, *dim, keepdim, op));
   FACULA_CHECK(self.numel() > 0, ErrorKind::Index, op, ": an empty tensor needs the dimension to reduce, got shape ",
                self.sizes());

@@ -186,6 +186,7 @@ std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool
 
 std::tuple<Tensor, Tensor> kthvalue(const Tensor& self, int64_t k, int64_t dim, bool keepdim, const Out& out0,
                                     const Out& out1) {
+  wrap_dim(dim, self.dim(), "kthvalue");
   check_ordered(self, "kthvalue", ErrorKind::NotImplemented);
   FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "kthvalue: a tensor of numbers, got bool");
   check_out_apart(out0, {&self}, "kthvalue");

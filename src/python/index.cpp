@@ -5,6 +5,7 @@
 #include "core/host.h"
 #include "core/number.h"
 #include "core/sparse.h"
+#include "core/write.h"
 #include "functions.h"
 #include "python/args.h"
 #include "python/dispatch.h"
@@ -324,14 +325,26 @@ bool assigned_by_class(const Tensor& self, const Indexed& indexed, PyObject* val
   return Owned(dispatch_call("_assign", arguments.get())).get() != nullptr;
 }
 
+// Where x[...] = v writes. Where the key is wrong, what is wrong with the written memory and the number is said first.
+Indexed written_part(const Tensor& self, PyObject* key, PyObject* value) {
+  try {
+    bool quick = false;
+    Indexed indexed{quick_view(self, key, quick), {}};
+    if (!quick) indexed = Reader(self).read(key);
+    return indexed;
+  } catch (const Error&) {
+    if (is_number(value)) element_number(self.dtype(), value);
+    if (is_tensor(key)) check_apart(self, tensor_of(key), "index_put_");
+    throw;
+  }
+}
+
 void assign_item(const Tensor& self, PyObject* key, PyObject* value) {
   FACULA_CHECK(!is_sparse(self), ErrorKind::Type, "index: Cannot assign to a sparse tensor, got layout ",
                layout_of(self));
   if (key == Py_False) return;            // nothing is chosen, whatever the value's shape
   if (key == Py_True) key = Py_Ellipsis;  // all of it: a dimension in front of the value counts for nothing
-  bool quick = false;
-  Indexed indexed{quick_view(self, key, quick), {}};
-  if (!quick) indexed = Reader(self).read(key);
+  Indexed indexed = written_part(self, key, value);
   if (assigned_by_class(self, indexed, value)) return;
   if (!indexed.advanced) {
     if (is_number(value)) {

@@ -1,4 +1,5 @@
 // Arithmetic of sparse tensors with numbers, strided and sparse tensors; sums and norms.
+#include "core/checked.h"
 #include "functions.h"
 #include "ops/kernel_table.h"
 #include "raw_sparse.h"
@@ -84,6 +85,9 @@ Tensor add(const Operand& self, const Operand& other, const Scalar& alpha) {
   const bool first = self.is_tensor() && is_sparse(self.tensor());
   const bool second = other.is_tensor() && is_sparse(other.tensor());
   if (first && second) return sum_of_two(self.tensor(), other.tensor(), alpha);
+  if (first && other.is_tensor() && is_compressed(self.tensor()))
+    return add_to_dense(alpha.equals(1) ? other.tensor() : facula::mul(other.tensor(), alpha), self.tensor(),
+                        Scalar(1));
   FACULA_CHECK(!first, ErrorKind::Runtime, "add: beside a sparse tensor the strided one comes first, got ",
                layout_of(self.tensor()), " and a ", other.is_tensor() ? "strided tensor" : "number");
   FACULA_CHECK(self.is_tensor(), ErrorKind::Runtime, "add: a number and a sparse tensor, got ",
@@ -116,14 +120,15 @@ namespace {
 /// Index rows and values of `n` copies, one behind the other, at the positions 0 to n - 1 of dimension `dim`.
 void repeat_along(Tensor& index, Tensor& values, int64_t dim, int64_t n) {
   const int64_t rows = index.size(0), m = index.size(1);
-  Dims many{n}, flat{n * m};
+  const int64_t total = (Checked(n) * m).get("mul", "the number of entries", m, " * ", n);
+  Dims many{n}, flat{total};
   for (int64_t s : values.sizes()) many.push_back(s);
   for (int64_t d = 1; d < values.dim(); ++d) flat.push_back(values.size(d));
   values = facula::reshape(facula::expand(facula::unsqueeze(values, 0), many), flat);
   const Tensor place =
       facula::unsqueeze(facula::arange(Scalar(0), Scalar(n), Scalar(1), DType::Int64, index.device()), 1);
-  const Tensor at = facula::reshape(facula::expand(place, {n, m}), {1, n * m});
-  const Tensor all = facula::reshape(facula::expand(facula::unsqueeze(index, 1), {rows, n, m}), {rows, n * m});
+  const Tensor at = facula::reshape(facula::expand(place, {n, m}), {1, total});
+  const Tensor all = facula::reshape(facula::expand(facula::unsqueeze(index, 1), {rows, n, m}), {rows, total});
   const Tensor parts[] = {facula::narrow(all, 0, 0, dim), at, facula::narrow(all, 0, dim + 1, rows - dim - 1)};
   index = facula::cat(TensorList(parts, 3), 0);
 }
@@ -194,20 +199,36 @@ Tensor mul(const Operand& self, const Operand& other) {
   }
   if (is_sparse(b.tensor())) {
     if (sparse.dim() == 0 && b.impl()->ndim > 0) return sparse::mul(b, Operand(dense_of(sparse)));
-    if (b.impl()->ndim == 0 && sparse.dim() > 0) return sparse::mul(a, Operand(dense_of(b.tensor())));
+    if (b.impl()->ndim == 0) return sparse::mul(a, Operand(dense_of(b.tensor())));
     return product_of_two(self.tensor(), other.tensor());
   }
   return times_dense(sparse, b.tensor());
 }
 
-Tensor div(const Operand& self, const Operand& other) {
+namespace {
+
+/// The values of a sparse tensor divided by a number; `rounds` wants values of one place as one.
+template <class Divide>
+Tensor divided(const Operand& self, const Operand& other, bool rounds, Divide&& divide) {
   const bool fits = self.is_tensor() && is_sparse(self.tensor()) && (!other.is_tensor() || other.impl()->ndim == 0);
   FACULA_CHECK(fits, ErrorKind::Runtime, "div: the divisor must be a number or strided without dimensions, got ",
                other.is_tensor() ? layout_of(other.tensor()) : Layout::Strided, " with ",
                other.is_tensor() ? other.impl()->ndim : 0, " dimensions");
   const Tensor divisor = other.is_tensor() ? dense_of(other.tensor()) : Tensor();
-  const Tensor sparse = self.tensor();
-  return with_values(sparse, facula::div(sparse_parts(sparse).values, divisor.defined() ? Operand(divisor) : other));
+  const Tensor sparse = rounds && is_coo(self.tensor()) ? coalesced_of(self.tensor()) : self.tensor();
+  return with_values(sparse, divide(sparse_parts(sparse).values, divisor.defined() ? Operand(divisor) : other));
+}
+
+}  // namespace
+
+Tensor div(const Operand& self, const Operand& other) {
+  return divided(self, other, false, [](const Tensor& x, const Operand& by) { return facula::div(x, by); });
+}
+Tensor _div_floor(const Operand& self, const Operand& other) {
+  return divided(self, other, true, [](const Tensor& x, const Operand& by) { return facula::_div_floor(x, by); });
+}
+Tensor _div_trunc(const Operand& self, const Operand& other) {
+  return divided(self, other, true, [](const Tensor& x, const Operand& by) { return facula::_div_trunc(x, by); });
 }
 
 Tensor _pow(const Operand& self, const Operand& exponent) {

@@ -7,6 +7,7 @@
 #include "core/write.h"
 #include "functions.h"
 #include "observe/observer.h"
+#include "op_ids_shape.h"
 #include "ops/kernel_table.h"
 #include "ops/out.h"
 #include "sparse/adapter.h"
@@ -37,7 +38,7 @@ const Row* find_row(uint16_t op) {
     });
   }
   const char* name = call.info().name;
-  throw_error(ErrorKind::NotImplemented, name,
+  throw_error(call.op == op_id::expand ? ErrorKind::Runtime : ErrorKind::NotImplemented, name,
               ": not implemented for sparse tensors (to_dense() gives what every op takes), got layouts ",
               layouts.str());
 }

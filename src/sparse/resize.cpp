@@ -65,11 +65,8 @@ Tensor _resize_as_compressed_(const Tensor& self, const Tensor& the_template) {
   const char* op = "resize_as_sparse_";
   FACULA_CHECK(is_compressed(self), ErrorKind::Runtime, op, ": a sparse tensor is expected, got layout ",
                layout_of(self));
-  FACULA_CHECK(layout_of(the_template) == layout_of(self) &&
-                   IntList(sparse::block_of(the_template)) == IntList(sparse::block_of(self)),
-               ErrorKind::Runtime, op, ": a template of layout ", layout_of(self), " and blocks of ",
-               sparse::block_of(self), " is expected, got ", layout_of(the_template), " and ",
-               sparse::block_of(the_template));
+  FACULA_CHECK(layout_of(the_template) == layout_of(self), ErrorKind::Runtime, op, ": a template of layout ",
+               layout_of(self), " is expected, got ", layout_of(the_template));
   const sparse::WithoutGradients off;
   SparseParts parts = sparse_parts(the_template);
   const Tensor old = facula::flatten(sparse_parts(self).values);
@@ -147,7 +144,9 @@ void resize_(const Tensor& self, IntList size, std::optional<MemoryFormat>) {
   FACULA_CHECK(batches <= own_batches, ErrorKind::Runtime, op, ": a compressed layout cannot get more matrices than ",
                own_batches, ", got ", batches);
   const int64_t rows = size[batch_dims] / block[0], columns = size[batch_dims + 1] / block[1];
-  const int64_t lines = compresses_rows(parts.layout) ? rows : columns, nnz = parts.plain.size(own_batch_dims);
+  const int64_t lines = compresses_rows(parts.layout) ? rows : columns;
+  FACULA_CHECK(lines < std::numeric_limits<int64_t>::max(), ErrorKind::Runtime, op, ": too many lines, got ", lines);
+  const int64_t nnz = parts.plain.size(own_batch_dims);
   const int64_t entries = columns > 0 && rows < nnz / columns + 1 ? std::min(nnz, rows * columns)
                           : columns > 0                           ? nnz
                                                                   : 0;

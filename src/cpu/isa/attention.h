@@ -7,6 +7,7 @@
 
 #include "core/parallel.h"
 #include "cpu/isa/cast.h"
+#include "cpu/isa/half_tiles.h"
 #include "cpu/isa/lanes.h"
 #include "cpu/isa/softmax.h"
 #include "cpu/isa/transpose.h"
@@ -252,5 +253,52 @@ void scale_row(T* x, int64_t n, T factor) {
   FACULA_SIMD
   for (int64_t c = 0; c < n; ++c) x[c] *= factor;
 }
+
+// ---- bfloat16, where the processor multiplies pairs of it: queries, keys, values and gradients are multiplied as they
+// are, weights and gradients of scores rounded once; sums and exponentials stay in float32.
+
+#if defined(__AVX512F__)
+
+inline bool rows_of_bfloats(const Tensor& t) {
+  return t.dtype() == DType::BFloat16 && (t.stride(-1) == 1 || t.size(-1) == 1);
+}
+inline bool multiplies_pairs(const AttentionInputs& in) {
+  return half_gemm && rows_of_bfloats(in.query) && rows_of_bfloats(in.key) && rows_of_bfloats(in.value);
+}
+
+constexpr int64_t kHalfKeys = kKeys + 32;  // elements of a row of rounded weights: rows do not share a set of the cache
+
+/// Rows of a plane as they lie.
+inline HalfLeft rows_in_place(const Plane& t, int64_t first) {
+  return {t.data + 2 * first * t.row_stride, 2 * t.row_stride, 4, true};
+}
+/// The transposed factor, pairs of whose columns lie side by side, kKeys of them.
+inline HalfLeft pairs_of_keys(const char* pairs) { return {pairs, 4, 4 * kKeys, false}; }
+
+/// Panels of rows of a plane, pairs within a row: the transposed matrix as a right factor.
+inline void pack_transposed(const Plane& t, char* to) {
+  const int64_t panel = half_panel_bytes(t.columns);
+  for (int64_t r = 0; r < round_up(t.rows, kHalfColumns); r += kPairLanes)
+    pack_pairs_of_columns(t.at(std::min(r, t.rows)), 2 * t.row_stride, t.columns,
+                          std::clamp<int64_t>(t.rows - r, 0, kPairLanes),
+                          to + r / kHalfColumns * panel + r % kHalfColumns * 4, 4 * kHalfColumns);
+}
+/// Panels of columns of a plane, pairs of rows: the matrix as a right factor.
+inline void pack_straight(const Plane& t, char* to) {
+  pack_pairs_of_lines<kHalfColumns>(t.data, 2 * t.row_stride, t.rows, t.columns, to, half_panel_bytes(t.rows));
+}
+/// Where pairs of rows from `row` on, an even one, begin in each panel.
+inline const char* from_row(const char* panels, int64_t row) { return panels + row / 2 * kHalfColumns * 4; }
+
+/// Floats that hold a packed matrix.
+inline int64_t floats_of_panels(int64_t inner, int64_t columns) {
+  return half_panel_bytes(inner) / 4 * (round_up(columns, kHalfColumns) / kHalfColumns);
+}
+
+#else
+
+inline bool multiplies_pairs(const AttentionInputs&) { return false; }
+
+#endif
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -11,7 +11,8 @@ struct Part {
   bool of_query, of_key;
 };
 
-template <class T>
+/// `half`: of bfloat16, which is multiplied as it is.
+template <class T, bool half = false>
 class Backward {
  public:
   Backward(const Problem<T>& p, const AttentionResults& results, const AttentionGradients& gradients)
@@ -19,8 +20,8 @@ class Backward {
     const int64_t queries = query_rows(p), keys = key_rows(p);
     query_ = scratch_.take(queries * p.row());
     key_ = scratch_.take(keys * p.widest_row());  // at first the values
-    key_panels_ = scratch_.take(keys * p.size);
-    value_panels_ = scratch_.take(keys * p.value_size);
+    key_panels_ = scratch_.take(keys * p.row());
+    value_panels_ = scratch_.take(keys * p.value_row());
     grad_ = scratch_.take(queries * p.value_row());
     grad_query_ = scratch_.take(queries * p.widest_row());  // the results stand here at first
     delta_ = scratch_.take(queries);
@@ -28,6 +29,7 @@ class Backward {
     grad_value_ = scratch_.take(kKeys * p.value_row());
     weights_ = scratch_.take(kQueries * kKeys);
     grad_scores_ = scratch_.take(kQueries * kKeys);
+    rounded_ = reinterpret_cast<char*>(scratch_.take(kQueries * kRounded));
   }
 
   void run(int64_t head, const Part& part) {
@@ -45,16 +47,20 @@ class Backward {
   }
 
  private:
+  /// Floats for what is rounded of a query: a row of gradients of scores, and half of the pairs of both kinds.
+  static constexpr int64_t kRounded = half ? (kKeys + 32) / 2 + kKeys : 0;
+
   static int64_t query_rows(const Problem<T>& p) { return round_up(p.queries, kQueries); }
   static int64_t key_rows(const Problem<T>& p) { return round_up(p.keys, kTileColumns<T>); }
   static int64_t count(const Problem<T>& p) {
     return query_rows(p) * (p.row() + p.widest_row() + p.value_row() + 1) + kKeys * (p.row() + p.value_row()) +
-           key_rows(p) * (p.widest_row() + p.size + p.value_size) + 2 * kQueries * kKeys;
+           key_rows(p) * (p.widest_row() + p.row() + p.value_row()) + 2 * kQueries * kKeys + kQueries * kRounded;
   }
 
   void pack_head(int64_t head) {
     head_ = head;
     mask_ = p_.in.mask.defined() ? plane(p_.in.mask, head) : Plane{};
+    if constexpr (half) return pack_half_head();
     pack_rows(plane(p_.in.value, head), 0, p_.keys, p_.keys, T(1), key_, p_.value_row());
     pack_panels(key_, p_.value_row(), p_.keys, p_.value_size, value_panels_);
     pack_rows(plane(p_.in.key, head), 0, p_.keys, p_.keys, T(1), key_, p_.row());
@@ -71,8 +77,66 @@ class Backward {
     }
   }
 
+  void pack_half_head() {
+#if defined(__AVX512F__)
+    const Plane query = plane(p_.in.query, head_), key = plane(p_.in.key, head_);
+    const Plane grad = plane(results_.grad, head_), out = plane(results_.out, head_);
+    pack_transposed(key, reinterpret_cast<char*>(key_panels_));
+    pack_transposed(plane(p_.in.value, head_), reinterpret_cast<char*>(value_panels_));
+    pack_straight(key, reinterpret_cast<char*>(key_));
+    pack_straight(query, reinterpret_cast<char*>(query_));
+    pack_straight(grad, reinterpret_cast<char*>(grad_));
+    for (int64_t q = 0; q < p_.queries; ++q) {
+      const auto *x = reinterpret_cast<const BFloat16*>(grad.at(q)), *y = reinterpret_cast<const BFloat16*>(out.at(q));
+      float sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (int64_t c = 0; c < p_.value_size; ++c) sum += static_cast<float>(x[c]) * static_cast<float>(y[c]);
+      delta_[q] = sum;
+    }
+#endif
+  }
+
+  /// As meet().
+  void meet_half(int64_t q, int64_t k, const Part& part) {
+#if defined(__AVX512F__)
+    const int64_t count = std::min(kQueries, p_.queries - q), n = std::min(kKeys, p_.keys_before(q + count) - k);
+    const int64_t width = round_up(n, kHalfColumns), panel = half_panel_bytes(p_.size);
+    const int64_t value_panel = half_panel_bytes(p_.value_size), rows_panel = half_panel_bytes(p_.queries);
+    const auto bytes = [](const T* packed) { return reinterpret_cast<const char*>(packed); };
+    half_block(rows_in_place(plane(p_.in.query, head_), q), bytes(key_panels_) + k / kHalfColumns * panel, panel, count,
+               width, p_.size, weights_, kKeys, false);
+    half_block(rows_in_place(plane(results_.grad, head_), q), bytes(value_panels_) + k / kHalfColumns * value_panel,
+               value_panel, count, width, p_.value_size, grad_scores_, kKeys, false);
+    for (int64_t r = 0; r < count; ++r) {
+      scale_row(weights_ + r * kKeys, width, T(p_.options.scale));
+      weigh(q + r, r, k, n, width, width);
+    }
+    char *rows = rounded_, *weights = rows + kQueries * 2 * kHalfKeys, *grads = weights + kQueries * 2 * kKeys;
+    if (part.of_key) {
+      if (count % 2) {
+        std::fill_n(weights_ + count * kKeys, width, T(0));
+        std::fill_n(grad_scores_ + count * kKeys, width, T(0));
+      }
+      for (int64_t r = 0; r < count; r += 2) {
+        round_pairs(weights_ + r * kKeys, weights_ + (r + 1) * kKeys, width, weights + r * 2 * kKeys);
+        round_pairs(grad_scores_ + r * kKeys, grad_scores_ + (r + 1) * kKeys, width, grads + r * 2 * kKeys);
+      }
+      half_block(pairs_of_keys(weights), from_row(bytes(grad_), q), rows_panel, n, p_.value_size, count, grad_value_,
+                 p_.value_row(), true);
+      half_block(pairs_of_keys(grads), from_row(bytes(query_), q), rows_panel, n, p_.size, count, grad_key_, p_.row(),
+                 true);
+    }
+    if (part.of_query) {
+      for (int64_t r = 0; r < count; ++r) round_row(grad_scores_ + r * kKeys, width, rows + r * 2 * kHalfKeys);
+      half_block({rows, 2 * kHalfKeys, 4, true}, from_row(bytes(key_), k), half_panel_bytes(p_.keys), count, p_.size, n,
+                 grad_query_ + q * p_.row(), p_.row(), true);
+    }
+#endif
+  }
+
   /// The queries from q on and the keys from k on.
   void meet(int64_t q, int64_t k, const Part& part) {
+    if constexpr (half) return meet_half(q, k, part);
     constexpr int64_t W = kTileColumns<T>;
     const int64_t count = std::min(kQueries, p_.queries - q), rows = round_up(count, kTileRows);
     const int64_t n = std::min(kKeys, p_.keys_before(q + count) - k), width = round_up(n, W);
@@ -125,6 +189,7 @@ class Backward {
   void store_key(int64_t k) {
     const Plane key = plane(to_.key, head_), value = plane(to_.value, head_);
     for (int64_t c = 0; c < std::min(kKeys, p_.keys - k); ++c) {
+      if (half) scale_row(grad_key_ + c * p_.row(), p_.size, T(p_.options.scale));
       unpack_row(grad_key_ + c * p_.row(), key, k + c);
       unpack_row(grad_value_ + c * p_.value_row(), value, k + c);
     }
@@ -147,11 +212,12 @@ class Backward {
   Plane mask_{};
   T *query_, *key_, *key_panels_, *value_panels_, *grad_, *grad_query_, *delta_, *grad_key_, *grad_value_;
   T *weights_, *grad_scores_;
+  char* rounded_;
 };
 
 /// Head by head; where there are fewer heads than threads, gradients of keys and of queries are made apart, in pieces,
 /// which costs seven products instead of five. Sums are in the same order either way.
-template <class T>
+template <class T, bool half = false>
 void run_backward(const Problem<T>& p, const AttentionResults& results, const AttentionGradients& gradients) {
   const int64_t queries = round_up(p.queries, kQueries), keys = round_up(p.keys, kKeys);
   const int64_t grain = std::max<int64_t>(1, kGrain / 4 / (std::max<int64_t>(1, p.queries) * p.work()));
@@ -159,13 +225,13 @@ void run_backward(const Problem<T>& p, const AttentionResults& results, const At
   auto pieces = [&](int64_t length, int64_t block, auto part) {
     const int64_t count = length / block;
     parallel_for(0, p.heads * count, 1, [&](int64_t from, int64_t to) {
-      Backward<T> backward(p, results, gradients);
+      Backward<T, half> backward(p, results, gradients);
       for (int64_t i = from; i < to; ++i) backward.run(i / count, part(i % count * block));
     });
   };
   if (whole) {
     parallel_for(0, p.heads, grain, [&](int64_t from, int64_t to) {
-      Backward<T> backward(p, results, gradients);
+      Backward<T, half> backward(p, results, gradients);
       for (int64_t head = from; head < to; ++head) backward.run(head, {0, queries, 0, keys, true, true});
     });
   } else {
@@ -177,10 +243,19 @@ void run_backward(const Problem<T>& p, const AttentionResults& results, const At
   }
 }
 
+bool multiplies_pairs_of([[maybe_unused]] const AttentionInputs& in, [[maybe_unused]] const AttentionResults& results) {
+#if defined(__AVX512F__)
+  return multiplies_pairs(in) && rows_of_bfloats(results.grad) && rows_of_bfloats(results.out);
+#else
+  return false;
+#endif
+}
+
 void attention_backward_cpu(const AttentionGradients& gradients, const AttentionInputs& in,
                             const AttentionResults& results, const AttentionOptions& options) {
   LockRelease release(true);
-  if (results.sums.dtype() == DType::Float32) run_backward(Problem<float>(in, options), results, gradients);
+  if (multiplies_pairs_of(in, results)) run_backward<float, true>(Problem<float>(in, options), results, gradients);
+  else if (results.sums.dtype() == DType::Float32) run_backward(Problem<float>(in, options), results, gradients);
   else run_backward(Problem<double>(in, options), results, gradients);
 }
 

@@ -14,14 +14,15 @@ T sum_of_weights(int64_t n, T* x, T shift) {
   return sum;
 }
 
-template <class T>
+/// `half`: of bfloat16, which is multiplied as it is.
+template <class T, bool half = false>
 class Forward {
  public:
   Forward(const Problem<T>& p, const Tensor& out, const Tensor& sums)
       : p_(p), out_(out), sums_(sums.data<T>()), scratch_(count(p)), score_row_(score_row(p)) {
-    panels_ = scratch_.take(panel_rows(p) * p.size);
+    panels_ = scratch_.take(panel_rows(p) * p.row());
     values_ = scratch_.take(panel_rows(p) * p.widest_row());  // at first the keys
-    query_ = scratch_.take(most_rows(p) * p.row());
+    query_ = scratch_.take(most_rows(p) * query_row(p));
     scores_ = scratch_.take(most_rows(p) * score_row_);
     result_ = scratch_.take(most_rows(p) * p.value_row());
   }
@@ -32,17 +33,17 @@ class Forward {
     const Plane query = plane(p_.in.query, head), out = plane(out_, head);
     const Plane mask = p_.in.mask.defined() ? plane(p_.in.mask, head) : Plane{};
     const int64_t end = p_.keys_before(first + count), rows = round_up(count, kTileRows);
-    pack_rows(query, first, count, rows, T(p_.options.scale), query_, p_.row());
+    if constexpr (!half) pack_rows(query, first, count, rows, T(p_.options.scale), query_, p_.row());
     std::fill_n(largest_, count, kNever<T>);
     std::fill_n(sum_, count, T(0));
     std::fill_n(result_, rows * p_.value_row(), T(0));
     for (int64_t k = 0; k < end; k += kKeys) {
       const int64_t n = std::min(kKeys, end - k), width = round_up(n, kTileColumns<T>);
-      product<T>({query_, p_.row(), 1}, {panels_ + k * p_.size, kTileColumns<T>, p_.size * kTileColumns<T>}, rows,
-                 width, p_.size, scores_, score_row_, false);
-      for (int64_t r = 0; r < count; ++r) weigh(mask, head, first + r, r, k, n, width);
-      product<T>({scores_, score_row_, 1}, {values_ + k * p_.value_row(), p_.value_row(), kTileColumns<T>}, rows,
-                 round_up(p_.value_size, kTileColumns<T>), n, result_, p_.value_row(), true);
+      make_scores(query, first, k, rows, count, width);
+      // of a panel's columns those of whole vectors are weighed: the product goes through n of them
+      const int64_t weighed = half ? width : round_up(n, VectorOf<T>::lanes);
+      for (int64_t r = 0; r < count; ++r) weigh(mask, head, first + r, r, k, n, weighed);
+      add_values(k, rows, count, n);
     }
     for (int64_t r = 0; r < count; ++r) {
       T* x = result_ + r * p_.value_row();
@@ -55,18 +56,60 @@ class Forward {
  private:
   static int64_t panel_rows(const Problem<T>& p) { return round_up(p.keys, kTileColumns<T>); }
   /// Rows of a block, and scores of a row: no more than there are, where there are few.
-  static int64_t most_rows(const Problem<T>& p) { return std::min(kQueries, round_up(p.queries, kTileRows)); }
-  static int64_t score_row(const Problem<T>& p) { return std::min(kKeys, panel_rows(p)); }
+  static int64_t most_rows(const Problem<T>& p) {
+    return half ? kQueries : std::min(kQueries, round_up(p.queries, kTileRows));
+  }
+  static int64_t score_row(const Problem<T>& p) { return half ? kKeys : std::min(kKeys, panel_rows(p)); }
+  static int64_t query_row(const Problem<T>& p) { return half ? std::max(p.row(), kKeys) : p.row(); }  // or weights
   static int64_t count(const Problem<T>& p) {
-    return panel_rows(p) * (p.size + p.widest_row()) + most_rows(p) * (p.row() + score_row(p) + p.value_row());
+    return panel_rows(p) * (p.row() + p.widest_row()) + most_rows(p) * (query_row(p) + score_row(p) + p.value_row());
   }
 
   void pack_head(int64_t head) {
     const Plane key = plane(p_.in.key, head), value = plane(p_.in.value, head);
+    head_ = head;
+    if constexpr (half) return pack_half_head(key, value);
     pack_rows(key, 0, p_.keys, p_.keys, T(1), values_, p_.row());
     pack_panels(values_, p_.row(), p_.keys, p_.size, panels_);
     pack_rows(value, 0, p_.keys, p_.keys, T(1), values_, p_.value_row());
-    head_ = head;
+  }
+
+  void pack_half_head(const Plane& key, const Plane& value) {
+#if defined(__AVX512F__)
+    pack_transposed(key, reinterpret_cast<char*>(panels_));
+    pack_straight(value, reinterpret_cast<char*>(values_));
+#endif
+  }
+
+  /// Scores of `count` queries, in whole tiles `rows` of them, and `width` keys from k on.
+  void make_scores(const Plane& query, int64_t first, int64_t k, int64_t rows, int64_t count, int64_t width) {
+    if constexpr (half) {
+#if defined(__AVX512F__)
+      const int64_t panel = half_panel_bytes(p_.size);
+      half_block(rows_in_place(query, first), reinterpret_cast<const char*>(panels_) + k / kHalfColumns * panel, panel,
+                 count, width, p_.size, scores_, score_row_, false);
+      for (int64_t r = 0; r < count; ++r) scale_row(scores_ + r * score_row_, width, T(p_.options.scale));
+#endif
+    } else {
+      product<T>({query_, p_.row(), 1}, {panels_ + k * p_.size, kTileColumns<T>, p_.size * kTileColumns<T>}, rows,
+                 width, p_.size, scores_, score_row_, false);
+    }
+  }
+
+  /// Adds n values from k on, by weights.
+  void add_values(int64_t k, int64_t rows, int64_t count, int64_t n) {
+    if constexpr (half) {
+#if defined(__AVX512F__)
+      char* rounded = reinterpret_cast<char*>(query_);
+      for (int64_t r = 0; r < count; ++r)
+        round_row(scores_ + r * score_row_, round_up(n, kPairLanes), rounded + r * 2 * kHalfKeys);
+      half_block({rounded, 2 * kHalfKeys, 4, true}, from_row(reinterpret_cast<const char*>(values_), k),
+                 half_panel_bytes(p_.keys), count, p_.value_size, n, result_, p_.value_row(), true);
+#endif
+    } else {
+      product<T>({scores_, score_row_, 1}, {values_ + k * p_.value_row(), p_.value_row(), kTileColumns<T>}, rows,
+                 round_up(p_.value_size, kTileColumns<T>), n, result_, p_.value_row(), true);
+    }
   }
 
   /// Scores become weights relative to the largest so far; what was summed before is made relative to it, too.
@@ -101,12 +144,12 @@ class Forward {
   T largest_[kQueries], sum_[kQueries];
 };
 
-template <class T>
+template <class T, bool half = false>
 void run_forward(const Problem<T>& p, const Tensor& out, const Tensor& sums) {
   const int64_t blocks = (p.queries + kQueries - 1) / kQueries;
   parallel_for(0, p.heads * blocks, std::max<int64_t>(1, kGrain / 4 / (kQueries * p.work())),
                [&](int64_t from, int64_t to) {
-                 Forward<T> forward(p, out, sums);
+                 Forward<T, half> forward(p, out, sums);
                  for (int64_t i = from; i < to; ++i) forward.run(i / blocks, i % blocks);
                });
 }
@@ -126,7 +169,8 @@ void run_kept(const Tensor& out, uint64_t seed, double p) {
 
 void attention_cpu(const Tensor& out, const Tensor& sums, const AttentionInputs& in, const AttentionOptions& options) {
   LockRelease release(sums.numel() * in.key.size(-2) * in.key.size(-1) > kGrain);
-  if (sums.dtype() == DType::Float32) run_forward(Problem<float>(in, options), out, sums);
+  if (multiplies_pairs(in)) run_forward<float, true>(Problem<float>(in, options), out, sums);
+  else if (sums.dtype() == DType::Float32) run_forward(Problem<float>(in, options), out, sums);
   else run_forward(Problem<double>(in, options), out, sums);
 }
 

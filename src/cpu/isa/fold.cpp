@@ -136,7 +136,7 @@ class FoldWalk {
   const char* centers;
 
   const char* center_of(int64_t place) const { return centers ? centers + place * f.value_size : nullptr; }
-  const char* load(const char* at, int64_t n, Scratch* scratch) const;
+  const char* load(const char* at, int64_t n, Scratch* scratch, int64_t place = 0) const;
   template <class Piece>
   void in_parallel(int64_t tasks, int64_t grain, Piece piece) const;
   /// How many tasks of `elements` each a thread is worth. Folds take about as long as reading takes, but for powers.
@@ -156,19 +156,20 @@ class FoldWalk {
   void merge_partials(char* partials, int64_t count, int64_t width) const;
 };
 
-/// `n` elements from `at` on, as contiguous values of the compute dtype: in place, or packed and converted.
-const char* FoldWalk::load(const char* at, int64_t n, Scratch* scratch) const {
+/// `n` elements from `at` on, as contiguous values of the compute dtype: in place, or packed and converted to `place`
+/// bytes from the begin of the buffer on.
+const char* FoldWalk::load(const char* at, int64_t n, Scratch* scratch, int64_t place) const {
   if (plan.direct()) return at;
   const int64_t item = item_size(plan.dtype);
   const char* source = at;
   if (plan.inner_stride != item) {
-    char* target = plan.dtype == plan.compute ? scratch->values : scratch->packed;
+    char* target = plan.dtype == plan.compute ? scratch->values + place : scratch->packed;
     gather(item, {1, n, 0, plan.inner_stride}, target, at);
     source = target;
   }
   if (plan.dtype == plan.compute) return source;
-  cast(plan.compute, plan.dtype, n, scratch->values, source);
-  return scratch->values;
+  cast(plan.compute, plan.dtype, n, scratch->values + place, source);
+  return scratch->values + place;
 }
 
 /// Calls piece(from, to, scratch) over the tasks.
@@ -306,8 +307,15 @@ void FoldWalk::fold_columns(const char* base, int64_t from, int64_t to, int64_t 
   if (beside > 1 && to - from >= 2 * beside) r = fold_side_by_side(base, from, to, width, center, acc);
   for (int64_t count; r < to; r += count) {
     const char* row = base + strided_offset(r, plan.reduced, plan.reduced_in);
-    count = plan.direct() ? evenly(r, to, plan.reduced) : 1;
-    f.columns(f, load(row, width, scratch), plan.reduced.empty() ? 0 : plan.reduced_in[0], count, width, center, acc);
+    const int64_t step = plan.reduced.empty() ? 0 : plan.reduced_in[0];
+    count = evenly(r, to, plan.reduced);
+    if (plan.direct()) {
+      f.columns(f, row, step, count, width, center, acc);
+    } else {
+      count = std::min(count, kRun);
+      for (int64_t i = 0; i < count; ++i) load(row + i * step, width, scratch, i * width * f.value_size);
+      f.columns(f, scratch->values, width * f.value_size, count, width, center, acc);
+    }
   }
 }
 

@@ -1,9 +1,9 @@
-// gelu, x times the distribution function of the normal distribution, in float32.
+// gelu, x times the distribution function of the normal distribution, and its slope, in float32.
 //
 // With tail(a) the distribution function at -a, gelu(x) = max(x, 0) - a tail(a) for a = |x|. The product is a cubic in
 // each of many short pieces, whose four coefficients lie side by side: a piece is one load for each lane, and the lanes
 // are transposed. That costs less than an exponential and keeps all digits below zero, where the tail is small: errors
-// are about 2 units in the last place at most (tests/test_elementary.py).
+// are about 2 units in the last place at most (tests/test_elementary.py). The slope has a table of its own.
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -30,25 +30,32 @@ constexpr int kPieces = 128;    // of a unit
 constexpr double kLast = 14.5;  // from here on the tail is less than any float
 constexpr int kRowBits = 4;     // a row has 2^4 bytes
 
-/// The coefficients of a tail(a) around the multiples of 1 / 128.
+/// The coefficients of a tail(a), or of its slope, around the multiples of 1 / 128.
 struct Table {
   static constexpr int count = static_cast<int>(kLast * kPieces) + 1;
   alignas(64) float rows[count][4];
 
-  Table() {
-    for (int n = 0; n < count; ++n) fit(static_cast<double>(n) / kPieces, rows[n]);
+  explicit Table(bool slope) {
+    for (int n = 0; n < count; ++n) fit(slope, static_cast<double>(n) / kPieces, rows[n]);
   }
   /// Taylor's polynomial of degree 5 with the powers 4 and 5 replaced by what is nearest to them over the piece
   /// (Chebyshev). At 0 nothing is added to the constant: small results keep their digits.
-  static void fit(double a, float* row) {
+  static void fit(bool slope, double a, float* row) {
     const double h = 0.5 / kPieces, h2 = h * h, a2 = a * a;
     const double density = std::exp(-0.5 * a2) / (kernels::sqrt_2 * kernels::sqrt_pi);
     const double tail = 0.5 * std::erfc(a / kernels::sqrt_2);
-    const double fourth = density * (a2 * a2 - 7 * a2 + 4) / 24, fifth = -density * a * (a2 * a2 - 11 * a2 + 18) / 120;
-    row[0] = static_cast<float>(a * tail - (a == 0 ? 0 : fourth * h2 * h2 / 8));
-    row[1] = static_cast<float>(tail - a * density - fifth * h2 * h2 * 5 / 16);
-    row[2] = static_cast<float>(density * (a2 - 2) / 2 + fourth * h2);
-    row[3] = static_cast<float>(density * a * (4 - a2) / 6 + fifth * h2 * 5 / 4);
+    double c[7] = {a * tail,
+                   tail - a * density,
+                   density * (a2 - 2) / 2,
+                   density * a * (4 - a2) / 6,
+                   density * (a2 * a2 - 7 * a2 + 4) / 24,
+                   -density * a * (a2 * a2 - 11 * a2 + 18) / 120,
+                   density * (a2 * a2 * a2 - 16 * a2 * a2 + 51 * a2 - 18) / 720};
+    for (int i = 0; slope && i < 6; ++i) c[i] = (i + 1) * c[i + 1];
+    row[0] = static_cast<float>(c[0] - (a == 0 ? 0 : c[4] * h2 * h2 / 8));
+    row[1] = static_cast<float>(c[1] - c[5] * h2 * h2 * 5 / 16);
+    row[2] = static_cast<float>(c[2] + c[4] * h2);
+    row[3] = static_cast<float>(c[3] + c[5] * h2 * 5 / 4);
   }
 };
 
@@ -94,7 +101,8 @@ template <int a, int b, int c, int d>
   return pick<a, b, c, d>(x, y, std::make_index_sequence<kLanes>());
 }
 
-[[gnu::always_inline]] inline Vector gelu(Vector x, const char* table) {
+/// The function of the table at |x|.
+[[gnu::always_inline]] inline Vector at_distance(Vector x, const char* table) {
   constexpr Vector magic = Vector{} + kernels::float_to_integer, last = Vector{} + static_cast<float>(kLast);
   Vector a = reinterpret_cast<Vector>(reinterpret_cast<Integers>(x) & 0x7fffffff);
   a = a < last ? a : last;  // NaN too: it comes back with the first term, as does -infinity, which is NaN in PyTorch
@@ -107,11 +115,20 @@ template <int a, int b, int c, int d>
                high23 = pick<2, 3, 2, 3>(a2, a3);
   const Vector c0 = pick<0, 2, 0, 2>(low01, low23), c1 = pick<1, 3, 1, 3>(low01, low23),
                c2 = pick<0, 2, 0, 2>(high01, high23), c3 = pick<1, 3, 1, 3>(high01, high23);
-  return (x < 0.0f ? x * 0.0f : x) - (((c3 * r + c2) * r + c1) * r + c0);
+  return ((c3 * r + c2) * r + c1) * r + c0;
+}
+
+[[gnu::always_inline]] inline Vector gelu(Vector x, const char* table) {
+  return (x < 0.0f ? x * 0.0f : x) - at_distance(x, table);
+}
+/// NaN also where x is infinite.
+[[gnu::always_inline]] inline Vector slope(Vector x, const char* table) {
+  const Vector y = at_distance(x, table);
+  return (x < 0.0f ? y : 1.0f - y) + x * 0.0f;
 }
 
 void gelu_float(int64_t n, void* out, const LoopInput* in, const void*) {
-  static const Table built;
+  static const Table built(false);
   const char* table = reinterpret_cast<const char*>(built.rows);
   float* o = static_cast<float*>(out);
   const float* x = static_cast<const float*>(in[0].data);
@@ -126,8 +143,29 @@ void gelu_float(int64_t n, void* out, const LoopInput* in, const void*) {
   std::memcpy(o, &rest, static_cast<size_t>(n) * sizeof(float));
 }
 
+void gelu_backward_float(int64_t n, void* out, const LoopInput* in, const void*) {
+  static const Table built(true);
+  const char* table = reinterpret_cast<const char*>(built.rows);
+  float* o = static_cast<float*>(out);
+  const float *grad = static_cast<const float*>(in[0].data), *x = static_cast<const float*>(in[1].data);
+  const int64_t grad_step = in[0].step ? kLanes : 0, step = in[1].step ? kLanes : 0;
+  for (; n >= kLanes; n -= kLanes, grad += grad_step, x += step, o += kLanes) {
+    const Vector y = load_vector(grad) * slope(load_vector(x), table);
+    std::memcpy(o, &y, sizeof y);
+  }
+  if (n == 0) return;
+  Vector g{}, rest{};
+  std::memcpy(&g, grad, static_cast<size_t>(n) * sizeof(float));
+  std::memcpy(&rest, x, static_cast<size_t>(n) * sizeof(float));
+  rest = g * slope(rest, table);
+  std::memcpy(o, &rest, static_cast<size_t>(n) * sizeof(float));
+}
+
 }  // namespace
 
-void register_gelu() { loop_table[loop_id::gelu_erf_unary][index(DType::Float32)] = gelu_float; }
+void register_gelu() {
+  loop_table[loop_id::gelu_erf_unary][index(DType::Float32)] = gelu_float;
+  loop_table[loop_id::gelu_erf_backward_binary][index(DType::Float32)] = gelu_backward_float;
+}
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -6,6 +6,8 @@
 // whole.
 #include "cpu/gemm.h"
 
+#include "cpu/matmul.h"
+
 #if defined(__AVX2__)
 
 #include <immintrin.h>
@@ -33,10 +35,15 @@ constexpr int64_t kChain = 384, kBlockRows = 168, kBlockColumns = 2048, kFewColu
 constexpr int kHigh = 6;
 constexpr int64_t kChain = 384, kBlockRows = 96, kBlockColumns = 2048, kFewColumns = 64, kFewRows = 12;
 #endif
+#if defined(__AVX512F__)
+constexpr ProductTable kProducts = {.small = 64, .dot_rows = {4, 8, 32}};
+#else
+constexpr ProductTable kProducts = {.small = 64, .small_transposed = 128, .dot_rows = {8, 16, 16}};
+#endif
 constexpr int kLanes = VectorOf<float>::lanes, kVectors = 2, kWide = kVectors * kLanes;
 // Rows that, with more than a few columns, repay no tile: they are multiplied with b line by line, so many columns at a time. Rows of sums do not lie
 // a multiple of 4096 bytes apart: a load that follows a store to such a place waits for it.
-constexpr int64_t kTileColumns = 64, kLineRows = kLanes / 4, kLineColumns = 1024, kSumsRow = kLineColumns + 5 * kLanes;
+constexpr int64_t kTileColumns = 64, kLineRows = kLanes / 4, kLineColumns = 4096, kSumsRow = kLineColumns + 5 * kLanes;
 // Elements that fit the first-level cache anyway; those of a matrix whose lines are read a few at a time, where they
 // lie; columns of a block of b that is packed for a few rows, which stays in the second-level cache.
 constexpr int64_t kSmallMatrix = 1 << 12, kNearMatrix = 1 << 20, kNearColumns = 256;
@@ -278,7 +285,7 @@ Room room_of_thread() {
 
 /// sums[r] += a[r] b for R rows of a and K of b, element (r, k) of a at r row + k step.
 template <int R, int K>
-[[gnu::noinline]] void add_lines(const Chain& c, int64_t, int64_t columns, float* sums) {
+[[gnu::noinline]] void add_lines(const Chain& c, int64_t columns, float* sums) {
   V x[R][K];
   UNROLLED for (int r = 0; r < R; ++r) {
     UNROLLED for (int k = 0; k < K; ++k) x[r][k] = V{} + c.a[r * c.row + k * c.step];
@@ -307,7 +314,7 @@ template <int R, int K>
 template <int K, int R = kLineRows>
 void add_lines_to(const Chain& given, int64_t rows, int64_t columns, float* sums) {
   Chain c = given;
-  for (; rows >= R; rows -= R, c.a += R * c.row, sums += R * kSumsRow) add_lines<R, K>(c, R, columns, sums);
+  for (; rows >= R; rows -= R, c.a += R * c.row, sums += R * kSumsRow) add_lines<R, K>(c, columns, sums);
   if constexpr (R > 1) {
     if (rows) add_lines_to<K, R - 1>(c, rows, columns, sums);
   }
@@ -368,15 +375,15 @@ struct Product {
 
   /// All rows, columns [j0, j0 + columns): along the rows of b as they lie in memory.
   void lines(int64_t j0, int64_t columns, int64_t k0, int64_t length) const {
-    const int64_t most = p.rows == 1 ? 8 : 4;
+    constexpr int64_t kLines = 4;
     float* sums = room.b;
     for (int64_t i = 0; i < p.rows; ++i)
       std::memset(sums + i * kSumsRow, 0, static_cast<size_t>(columns) * sizeof(float));
     Chain c{length, a(0, k0), p.a.row, p.a.column, b(k0, j0), p.b.row};
     int64_t k = 0;
     for (int64_t count = 0; k < length; k += count, c.a += count * c.step, c.b += count * c.b_step) {
-      count = length - k >= most ? most : length - k >= 4 ? 4 : 1;
-      (count == 8 ? add_lines_to<8, 1> : count == 4 ? add_lines_to<4> : add_lines_to<1>)(c, p.rows, columns, sums);
+      count = length - k >= kLines ? kLines : 1;
+      (count == kLines ? add_lines_to<kLines> : add_lines_to<1>)(c, p.rows, columns, sums);
     }
     const Finish f = finish_of(j0, k0);
     for (int64_t i = 0; i < p.rows; ++i)
@@ -442,6 +449,7 @@ void register_gemm() {
   gemm = gemm_isa;
   gemm_pack = pack_isa;
   gemm_tile = {kHigh, kWide, kLineRows};
+  float_products = kProducts;
 }
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -23,7 +23,8 @@ struct LineOperand {
   int64_t pitch = -1;              // bytes from each line to the next, where that is always the same
 
   LineOperand(const Tensor& t, int64_t dim, DType compute);
-  bool direct() const { return dtype == compute && (stride == item_size(dtype) || length == 1); }
+  bool contiguous() const { return stride == item_size(dtype) || length == 1; }
+  bool direct() const { return dtype == compute && contiguous(); }
 };
 
 /// The values of a batch of lines, each contiguous.
@@ -105,6 +106,30 @@ void load(const LineOperand& t, int64_t lines, const char* const* at, LineBuffer
   }
 }
 
+void make_room(const LineOperand& t, int64_t lines, LineBuffer& buffer) {
+  if (!t.contiguous()) buffer.packed.resize(static_cast<size_t>(lines * pitch_of(t.length, item_size(t.dtype))));
+  if (t.dtype != t.compute)
+    buffer.converted.resize(static_cast<size_t>(lines * pitch_of(t.length, item_size(t.compute))));
+}
+
+/// Where the values of line `b` are made.
+char* place_of_result(const LineOperand& t, int64_t b, char* const* at, LineBuffer& buffer) {
+  if (t.dtype != t.compute) return buffer.converted.data() + b * pitch_of(t.length, item_size(t.compute));
+  return t.contiguous() ? at[b] : buffer.packed.data() + b * pitch_of(t.length, item_size(t.dtype));
+}
+
+/// Converts and spreads the lines that were made elsewhere.
+void store(const LineOperand& t, int64_t lines, char* const* at, LineBuffer& buffer) {
+  const int64_t pitch = pitch_of(t.length, item_size(t.dtype));
+  for (int64_t b = 0; t.dtype != t.compute && b < lines; ++b)
+    cast(t.dtype, t.compute, t.length, t.contiguous() ? at[b] : buffer.packed.data() + b * pitch,
+         place_of_result(t, b, at, buffer));
+  if (t.contiguous()) return;
+  by_item_size(item_size(t.dtype), [&](auto size) {
+    unpack<decltype(size)::value>(lines, t.length, at, t.stride, buffer.packed.data(), pitch);
+  });
+}
+
 LineOperand::LineOperand(const Tensor& t, int64_t dim, DType compute)
     : data(t.data<char>()),
       dtype(t.dtype()),
@@ -157,14 +182,16 @@ void for_lines(DType compute, int64_t dim, std::span<const Tensor* const> inputs
   LockRelease unlocked(elements > 4 * kGrain);
   auto is_in_a_row = [&](const Tensor* t) { return in_a_row(*t, dim, compute); };
   auto is_contiguous = [&](const Tensor* t) { return dim >= t->dim() - 1 && t->is_contiguous(); };
+  auto is_narrow = [&](const Tensor* t) { return is_half(t->dtype()) && t->dtype() != compute; };
   if (std::all_of(inputs.begin(), inputs.end(), is_in_a_row) &&
-      std::all_of(outputs.begin(), outputs.end(), is_contiguous)) {
+      std::all_of(outputs.begin(), outputs.end(), is_contiguous) &&
+      !std::any_of(outputs.begin(), outputs.end(), is_narrow)) {
     for_lines_in_a_row(elements / line_length(first_input, dim), dim, inputs, outputs, f);
     return;
   }
   std::vector<LineOperand> in, out;
   for (const Tensor* t : inputs) in.emplace_back(*t, dim, compute);
-  for (const Tensor* t : outputs) out.emplace_back(*t, dim, t->dtype());
+  for (const Tensor* t : outputs) out.emplace_back(*t, dim, is_half(t->dtype()) ? compute : t->dtype());
   Dims others;
   int64_t count = 1;
   for (int64_t d = static_cast<int64_t>(sizes.size()); d-- > 0;) {
@@ -200,27 +227,19 @@ void for_lines(DType compute, int64_t dim, std::span<const Tensor* const> inputs
       }
       for (size_t k = 0; k < out.size(); ++k) {
         for (int64_t b = 0; b < lines; ++b) out_at[k][b] = place(out[k], first + b);
-        if (!out[k].direct())
-          out_buffers[k].packed.resize(static_cast<size_t>(lines * pitch_of(out[k].length, item_size(out[k].dtype))));
+        make_room(out[k], lines, out_buffers[k]);
       }
       for (int64_t b = 0; b < lines; ++b) {
         const void* arguments[kOperands];
         void* results[kOperands];
         for (size_t k = 0; k < in.size(); ++k) arguments[k] = in_values[k][b];
         for (size_t k = 0; k < out.size(); ++k) {
-          results[k] = out[k].direct()
-                           ? out_at[k][b]
-                           : out_buffers[k].packed.data() + b * pitch_of(out[k].length, item_size(out[k].dtype));
+          results[k] = place_of_result(out[k], b, out_at[k], out_buffers[k]);
         }
         f(n, arguments, results);
       }
       for (size_t k = 0; k < out.size(); ++k) {
-        if (out[k].direct()) continue;
-        int64_t pitch = pitch_of(out[k].length, item_size(out[k].dtype));
-        by_item_size(item_size(out[k].dtype), [&](auto size) {
-          unpack<decltype(size)::value>(lines, out[k].length, out_at[k], out[k].stride, out_buffers[k].packed.data(),
-                                        pitch);
-        });
+        if (!out[k].direct()) store(out[k], lines, out_at[k], out_buffers[k]);
       }
     }
   });

@@ -13,7 +13,8 @@ namespace facula::cpu::FACULA_ISA {
 /// What happens to one line of `n` elements: `in` and `out` are contiguous values.
 using LineFunction = void (*)(int64_t n, const void* const* in, void* const* out);
 
-/// Calls `f` once per line of dimension `dim`; lines are shared out among threads. Inputs are converted to `compute`.
+/// Calls `f` once per line of dimension `dim`; lines are shared out among threads. Inputs are converted to `compute`,
+/// and outputs of narrow floats from it.
 void for_lines(DType compute, int64_t dim, std::span<const Tensor* const> in, std::span<const Tensor* const> out,
                LineFunction f);
 

@@ -209,11 +209,12 @@ void cross_entropy_backward_cpu(const Tensor& grad_input, const Tensor& scale, c
         T* to = out + offset;
         const A even = c < 0 || weight.defined() ? A(0) : s.g * A(share);  // what smoothing takes from every class
         FACULA_SIMD
-        for (int64_t k = 0; k < p.classes; ++k) to[k] = T(s.all * kernels::exp(load(x[k]) - s.top - s.log_sum) - even);
+        for (int64_t k = 0; k < p.classes; ++k)
+          to[k] = rounded<T>(s.all * kernels::exp(load(x[k]) - s.top - s.log_sum) - even);
         if (c < 0) return;
-        to[c] = T(load(to[c]) - s.g * s.factor);
+        to[c] = rounded<T>(load(to[c]) - s.g * s.factor);
         for (int64_t k = 0; p.label_smoothing > 0 && weight.defined() && k < p.classes; ++k)
-          to[k] = T(load(to[k]) - s.g * A(share * class_weight<A>(weight, k)));
+          to[k] = rounded<T>(load(to[k]) - s.g * A(share * class_weight<A>(weight, k)));
       });
       return;
     }
@@ -238,7 +239,7 @@ void cross_entropy_backward_cpu(const Tensor& grad_input, const Tensor& scale, c
                        T* y = out + base + k * p.inner;
                        FACULA_SIMD
                        for (int64_t i = 0; i < count; ++i)
-                         y[i] = T(all[i] * kernels::exp(load(x[i]) - top[i] - sum[i]) - g[i] * extra);
+                         y[i] = rounded<T>(all[i] * kernels::exp(load(x[i]) - top[i] - sum[i]) - g[i] * extra);
                      }
                      for (int64_t i = 0; i < count; ++i) {
                        if (chosen[i] < 0) continue;

@@ -233,14 +233,21 @@ void dot_tile(const MatrixProduct& p, const T* a, const T* b, T* sums) {
 template <int R, class T>
 void dot_rows(const MatrixProduct& p, const T* a, const T* b, T* out, int64_t from, int64_t to, bool add) {
   constexpr int C = VectorOf<T>::lanes / R;
+  typedef T Part __attribute__((vector_size(C * sizeof(T))));
   T sums[C * R];
   for (int64_t c = from; c < to; c += C) {
     const int64_t first = std::max(std::min(c, to - C), int64_t{0});  // the last tile overlaps the one before
     dot_tile<R>(p, a, b + first * p.b.column, sums);
     if (first == c) {
-      UNROLLED for (int i = 0; i < R * C; ++i) {
-        T& x = out[i / C * p.out_row + c + i % C];
-        x = add ? x + sums[i] : sums[i];
+      UNROLLED for (int r = 0; r < R; ++r) {
+        Part part, old;
+        std::memcpy(&part, sums + r * C, sizeof part);
+        T* to = out + r * p.out_row + c;
+        if (add) {
+          std::memcpy(&old, to, sizeof old);
+          part += old;
+        }
+        std::memcpy(to, &part, sizeof part);
       }
     } else {
       for (int r = 0; r < R; ++r)

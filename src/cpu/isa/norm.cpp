@@ -96,12 +96,12 @@ void normalise_row(T* out, const T* x, const A* weight, const A* bias, const Row
     const int64_t n = layout.channels;
     if (weight && bias) {
       FACULA_SIMD
-      for (int64_t i = 0; i < n; ++i) out[i] = T((load(x[i]) - mean) * rstd * weight[i] + bias[i]);
+      for (int64_t i = 0; i < n; ++i) out[i] = rounded<T>((load(x[i]) - mean) * rstd * weight[i] + bias[i]);
       return;
     }
     FACULA_SIMD
     for (int64_t i = 0; i < n; ++i)
-      out[i] = T((load(x[i]) - mean) * rstd * (weight ? weight[i] : A(1)) + (bias ? bias[i] : A(0)));
+      out[i] = rounded<T>((load(x[i]) - mean) * rstd * (weight ? weight[i] : A(1)) + (bias ? bias[i] : A(0)));
     return;
   }
   for (int64_t k = 0; k < layout.channels; ++k) {
@@ -110,7 +110,7 @@ void normalise_row(T* out, const T* x, const A* weight, const A* bias, const Row
     const T* from = x + k * layout.inner;
     T* to = out + k * layout.inner;
     FACULA_SIMD
-    for (int64_t i = 0; i < layout.inner; ++i) to[i] = T((load(from[i]) - mean) * scale + shift);
+    for (int64_t i = 0; i < layout.inner; ++i) to[i] = rounded<T>((load(from[i]) - mean) * scale + shift);
   }
 }
 
@@ -153,18 +153,19 @@ struct RowBackward {
       if (weight) {
         FACULA_SIMD
         for (int64_t i = 0; i < count; ++i)
-          out[i] = T(rstd * (load(grad[i]) * weight[i] - a - b * (load(self[i]) - mean)));
+          out[i] = rounded<T>(rstd * (load(grad[i]) * weight[i] - a - b * (load(self[i]) - mean)));
         return;
       }
       FACULA_SIMD
-      for (int64_t i = 0; i < count; ++i) out[i] = T(rstd * (load(grad[i]) - a - b * (load(self[i]) - mean)));
+      for (int64_t i = 0; i < count; ++i) out[i] = rounded<T>(rstd * (load(grad[i]) - a - b * (load(self[i]) - mean)));
       return;
     }
     for (int64_t k = 0; k < layout.channels; ++k) {
       const A factor = weight ? weight[k] : A(1);
       const int64_t at = k * layout.inner, end = at + layout.inner;
       FACULA_SIMD
-      for (int64_t i = at; i < end; ++i) out[i] = T(rstd * (load(grad[i]) * factor - a - b * (load(self[i]) - mean)));
+      for (int64_t i = at; i < end; ++i)
+        out[i] = rounded<T>(rstd * (load(grad[i]) * factor - a - b * (load(self[i]) - mean)));
     }
   }
 
@@ -525,11 +526,11 @@ void channel_affine_cpu(const Tensor& out, const Tensor& self, const Tensor& sca
       if (channel < 0) {
         const A *factors = a + first, *offsets = b + first;
         FACULA_SIMD
-        for (int64_t i = 0; i < count; ++i) to[i] = T(load(x[i]) * factors[i] + offsets[i]);
+        for (int64_t i = 0; i < count; ++i) to[i] = rounded<T>(load(x[i]) * factors[i] + offsets[i]);
       } else {
         const A factor = a[channel], offset = b[channel];
         FACULA_SIMD
-        for (int64_t i = 0; i < count; ++i) to[i] = T(load(x[i]) * factor + offset);
+        for (int64_t i = 0; i < count; ++i) to[i] = rounded<T>(load(x[i]) * factor + offset);
       }
     });
   });
@@ -546,11 +547,11 @@ void channel_combine_cpu(const Tensor& out, const Tensor& grad, const Tensor& se
       if (channel < 0) {
         const A *ga = p + first, *xa = q + first, *offsets = r + first;
         FACULA_SIMD
-        for (int64_t i = 0; i < count; ++i) to[i] = T(load(g[i]) * ga[i] + load(x[i]) * xa[i] + offsets[i]);
+        for (int64_t i = 0; i < count; ++i) to[i] = rounded<T>(load(g[i]) * ga[i] + load(x[i]) * xa[i] + offsets[i]);
       } else {
         const A ga = p[channel], xa = q[channel], offset = r[channel];
         FACULA_SIMD
-        for (int64_t i = 0; i < count; ++i) to[i] = T(load(g[i]) * ga + load(x[i]) * xa + offset);
+        for (int64_t i = 0; i < count; ++i) to[i] = rounded<T>(load(g[i]) * ga + load(x[i]) * xa + offset);
       }
     });
   });

@@ -22,10 +22,10 @@ void run_piece(const R rule, T* p, const T* g, T* s0, T* s1, T* s2, int64_t from
     if constexpr (S1) b = load(s1[i]);
     if constexpr (S2) c = load(s2[i]);
     rule.template update<S0, S1, S2>(value, A(load(g[i])), a, b, c);
-    p[i] = T(value);
-    if constexpr (S0) s0[i] = T(a);
-    if constexpr (S1) s1[i] = T(b);
-    if constexpr (S2) s2[i] = T(c);
+    p[i] = rounded<T>(value);
+    if constexpr (S0) s0[i] = rounded<T>(a);
+    if constexpr (S1) s1[i] = rounded<T>(b);
+    if constexpr (S2) s2[i] = rounded<T>(c);
   }
 }
 

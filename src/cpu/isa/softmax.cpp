@@ -209,26 +209,17 @@ bool run_few(DType compute, int64_t dim, const Tensor& in, const Tensor& out) {
   return true;
 }
 
-/// Lets `write` fill `out` by way of a tensor of the compute dtype where that is another one.
-template <class F>
-void convert_written(DType compute, const Tensor& out, F write) {
-  if (out.dtype() == compute) return write(out);
-  const Tensor wide = facula::empty(out.sizes(), compute, kCPU);
-  write(wide);
-  copy_kernel(kCPU, out, wide);
-}
-
 template <class Line, class TileFunction>
 void forward(DType compute, int64_t dim, const Tensor& in, const Tensor& out) {
   if (run_few<Line>(compute, dim, in, out)) return;
   if (as_columns(compute, dim, in, in)) return run_columns<TileFunction>(dim, in, in, out);
-  convert_written(compute, out, [&](const Tensor& to) { map_lines<Line, Floats>(compute, dim, in, to); });
+  map_lines<Line, Floats>(compute, dim, in, out);
 }
 
 template <class Line, class TileFunction>
 void backward(DType compute, int64_t dim, const Tensor& grad, const Tensor& result, const Tensor& out) {
   if (as_columns(compute, dim, grad, result)) return run_columns<TileFunction>(dim, grad, result, out);
-  convert_written(compute, out, [&](const Tensor& to) { map_lines2<Line, Floats>(compute, dim, grad, result, to); });
+  map_lines2<Line, Floats>(compute, dim, grad, result, out);
 }
 
 }  // namespace
