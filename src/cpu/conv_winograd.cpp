@@ -13,8 +13,8 @@ namespace {
 // Tiles are worked through in blocks whose matrices stay in cache, but of enough rows for products to run at full rate.
 // So are large weights, which become four times as large: a block of them is transformed, multiplied by all tiles of a
 // block and forgotten. Doing so again for the next block of tiles costs less than reading all of them from memory.
-constexpr int64_t kBlockBytes = 8 << 20, kInputBytes = 16 << 20, kWeightBytes = 2 << 20;
-constexpr int64_t kFewestTiles = 128, kFewestColumns = 64, kFewestOutputs = 48;
+constexpr int64_t kBlockBytes = 8 << 20, kInputBytes = 16 << 20, kWeightBytes = 4 << 20;
+constexpr int64_t kFewestTiles = 128, kFewestColumns = 64, kFewestOutputs = 112;
 constexpr int64_t kItem = sizeof(float);
 // Fewer do not repay the transformation of the weights, which become four times as large, or reading them where they
 // are kept (packed_weights.h).

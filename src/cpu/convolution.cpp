@@ -104,7 +104,7 @@ bool convolve_wide(const Tensor& y, const Tensor& x, const Tensor& w, const Tens
 
 // Without oneDNN the only other way is plain images, which takes 1 to 2.4 times as long with vectors of 16 bytes, too.
 const ConvPolicy& policy() {
-  static const ConvPolicy of_level = onednn::built_in ? conv_policy : ConvPolicy{true, 0, 0, 1 << 20, 0, 0, true};
+  static const ConvPolicy of_level = onednn::built_in ? conv_policy : ConvPolicy{true, 0, 0, 1 << 20, 0, 0, 0, true};
   return of_level;
 }
 
@@ -116,7 +116,7 @@ bool products_pay(ConvMap map, const Tensor& w, const ConvGeometry& g) {
   if (w.dim() != 4) return false;
   const int64_t results = w.size(map == ConvMap::Output ? 0 : 1);
   const int64_t tiled = (results + gemm_tile.columns - 1) / gemm_tile.columns * gemm_tile.columns;
-  if (w.size(2) * w.size(3) == 1) return 100 * tiled <= p.pointwise_percent * results;
+  if (w.size(2) * w.size(3) == 1) return 100 * tiled <= p.pointwise_percent * results || results <= p.pointwise_results;
   if (reaches(std::min(w.size(0), w.size(1)), p.gathered_channels)) return true;
   if (map == ConvMap::Output) return reaches(std::min(g.stride[0], g.stride[1]), p.gathered_step);
   return p.spread && windows_are_apart(w, g);

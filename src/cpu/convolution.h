@@ -13,6 +13,7 @@ struct ConvPolicy {
   int64_t weight_size = 0;         // and the fewest elements of the weight
   int64_t pointwise_percent = 0;   // most that results of one-pixel windows may take of their tiles of registers, in
                                    // percent of the results; 0: never
+  int64_t pointwise_results = 0;   // or so few results
   int64_t gathered_channels = -1;  // fewest channels on both sides that pay for gathering other windows; -1: never
   int64_t gathered_step = -1;      // or the shortest step between windows; -1: never
   bool spread = false;             // windows that lie apart, spread over an image

@@ -70,6 +70,8 @@ template <int n, bool divided>
   }
 }
 
+// In what follows `side` is that of a window where weights are concerned, else that of a tile's results.
+
 /// The taps of kLanes windows, `step` apart, one vector for each tap. What lies behind the last window, before `end`,
 /// may be read.
 template <int count>
@@ -230,13 +232,13 @@ void weight_gradients_isa(const float* transformed, int64_t outputs, int64_t cha
 
 }  // namespace
 
-// Measured against oneDNN's convolutions of the level, one thread, on AMD Zen 3 and Zen 4. Its AVX2 kernels run slower
-// than products, at worst at half the rate, so that gathering windows pays where it costs little beside the products:
-// many channels, windows that overlap little or not at all. Its AVX-512 kernels run at the rate of products, but for
-// gradients of large weights; tiles take 0.4 to 0.75 of their time. `side` is that of a window, or of a tile's results.
+// Measured against oneDNN's convolutions of the level, one thread. Its AVX2 kernels run slower than products, at worst
+// at half the rate, so that gathering windows pays where it costs little beside the products: many channels, windows that
+// overlap little or not at all. Its AVX-512 kernels (AMD Zen 4) run at the rate of products, but for gradients of large
+// weights and one-pixel windows with few results; tiles take 0.4 to 0.8 of their time.
 void register_winograd() {
 #if defined(__AVX512F__)
-  conv_policy = {.tiles = true, .weight_outputs = 256, .weight_size = 1 << 15};
+  conv_policy = {.tiles = true, .weight_outputs = 256, .weight_size = 1 << 15, .pointwise_results = 16};
 #elif defined(__AVX2__)
   conv_policy = {.tiles = true,
                  .weight_outputs = 0,
