@@ -234,8 +234,8 @@ void weight_gradients_isa(const float* transformed, int64_t outputs, int64_t cha
 
 // Measured against oneDNN's convolutions of the level, one thread. Its AVX2 kernels run slower than products, at worst
 // at half the rate, so that gathering windows pays where it costs little beside the products: many channels, windows
-// that overlap little or not at all. Its AVX-512 kernels (AMD Zen 4) run at the rate of products, but for gradients of large
-// weights and one-pixel windows with few results; tiles take 0.4 to 0.8 of their time.
+// that overlap little or not at all. Its AVX-512 kernels (AMD Zen 4) run at the rate of products, but for gradients of
+// large weights and one-pixel windows with few results; tiles take 0.4 to 0.8 of their time.
 void register_winograd() {
 #if defined(__AVX512F__)
   conv_policy = {.tiles = true, .weight_outputs = 256, .weight_size = 1 << 15, .pointwise_results = 16};
