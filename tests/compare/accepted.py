@@ -76,7 +76,7 @@ ACCEPTED: dict[str, list[Pattern]] = {
     "statistics of every floating dtype": [Pattern(_THEIRS, said="^std_var_all: Unsupported dtype")],
     "which results show a part of another tensor's memory is each library's own": [
         Pattern("raises RuntimeError", "detach_", said="detach views in-place"),
-        Pattern("^requires_grad", "requires_grad_", "affine_grid|func\\.vjp\\(torch\\.(real|positive|resolve_conj)"),
+        Pattern("^requires_grad", "requires_grad_", "affine_grid|func\\.vjp\\(torch\\.(real|positive|resolve_conj)|to_sparse[^\0]*movedim"),
         Pattern(_THEIRS, program="jacfwd|jacrev|hessian", said="^Output 0 of View is a view"),
         Pattern(_THEIRS, "squeeze_|\\.t_|transpose_", said="is a view and is being modified inplace"),
     ],
@@ -205,11 +205,15 @@ ACCEPTED: dict[str, list[Pattern]] = {
     "the gradient of the tangent of a normalisation: PyTorch's is not the derivative": [Pattern("^gradient value", program="(?s)dual_level.*(layer_norm|batch_norm)")],
     "beside a pole, the last digits of the argument decide": [Pattern("^(gradient )?value", "\\b(digamma|psi|gammaln|lgamma|polygamma|mvlgamma|zeta|logit|reciprocal|log\\d*p?_?|erfinv|rsqrt|tan|asin|acos|acosh|atanh|addcdiv|entr|sqrt)_?\\b", only="extreme"), Pattern("^value", "binary_cross_entropy\\(.*sigmoid"), Pattern("^value", "angle|sqrt|atan2|pow", "_window|fft"), Pattern("^value", program="linalg\\.cross\\(fit\\((v\\d+), 2, 3\\), fit\\(\\1"), Pattern("^value", "div|/", "lgamma|digamma", only="extreme"), Pattern("^value", "isin\\(", "i0|i1|exp|log|gamma|erf|sin|tan"),
         Pattern("^value", "acosh|asin|acos|atanh", "stft|fft"),
+        Pattern("^value", "digamma|lgamma|reciprocal|1 /", "(batch|instance|group|layer)_norm"),  # of equal numbers: zero, and what is nearly zero
+        Pattern("^value", "\\btan_?\\(", "conv|linear|norm|linalg|matmul|@"),
         Pattern("^value", "(mse|l1|huber)_loss\\(.*weight=", only="extreme"),  # weights whose sum is nearly zero
     ],
     "at a jump of a function, the last digits of the argument decide": [
         Pattern("^value", "ceil|floor|trunc|frac|round|sign|sgn|//|%|remainder|fmod|heaviside|to\\(torch.u?int", _ROUNDED, only="step"),
         Pattern("^kind", " in v", _ROUNDED),
+        Pattern("^(value|shape)", "nonzero|logical_(and|or|xor|not)|torch\\.(all|any)\\(", "_window|softmax|norm\\("),  # what is nearly zero, or zero
+        Pattern("^value", "view\\(torch\\.u?int", _ROUNDED),  # the last digits as bits
         Pattern("^value", "heaviside", "ndtr|exp|erfc|sigmoid|softm|norm"),
     ],
     "in place, a sparse tensor gets a new value, which another tensor on its old parts does not see": [
