@@ -31,6 +31,7 @@ class Benchmark:
 BENCHMARKS = (
     Benchmark("micro.py", "ops on four elements, large element-wise ops, products, one-image training steps", 3, levels=True),
     Benchmark("models", "training steps of fourteen whole networks: time, memory, page faults, processor", 14, levels=True),
+    Benchmark("applications", "unchanged programs on packages: language, pictures, science, tables", 15, levels=True),
     Benchmark("sweep.py", "the public ops in three sizes, forwards and backwards: what to look at", 9, levels=True),
     Benchmark("products.py", "matrix products by dtype, transposition and shape", 2, levels=True),
     Benchmark("fft.py", "Fourier transforms by length, dtype and number of lines", 2, levels=True),

@@ -79,6 +79,8 @@ ACCEPTED = [
      "files are read by Facula's own reader, which runs no code of the file: the module is not used"),
     ("with warnings.catch_warnings(): warnings.simplefilter('ignore'); torch.func.jacrev(Counts.apply, chunk_size=2)(c)",
      "an op whose result has a size that depends on values runs for one example after another inside of vmap"),
+    ("torch.ones(0, 2, 2).to_sparse_csr()",
+     "a batch of no matrices has places of none"),
 ]  # fmt: skip
 
 #: (program, what it gives here, what PyTorch gives, why)
@@ -120,6 +122,20 @@ GIVES = [
      "any number to the power of zero is one, whether real or complex"),
     ("abs(torch.pow(torch.tensor(20 - 30j), torch.tensor(4.5 + 1j)).item() / (20 - 30j) ** (4.5 + 1j) - 1) < 1e-7", "True", "False",
      "powers of complex64 numbers are computed in double precision"),
+    ("order_of_hooks_of_an_lstm()", "['weight_hh_l0', 'bias_hh_l0', 'bias_ih_l0', 'weight_ih_l0']",
+     "weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0",
+     "the input is projected by one op and the steps are another one; in what order hooks of different tensors come is not promised"),
+    ("names_of_events_of_a_sum()", "['aten::rand', 'aten::sum']", "aten::rand, aten::empty, aten::uniform_, aten::sum, aten::as_strided, aten::fill_",
+     "the profiler shows the ops that run, which are not made of others where PyTorch's are; for the same reason a node of the graph is one event"),
+    ("most_dimensions_of_a_tensor()", "64", "none, but 64 for reductions over dimensions",
+     "sets of dimensions are the bits of one number, as in PyTorch's reductions, and NumPy's arrays end there, too"),
+    ("rows_longer_than_their_largest_norm()", "0", "depends on the numbers: 5 of 900",
+     "rows are scaled by a factor in float64, so that the new norm, rounded, is not above max_norm"),
+    ("layout_of_the_gradient_of_a_sparse_factor()", "torch.sparse_coo", "torch.strided",
+     "the gradient of a sparse leaf has its places, as in torch.sparse.mm: an optimizer that adds elsewhere would fill it"),
+    ("what_a_scripted_module_says_that_is_saved_before_its_first_call()",
+     "jit: nothing was called yet, so there is no program; call it once with an example", "nothing: it is compiled from its source",
+     "programs are recorded when they run; modules that jit.load gave have one and are saved at any time"),
 ]  # fmt: skip
 
 #: What the programs use.
@@ -340,4 +356,47 @@ def gradient_seen_by_a_post_hook_of_a_leaf():
     node.register_hook(lambda given, got: seen.append(got[0].item()))
     x.sum().backward()
     return seen[0]
+
+
+def order_of_hooks_of_an_lstm():
+    names = []
+    layer = torch.nn.LSTM(2, 2)
+    for name, parameter in layer.named_parameters():
+        parameter.register_hook(lambda grad, name=name: names.append(name))
+    layer(torch.ones(1, 2))[0].sum().backward()
+    return names
+
+
+def names_of_events_of_a_sum():
+    with torch.autograd.profiler.profile() as recorded:
+        torch.rand(3).sum()
+    return [event.name for event in recorded.function_events]
+
+
+def most_dimensions_of_a_tensor():
+    for n in range(60, 1000):
+        try:
+            torch.ones([1] * n)
+        except RuntimeError:
+            return n - 1
+
+
+def rows_longer_than_their_largest_norm():
+    torch.manual_seed(0)
+    weight = torch.randn(900, 5) * 2
+    F.embedding(torch.arange(900), weight, max_norm=1.0)
+    return (weight.norm(dim=1) > 1).sum().item()
+
+
+def layout_of_the_gradient_of_a_sparse_factor():
+    factor = torch.eye(2).to_sparse().requires_grad_()
+    (factor @ torch.ones(2, 2)).sum().backward()
+    return factor.grad.layout
+
+
+def what_a_scripted_module_says_that_is_saved_before_its_first_call():
+    try:
+        torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), io.BytesIO())
+    except RuntimeError as error:
+        return error
 '''

@@ -186,7 +186,7 @@ def _scoped_write(op: Op, name: str, function: str) -> str:
     overlap = ", WriteScope::Overlap::Filled" if "shared_places" in op.checks else ""
     target = ", ".join(["write.target()", *(a.name for a in cpp_args(op)[1:])])
     raw = f"if (is_watched({_flags(op)})) {op.id}_write_watched({target}); else {function}({target});"
-    return f'{{ const WriteScope write({me}, "{name}", op_id::{op.id}{overlap}); {raw} }}'
+    return f'{{ CheckedWrite write({me}, "{name}", op_id::{op.id}{overlap}); {raw} write.ran(); }}'
 
 
 def _random_in_vmap(op: Op) -> str:
@@ -392,7 +392,8 @@ def _inplace(op: Op) -> str:
 
 def _apart_check(op: Op) -> str:
     me, rest = op.args[0].name, [a.name for a in _tensor_args(op)[1:]]
-    return f'  check_all_apart("{op.name}_", {", ".join([me, *rest])});\n' if "apart" in op.checks else ""
+    dimension = "".join(f'  wrap_dim({a.name}, {me}.dim(), "{op.name}_");\n' for a in op.args if a.type == "int" and a.name == "dim" and op.name != "index_fill")
+    return f'{dimension}  check_all_apart("{op.name}_", {", ".join([me, *rest])});\n' if "apart" in op.checks else ""
 
 
 def _direct(op: Op) -> str:

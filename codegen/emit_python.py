@@ -255,6 +255,8 @@ def _statements(op: Op, form: str) -> str:
         values[0] = f'arg_written("{op.name}", {me})'
         return f"facula::{op.name if mutates(op) else op.name + '_'}({', '.join(values)}); Py_INCREF({me}); return {me};"
     text = _asked_layout(op, slots) if "layout" in op.python_only else ""
+    if _is_like(op):
+        values[[a.name for a in cpp_args(op)].index("self")] = "like"
     if "out" in op.variants:
         slot = f"s[{len(op.args)}]"
         names = out_names(op)
@@ -272,6 +274,11 @@ def _statements(op: Op, form: str) -> str:
     return text + f"return wrap({call});"
 
 
+def _is_like(op: Op) -> bool:
+    """Whether a factory makes what has the form of a tensor, `like` in its code, and takes a layout; others take zeros of it."""
+    return "layout" in op.python_only and op.name.endswith("_like") and op.name not in EMPTY_FACTORIES
+
+
 def _wanted(op: Op, slot: str, slots: dict[str, str]) -> str:
     """Emit what a factory does to the tensor that it was given."""
     return f"with_requires_grad(arg_out({slot}, 0), {slots['requires_grad']}); " if "requires_grad" in op.python_only else ""
@@ -280,8 +287,11 @@ def _wanted(op: Op, slot: str, slots: dict[str, str]) -> str:
 def _asked_layout(op: Op, slots: dict[str, str]) -> str:
     """What a factory does where a sparse layout is asked for: a tensor without entries is one of zeros."""
     if op.name not in EMPTY_FACTORIES:
-        like = next((f", &{_value(a, slots[a.name], op.keeps_layout)}" for a in op.args if a.name == "self" and op.name.endswith("_like")), "")
-        return f'refuse_layout("{op.name}", {slots["layout"]}{like}); '
+        if not _is_like(op):
+            return f'refuse_layout("{op.name}", {slots["layout"]}); '
+        given = next(_value(a, slots[a.name], op.keeps_layout) for a in op.args if a.name == "self")
+        other = f'like_in_layout("{op.name}", {slots["layout"]}, {given}, strided)'
+        return f'Tensor strided; const Tensor& like = given({slots["layout"]}) ? {other} : {given}; '
     by_name = {a.name: _value(a, slots[a.name], op.keeps_layout) for a in cpp_args(op)}
     like = f"&{by_name['self']}" if "self" in by_name else "nullptr"
     size = by_name.get("size", "IntList()")

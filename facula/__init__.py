@@ -11,6 +11,10 @@ import os
 from typing import TYPE_CHECKING
 
 try:
+    # Threads of OpenMP, which oneDNN has, spin for some 50 microseconds after their work instead of 3 milliseconds, in which
+    # they take a processor from the threads of all other ops. Their library reads this once, when it is loaded.
+    _openmp_waits = {"GOMP_SPINCOUNT": "5000"} if not os.environ.keys() & {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} else {}
+    os.environ.update(_openmp_waits)
     from . import _C
 except ImportError as error:
     if any(name.startswith("_C.") and name.endswith(".so") for name in os.listdir(__path__[0])):
@@ -19,6 +23,9 @@ except ImportError as error:
         "facula: this folder is the source, without its compiled library; start Python in another folder to use the "
         f"installed package, or build here (CONTRIBUTING.md), got {__path__[0]}"
     ) from error
+finally:
+    for _name in _openmp_waits:
+        del os.environ[_name]
 from ._C import *  # noqa: F403
 from ._C import Size, Tensor, device, dtype, layout, memory_format
 from ._names import CONSTANTS, DTYPE_ALIASES, LAZY_MODULES, LAZY_NAMES

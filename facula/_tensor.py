@@ -562,6 +562,11 @@ def numpy(self, *, force=False):
     >>> torch.ones(1, requires_grad=True).numpy(force=True)
     array([1.], dtype=float32)
     """
+    if not force and type(self) is Tensor:
+        try:
+            return asarray(memoryview(self))
+        except BufferError:  # the reason follows, or the dtype has no name as a buffer
+            pass
     if _is_wrapper(self):
         raise RuntimeError(f"numpy: .numpy() is not supported for tensor subclasses without memory, got {type(self).__name__}")
     if self.layout is not _C.strided:
@@ -758,6 +763,10 @@ def _make_wrapper_subclass(
             data = facula.empty(size, dtype=dtype, device="meta", memory_format=memory_format or facula.contiguous_format)
         else:
             data = facula.empty_strided(size, strides, dtype=dtype, device="meta")
+        if storage_offset:
+            span = 1 + sum((n - 1) * step for n, step in zip(data.shape, data.stride(), strict=True)) if data.numel() else 0
+            storage = facula.empty(storage_offset + span, dtype=data.dtype, device="meta").untyped_storage()
+            data = _C._tensor_from_storage(storage, data.dtype, storage_offset, data.shape, data.stride())
     result = Tensor._make_subclass(cls, data, requires_grad)
     result.__dict__["_reported_device"] = facula.device("cpu" if device is None else device)
     return result
@@ -830,7 +839,9 @@ def type_(self, dtype=None, non_blocking=False):
     from .functions import tensor_types
 
     if dtype is None:
-        return tensor_types.name_of(self.dtype, self.device)
+        name = tensor_types.name_of(self.dtype, self.device)
+        space, _, kind = name.rpartition(".")
+        return name if self.layout is _C.strided else f"{space}.sparse.{kind}"
     wanted, device = tensor_types.parse(dtype)
     return self.to(device=device if device is not None else self.device, dtype=wanted, non_blocking=non_blocking)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -181,3 +184,99 @@ def test_hooks_of_a_view_that_only_its_base_makes_require_a_gradient_are_never_c
     for register in (facula.zeros(1).register_hook, facula.zeros(1).register_post_accumulate_grad_hook):
         with pytest.raises(RuntimeError, match="expected a tensor that requires"):
             register(print)
+
+
+def _freed(make):
+    """Whether what `make` ties to the object that it is given is collected, but not without the collector."""
+    tied = type("Tied", (), {})()
+    reference = weakref.ref(tied)
+    gc.collect()
+    gc.disable()
+    try:
+        make(tied)
+        del tied
+        assert reference() is not None, "there is a cycle"
+    finally:
+        gc.enable()
+    gc.collect()
+    return reference() is None
+
+
+def _node_in_its_hook(tied):
+    node = (leaf([1.0]) * 2).grad_fn
+    node.register_hook(lambda *gradients: (node, tied) and None)
+
+
+def _node_in_its_prehook(tied):
+    node = (leaf([1.0]) * 2).grad_fn
+    node.register_prehook(lambda *gradients: (node, tied) and None)
+
+
+def _node_in_its_metadata(tied):
+    node = (leaf([1.0]) * 2).grad_fn
+    node.metadata["tied"] = (node, tied)
+
+
+def _tensor_in_the_hook_of_its_node(tied):
+    y = leaf([1.0]) * 2
+    y.grad_fn.register_hook(lambda *gradients: (y, tied) and None)
+
+
+def _tensor_in_the_metadata_of_its_node(tied):
+    y = leaf([1.0]) * 2
+    y.grad_fn.metadata["tied"] = (y, tied)
+
+
+def _tensor_in_its_context(tied):
+    class Twice(facula.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.tied = tied
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    y = Twice.apply(leaf([1.0]))
+    y.grad_fn.result = y
+
+
+def _leaf_in_the_hook_of_its_accumulator(tied):
+    x = leaf([1.0])
+    accumulator = x.view_as(x).grad_fn.next_functions[0][0]
+    accumulator.register_hook(lambda *gradients: (accumulator, x, tied) and None)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        _node_in_its_hook, _node_in_its_prehook, _node_in_its_metadata, _tensor_in_the_hook_of_its_node,
+        _tensor_in_the_metadata_of_its_node, _tensor_in_its_context, _leaf_in_the_hook_of_its_accumulator,
+    ],
+)  # fmt: skip
+def test_cycles_of_a_node_and_what_its_hooks_hold_are_collected(make):
+    assert _freed(make)
+
+
+@pytest.mark.parametrize("of_tensor", [False, True])
+def test_hooks_of_a_node_that_a_graph_needs_outlive_the_collector(of_tensor):
+    tied, calls = type("Tied", (), {})(), []
+    reference = weakref.ref(tied)
+
+    def scope(tied):
+        b = leaf([1.0]).clone()
+        node = b.grad_fn
+        hook = lambda *gradients: calls.append((node, tied) and 1)
+        b.register_hook(hook) if of_tensor else node.register_hook(hook)
+        return b.clone()
+
+    out = scope(tied)
+    del tied
+    out.backward(retain_graph=True)
+    gc.collect()
+    out.backward(retain_graph=True)
+    assert len(calls) == 2 and reference() is not None
+    del out
+    gc.collect()
+    assert reference() is None

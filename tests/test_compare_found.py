@@ -330,3 +330,151 @@ def test_bounds_of_a_batch_are_tensors(call):
     x, low = torch.arange(6.0).reshape(2, 3) - 2, torch.tensor([-0.5, 1.5])
     assert torch.equal(torch.vmap(call)(x, low), torch.stack([call(*one) for one in zip(x, low)]))
     assert torch.equal(torch.vmap(call, (0, None))(x, low[0]), call(x, low[0]))
+
+
+# ---- sums and powers in the dtype that is asked of them
+
+
+def test_a_truth_value_that_is_summed_beside_numbers_is_a_number():
+    product = torch.einsum("...i,...i->...", torch.ones(2, dtype=torch.bool), torch.full((3, 1), 1.5))
+    assert product.tolist() == [3.0, 3.0, 3.0]
+
+
+def test_tensordot_keeps_the_dtype_of_what_it_sums():
+    x = torch.ones(3, 1, 2, dtype=torch.uint8)
+    assert torch.tensordot(x, x).dtype == torch.uint8
+
+
+def test_ldexp_has_the_range_of_its_argument():
+    scaled = torch.ldexp(torch.ones(2, dtype=torch.float64), torch.tensor(200))
+    assert scaled.tolist() == [2.0**200] * 2 and scaled.dtype == torch.float64
+    wide = torch.ldexp(torch.tensor(1j, dtype=torch.complex128), torch.ones(2, dtype=torch.uint8))
+    assert wide.dtype == torch.complex128
+
+
+def test_a_matrix_with_an_infinity_may_have_an_inverse():
+    x = torch.tensor([[float("inf"), 1.0], [2.0, 3.0]])
+    assert [torch.linalg.cond(x, p).item() for p in (1, -1, float("-inf"), "fro")] == [float("inf"), 0.0, 0.0, float("inf")]
+    assert torch.linalg.cond(x).isnan() and torch.linalg.cond(torch.full((2, 2), float("inf")), -1).isinf()
+
+
+def test_the_result_of_solve_triangular_has_the_dtype_of_the_matrix():
+    for one, other in ((torch.float64, torch.float32), (torch.float32, torch.float64), (torch.complex64, torch.float32)):
+        b = torch.ones(2, 1, dtype=other, requires_grad=True)
+        x = torch.linalg.solve_triangular(2 * torch.eye(2, dtype=one), b, upper=True)
+        assert x.dtype == one and x.flatten().tolist() == [0.5, 0.5]
+        x.abs().sum().backward()
+        assert b.grad.dtype == other and b.grad.flatten().tolist() == [0.5, 0.5]
+
+
+def test_a_weight_without_dimensions_counts_as_a_number():
+    x, y = torch.zeros(2), torch.ones(2)
+    for dtype in (torch.float64, torch.float16, torch.int64):
+        assert torch.lerp(x, y, torch.ones((), dtype=dtype)).tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match="one dtype"):
+        torch.lerp(x, y, torch.ones(2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("factor", [1j, torch.tensor(1j), 2 + 1j])
+def test_a_real_sparse_tensor_times_a_complex_number_has_a_real_gradient(factor):
+    values = leaf(1.0, 2.0)
+    made = torch.sparse_coo_tensor(torch.tensor([[0, 1], [1, 0]]), values, (2, 2)) * factor
+    made.to_dense().imag.sum().backward()
+    assert values.grad.tolist() == [1.0, 1.0]
+
+
+# ---- tangents
+
+
+def test_a_view_of_a_dual_has_a_view_of_its_tangent():
+    value, tangent = torch.ones(2, 3), torch.arange(6.0).reshape(2, 3)
+    with fw.dual_level():
+        dual = fw.make_dual(value, tangent)
+        for view in (lambda t: t[:, 1:], lambda t: t.t(), lambda t: t[0].expand(2, 3), lambda t: t.view(-1)[::2]):
+            shown, wanted = fw.unpack_dual(view(dual)).tangent, view(tangent)
+            assert shown.stride() == wanted.stride() and shown.data_ptr() == wanted.data_ptr() and torch.equal(shown, wanted)
+        assert fw.unpack_dual(dual.clone()).tangent.data_ptr() != tangent.data_ptr()
+        dual.mul_(2)
+        assert fw.unpack_dual(dual[1]).tangent.tolist() == [6.0, 8.0, 10.0]
+
+
+@pytest.mark.parametrize(("value", "tangent"), [(torch.float32, torch.float64), (torch.float64, torch.float32), (torch.float32, torch.float16)])
+def test_a_tangent_may_have_another_dtype(value, tangent):
+    with fw.dual_level():
+        dual = fw.make_dual(torch.ones(2, dtype=value), torch.full((2,), 3.0, dtype=tangent))
+        assert fw.unpack_dual(dual[1:]).tangent.dtype == tangent
+        shown = fw.unpack_dual(dual * 2).tangent
+        assert shown.dtype == torch.promote_types(value, tangent) and shown.tolist() == [6.0, 6.0]
+        with pytest.raises(RuntimeError, match="must be real"):
+            fw.make_dual(torch.ones(2), torch.ones(2, dtype=torch.complex64))
+
+
+# ---- classes of exceptions
+
+SPARSE = torch.eye(2).to_sparse()
+TRUE = torch.ones(3, dtype=torch.bool)
+COMPLEX = torch.ones(3, dtype=torch.complex64)
+
+
+def written(index, value, target=None):
+    (torch.zeros(2) if target is None else target)[index] = value
+
+
+def itself(name, dim, shape=(3,)):
+    x = torch.zeros(shape)
+    index = torch.tensor([0, 0]) if name.startswith("index") else torch.zeros_like(x, dtype=torch.int64)
+    return getattr(x, name)(dim, index, x)
+
+
+@pytest.mark.parametrize(("call", "error"), [
+    (lambda: SPARSE.reshape(4), RuntimeError), (lambda: SPARSE.flatten(), RuntimeError), (lambda: SPARSE.expand(3, 2, 2), RuntimeError),
+    (lambda: torch.sparse.mm(torch.ones(3), torch.ones(3, 2)), IndexError), (lambda: torch.sparse.sum(torch.ones(3), 5), IndexError),
+    (lambda: torch.ones(3).clamp(1j, 2), RuntimeError), (lambda: torch.ones(3).clamp_(1j), RuntimeError), (lambda: COMPLEX.clamp(torch.ones(2)), NotImplementedError),
+    (lambda: TRUE.argmax(), RuntimeError), (lambda: torch.cov(TRUE), RuntimeError), (lambda: torch.linalg.vander(TRUE), RuntimeError),
+    (lambda: TRUE.argmax(7), RuntimeError), (lambda: COMPLEX.amax(7), IndexError), (lambda: COMPLEX.nansum(7), IndexError),
+    (lambda: TRUE.logcumsumexp(7), IndexError), (lambda: COMPLEX.cummax(7), IndexError), (lambda: TRUE.kthvalue(1, 7), IndexError),
+    (lambda: torch.fft.fft(torch.ones(3), -2, 7), IndexError), (lambda: torch.fft.fft(torch.ones(()), 2), IndexError),
+    (lambda: torch.addbmm(torch.ones(3), torch.ones(3), torch.ones(3)), IndexError), (lambda: torch.baddbmm(torch.ones(3, 1), torch.ones(3, 1), torch.ones(3, 1)), IndexError),
+    (lambda: itself("index_add_", 7), IndexError), (lambda: itself("index_copy_", 7), IndexError), (lambda: itself("scatter_", 7), IndexError),
+    (lambda: itself("scatter_add_", -4), IndexError), (lambda: itself("scatter_", 0), RuntimeError),
+    (lambda: torch.ones(3, 1).scatter(0, torch.zeros(3, 1, dtype=torch.int64), torch.ones(3)), IndexError),
+    (lambda: written(5, 1j), RuntimeError), (lambda: written(1.5, 1j), RuntimeError), (lambda: written(5, 1), IndexError), (lambda: written((0, 0), 1j), RuntimeError),
+    (lambda: (lambda x: written(x, 2, x))(torch.zeros(2)), RuntimeError), (lambda: written(torch.zeros(2), 2), IndexError),
+])  # fmt: skip
+def test_what_is_said_first_is_what_programs_catch(call, error):
+    with pytest.raises(error) as caught:
+        call()
+    assert caught.type is error
+
+
+def test_a_missing_derivative_is_a_runtime_error():
+    x = leaf(1.0, 2.0) * 1
+    with pytest.raises(RuntimeError, match="^heaviside: the derivative is not implemented") as caught:
+        torch.heaviside(x, x).sum().backward()
+    assert caught.type is RuntimeError
+
+
+def test_a_number_is_let_go_like_a_tensor():
+    for op in (lambda x: x * 2, lambda x: x / 2, lambda x: 3 * x):
+        x = leaf(1.0, 2.0)
+        y = op(x).sum()
+        y.backward(retain_graph=True)
+        y.backward()
+        with pytest.raises(RuntimeError, match="an earlier pass freed"):
+            y.backward()
+    z = (leaf(1.0, 2.0) + 3).sum()
+    z.backward()
+    z.backward()
+
+
+def test_slices_are_in_the_order_of_their_elements():
+    x = torch.zeros(2, 3, 2)
+    x[0, 1], x[1, 0] = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
+    columns = x.unique(dim=-1)
+    assert columns.reshape(6, 2).T.tolist() == sorted(x.reshape(6, 2).T.tolist())
+
+
+def test_sums_of_some_dimensions_of_a_sparse_tensor_keep_its_dtype():
+    for dtype in (torch.bool, torch.uint8, torch.int32):
+        x = torch.tensor([[0, 1], [2, 0]]).to(dtype).to_sparse()
+        assert torch.sparse.sum(x, 1).dtype == dtype and torch.sparse.sum(x).dtype == torch.int64

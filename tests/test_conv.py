@@ -62,6 +62,40 @@ def test_forward_is_the_direct_sum(x, w, stride, padding, dilation, groups, dtyp
     np.testing.assert_allclose(got.numpy(), expected, rtol=1e-4, atol=1e-10 if dtype == "float64" else 2e-4)
 
 
+SMALL = [
+    # x, w, padding, groups: one line of a padded image is shorter, as long and longer than vectors
+    ((1, 1, 1, 1), (1, 1, 1, 1), (0, 0), 1),
+    ((2, 3, 5, 1), (7, 3, 2, 1), (0, 0), 1),
+    ((3, 2, 4, 6), (5, 2, 3, 3), (1, 1), 1),
+    ((2, 8, 6, 6), (8, 8, 1, 1), (0, 0), 1),
+    ((1, 3, 9, 16), (4, 3, 3, 3), (0, 2), 1),
+    ((2, 6, 7, 17), (9, 2, 2, 4), (1, 3), 3),
+    ((1, 1, 28, 28), (8, 1, 5, 5), (2, 2), 1),
+    ((1, 4, 3, 50), (4, 1, 3, 5), (2, 4), 4),
+    ((2, 8, 16), (6, 8, 3), (1,), 1),
+    ((3, 4, 33), (8, 1, 5), (0,), 4),
+]
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["images", "gradients"])
+@pytest.mark.parametrize("x, w, padding, groups", SMALL)
+def test_small_images(x, w, padding, groups, back):
+    """Against float64, forwards and as the map of the images' gradients."""
+    n = len(x) - 2
+    op = (TRANSPOSED if back else CONV)[n]
+    if back:
+        x = (x[0], w[0], *x[2:])
+    channels = w[1] * groups if back else w[0]
+    x, w, b = (numbers(shape, i, "float32") for i, shape in enumerate((x, w, (channels,))))
+    for bias in (None, b):
+        wide = [None if t is None else facula.from_numpy(t.astype("float64")) for t in (x, w, bias)]
+        narrow = [None if t is None else facula.from_numpy(t) for t in (x, w, bias)]
+        expected = op(*wide, padding=padding, groups=groups)
+        got = op(*narrow, padding=padding, groups=groups)
+        assert got.dtype == facula.float32 and got.shape == expected.shape and got.is_contiguous()
+        np.testing.assert_allclose(got.numpy(), expected.numpy(), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("x, w, stride, padding, dilation, groups", CASES)
 def test_gradients_are_the_adjoint_maps(x, w, stride, padding, dilation, groups, dtype):
@@ -176,6 +210,24 @@ def test_narrow_floats_add_up_wide(dtype):
     expected = facula.conv2d(x.to(facula.float32), w.to(facula.float32), padding=1)
     assert got.dtype == dtype
     np.testing.assert_allclose(got.to(facula.float32).numpy(), expected.numpy(), rtol=1e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("dtype", [facula.float16, facula.bfloat16])
+@pytest.mark.parametrize("groups, stride", [(16, 1), (16, 2), (4, (1, 2)), (1, 2)])
+def test_gradients_of_narrow_images(groups, stride, dtype):
+    """Also where they are computed in float32: they are rounded once."""
+    numpy_of = [numbers((2, 16, 9, 8), 1, "float32"), numbers((16, 16 // groups, 3, 3), 2, "float32")]
+    for layout in (facula.contiguous_format, facula.channels_last):
+        x, w = (facula.from_numpy(t).to(dtype) for t in numpy_of)
+        wide = x.float().requires_grad_()
+        narrow = x.contiguous(memory_format=layout).requires_grad_()
+        y, expected = (facula.conv2d(t, w.to(t.dtype), None, stride, 1, 1, groups) for t in (narrow, wide))
+        upstream = facula.from_numpy(numbers(tuple(y.shape), 3, "float32")).to(dtype)
+        y.backward(upstream)
+        expected.backward(upstream.float())
+        assert narrow.grad.dtype == dtype
+        unit = facula.finfo(dtype).eps
+        np.testing.assert_allclose(narrow.grad.float().numpy(), wide.grad.numpy(), rtol=2 * unit, atol=16 * unit)
 
 
 @pytest.mark.parametrize("groups", [1, 16])

@@ -176,6 +176,17 @@ def test_wrapper_helpers():
         facula.Tensor._make_wrapper_subclass(type("Plain", (facula.Tensor,), {}), (2,))
 
 
+def test_places_of_a_wrapper():
+    class Wrapper(facula.Tensor):
+        __torch_dispatch__ = classmethod(lambda cls, func, types, args=(), kwargs=None: NotImplemented)
+
+    x = facula.randn(4, 6).t().diagonal(offset=2)
+    options = {"dtype": x.dtype, "strides": x.stride(), "storage_offset": x.storage_offset()}
+    made = facula.Tensor._make_wrapper_subclass(Wrapper, x.shape, **options)
+    assert (made.shape, made.stride(), made.storage_offset()) == (x.shape, x.stride(), 12) and made._base is None
+    assert facula.Tensor._make_wrapper_subclass(Wrapper, (0,), storage_offset=3).storage_offset() == 3
+
+
 def test_a_wrapper_has_no_values_of_its_own():
     w = Wrapper(facula.ones(1))
     assert w.item() == 1.0  # its class is asked

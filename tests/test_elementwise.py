@@ -1,6 +1,7 @@
 """Element-wise ops in the ways that they are run: rows, numbers beside elements, halves, conversions, and what fills memory."""
 
 import itertools
+import warnings
 
 import numpy as np
 import op_samples
@@ -381,3 +382,89 @@ def test_a_tensor_of_one_number_is_read_as_one(dtype):
                 wrong.append(op.name)
     assert not wrong
     assert facula.equal(facula.ones(1).expand(MANY).clamp(0.1, 0.9), facula.full((MANY,), 0.9))
+
+
+def laid_out(name, dtype):
+    """A (4, 6, 5) operand, or one that broadcasts to that, in a way of lying in memory; and its elements."""
+    ways = {
+        "dense": lambda: numbers((4, 6, 5), dtype),
+        "row": lambda: numbers(5, dtype, 1),
+        "column": lambda: numbers((6, 1), dtype, 2),
+        "middle": lambda: numbers((4, 1, 5), dtype, 3),
+        "number": lambda: numbers((), dtype, 4),
+        "one": lambda: numbers((1, 1), dtype, 5),
+        "expanded": lambda: np.broadcast_to(numbers((6, 5), dtype, 6), (4, 6, 5)),
+        "cut": lambda: numbers((4, 6, 9), dtype, 7)[:, :, 2:7],
+        "stepping": lambda: numbers((8, 6, 10), dtype, 8)[::2, :, ::2],
+        "turned": lambda: numbers((5, 6, 4), dtype, 9).transpose(2, 1, 0),
+        "leading": lambda: numbers((1, 4, 6, 5), dtype, 10),
+    }  # fmt: skip
+    array = np.asarray(ways[name]())
+    if name == "expanded":
+        return facula.from_numpy(array[0].copy()).expand(4, 6, 5), array
+    return facula.from_numpy(array), array
+
+
+WAYS = ["dense", "row", "column", "middle", "number", "one", "expanded", "cut", "stepping", "turned", "leading"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int16", "uint8"])
+@pytest.mark.parametrize("way", WAYS)
+def test_little_memory_is_read_as_it_lies(way, dtype):
+    """Operands of every layout beside every other: values, the order of the result, in place, `out=`, and conditions."""
+    for other in WAYS:
+        (a, x), (b, y) = laid_out(way, dtype), laid_out(other, dtype)
+        sum_, more = a + b, x + y
+        check(sum_, more)
+        if "turned" not in (way, other):
+            assert sum_.is_contiguous(), (way, other)
+        check(a.expand(sum_.shape).clone().add_(b) if x.shape != more.shape else a.clone().add_(b), more)
+        out = facula.empty(sum_.shape, dtype=a.dtype)
+        version = out._version
+        assert facula.add(a, b, out=out) is out and out._version == version + 1
+        check(out, more)
+        condition = facula.from_numpy(np.asarray(y > 1))
+        check(facula.where(condition, a, b), np.where(y > 1, x, y))
+        check(facula.where(condition, a, 3).to(a.dtype), np.where(y > 1, x, 3).astype(dtype))
+
+
+@pytest.mark.parametrize("size", [16, 1024, 1025, 4096])
+def test_what_is_written_in_place_is_read_before(size):
+    """An operand on the memory that is written is refused where it overlaps, and the written tensor itself is not."""
+    x = facula.arange(float(size))
+    x.add_(x)
+    assert facula.equal(x, 2 * facula.arange(float(size)))
+    with pytest.raises(RuntimeError, match="memory"):
+        x[1:].add_(x[:-1])
+    facula.mul(x, 2, out=x)
+    assert facula.equal(x, 4 * facula.arange(float(size)))
+    with facula.inference_mode():
+        y = facula.ones(size)
+    with pytest.raises(RuntimeError, match="inference"):
+        facula.add(x, x, out=y)
+    frozen = np.ones(size, dtype=np.float32)
+    frozen.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of an array that is not writable, said once
+        target = facula.from_numpy(frozen)
+    with pytest.raises(RuntimeError, match="read-only"):
+        facula.add(x, x, out=target)
+
+
+@pytest.mark.parametrize("dtype", ["Float32", "Float64", "Int64", "Int32", "Int8", "UInt8", "Bool"])
+def test_little_memory_gives_what_much_does(dtype):
+    """The ways of little memory (and of numbers beside it) agree with the plan, which is made for much of it."""
+    rng = np.random.default_rng(0)
+    wrong = []
+    for op in op_samples.all_ops():
+        if not op.elementwise or op.draws or dtype not in op.dtypes:
+            continue
+        for args, kwargs in op_samples.samples(op, dtype.lower(), rng, shapes=((6,),)):
+            if any(isinstance(a, facula.Tensor) and a.shape not in ((), (6,)) for a in args):
+                continue
+            much = [a.detach().repeat(3000) if isinstance(a, facula.Tensor) and a.dim() else a for a in args]
+            few, many = op_samples.call(op, *args, **kwargs), op_samples.call(op, *much, **kwargs)
+            close = facula.allclose if few.is_floating_point() else facula.equal  # what remains of vectors rounds its own way
+            if few.dtype != many.dtype or not close(few.nan_to_num(), many[:6].nan_to_num()):
+                wrong.append((op.name, [a if not isinstance(a, facula.Tensor) else tuple(a.shape) for a in args]))
+    assert not wrong

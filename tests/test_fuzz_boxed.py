@@ -152,7 +152,6 @@ def test_positions_that_are_no_numbers_stay_within_the_input():
 
 def test_powers_of_nothing_are_not_counted_up_to():
     scores = facula.zeros(1, 1, 0).expand(2**62, 2**62, 0)
-    assert facula._C._boxed_call("_class_logsumexp.default", (scores,))[0].shape == (2**62, 0)
     loss = facula.nn.functional.cross_entropy(scores, facula.zeros(1, 0, dtype=facula.int64).expand(2**62, 0), reduction="sum")
     assert loss == 0
     assert facula.linalg.vander(facula.ones(2, 0), N=2**62).shape == (2, 0, 2**62)

@@ -230,7 +230,7 @@ def test_a_missing_derivative_is_an_error_of_backward(op):
         assert tensors and results
         assert all(r.requires_grad for r in results)
         shown = PARTS_OF.get(op.name, op.name.lstrip("_"))
-        with pytest.raises(NotImplementedError, match=f"^{shown}: the derivative is not implemented"):
+        with pytest.raises(RuntimeError, match=f"^{shown}: the derivative is not implemented"):
             results[0].abs().sum().backward()
 
 
@@ -248,7 +248,7 @@ def test_first_derivative(name, dtype, layout):
 def test_second_derivative(name, dtype, layout):
     for function, inputs in prepared(name, dtype, layout):
         if name in ONCE:
-            with pytest.raises(NotImplementedError, match="the derivative is not implemented"):
+            with pytest.raises(RuntimeError, match="the derivative is not implemented"):
                 gradgradcheck(function, inputs, eps=EPS, atol=ATOL, rtol=RTOL)
         else:
             assert gradgradcheck(function, inputs, eps=EPS, atol=ATOL, rtol=RTOL)
@@ -260,7 +260,7 @@ def test_forward_mode_agrees_with_reverse_mode(name, dtype, layout):
     rng = np.random.default_rng(1)
     for function, inputs in prepared(name, dtype, layout):
         if name in ONCE:
-            with pytest.raises(NotImplementedError, match="the derivative is not implemented"):
+            with pytest.raises(RuntimeError, match="the derivative is not implemented"):
                 both_sides(function, inputs, rng)
         else:
             forward, reverse = both_sides(function, inputs, rng)

@@ -77,7 +77,8 @@ def test_result_memory_is_not_read():
 
 
 # Around the tiles, panels and blocks of products of float32.
-EDGES = [(2, 16, 385), (6, 17, 8), (7, 31, 384), (11, 2050, 9), (13, 15, 770), (97, 33, 40), (100, 1000, 3), (17, 64, 1)]
+EDGES = [(2, 16, 385), (6, 17, 8), (7, 31, 384), (11, 2050, 9), (13, 15, 770), (97, 33, 40), (100, 1000, 3), (17, 64, 1),
+         (14, 32, 385), (15, 33, 20), (29, 48, 3), (43, 20, 770), (4, 4100, 400), (3, 65, 9), (5, 100, 300), (200, 300, 64)]
 
 
 @pytest.mark.parametrize("rows,columns,inner", EDGES)
@@ -99,7 +100,7 @@ def test_products_of_float32_at_the_edges_of_tiles(rows, columns, inner):
             assert (np.abs(batch.numpy() - expected) <= 1e-6 * (3 * sizes + 10)).all()
 
 
-@pytest.mark.parametrize("rows,columns,inner", [(301, 260, 500), (64, 256, 3000), (70, 2100, 50)])
+@pytest.mark.parametrize("rows,columns,inner", [(301, 260, 500), (64, 256, 3000), (70, 2100, 50), (3, 9000, 700)])
 def test_products_do_not_depend_on_threads(rows, columns, inner):
     rng = np.random.default_rng(4)
     a, b = (facula.from_numpy(rng.standard_normal(shape).astype("f")) for shape in ((rows, inner), (inner, columns)))
@@ -114,6 +115,30 @@ def test_products_do_not_depend_on_threads(rows, columns, inner):
     for single, batch in results:
         np.testing.assert_array_equal(single, results[0][0])
         np.testing.assert_array_equal(batch, results[0][1])
+
+
+@pytest.mark.parametrize("dtype,tolerance", [("float32", 1e-6), ("float64", 1e-14)])
+@pytest.mark.parametrize("rows", [1, 3, 20, 200])
+def test_lines_that_share_places_of_caches(rows, dtype, tolerance):
+    rng = np.random.default_rng(5)
+    a, b = rng.standard_normal((rows, 1024)).astype(dtype), rng.standard_normal((1024, 1024)).astype(dtype)
+    sizes = np.abs(a).astype("d") @ np.abs(b)
+    for factor in (b, b.T, b[:, :20], b.T[:, :21]):
+        result = facula.from_numpy(a) @ facula.from_numpy(factor)
+        assert (np.abs(result.numpy() - a.astype("d") @ factor) <= tolerance * sizes.max()).all()
+
+
+@pytest.mark.parametrize("rows,columns,inner", [(1, 40, 64), (4, 17, 70), (8, 64, 300), (1, 64, 1024)])
+def test_batches_of_few_rows(rows, columns, inner):
+    rng = np.random.default_rng(6)
+    a, b = rng.standard_normal((5, rows, inner)).astype("f"), rng.standard_normal((5, columns, inner)).astype("f")
+    add = rng.standard_normal((5, rows, columns)).astype("f")
+    x, y, z = (facula.from_numpy(m) for m in (a, b, add))
+    exact = a.astype("d") @ b.transpose(0, 2, 1)
+    np.testing.assert_allclose((x @ y.mT).numpy(), exact, atol=1e-4)
+    np.testing.assert_allclose(facula.baddbmm(z, x, y.mT).numpy(), exact + add, atol=1e-4)
+    np.testing.assert_allclose((y @ x.mT).numpy(), exact.transpose(0, 2, 1), atol=1e-4)
+    np.testing.assert_allclose((x @ y[:1].mT).numpy()[0], exact[0], atol=1e-4)
 
 
 def test_what_is_not_finite_stays_in_its_rows_and_columns():

@@ -476,3 +476,16 @@ def test_as_nested_tensor_gives_what_is_nested_already():
     for given in (facula.tensor(3.0), facula.ones(3)):
         with pytest.raises(RuntimeError, match="got [01]$"):
             as_nested_tensor(given)
+
+
+@pytest.mark.parametrize("lengths", [(0,), (0, 0), (2, 0), (0, 3, 1)], ids=str)
+def test_attention_of_empty_parts(lengths):
+    facula.manual_seed(0)
+    layer = facula.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    parts = [facula.randn(n, 8) for n in lengths]
+    with facula.no_grad():
+        result = layer(nested_tensor(parts))
+        alone = [layer(x[None])[0] if len(x) else x for x in parts]
+    assert [x.shape for x in result.unbind()] == [x.shape for x in parts]
+    for x, y in zip(result.unbind(), alone, strict=True):
+        assert facula.allclose(x, y, atol=1e-6)

@@ -136,6 +136,18 @@ def test_embedding_max_norm_rescales_only_used_rows():
     np.testing.assert_allclose(np.linalg.norm(array(weight), axis=1), [4.0, 4.0, 1.0], rtol=1e-5)
 
 
+@pytest.mark.parametrize("of_bags", [False, True])
+def test_rows_that_were_scaled_down_are_not_above_the_bound(of_bags):
+    facula.manual_seed(0)
+    weight = facula.randn(3000, 5) * 2
+    index = facula.arange(3000)
+    F.embedding_bag(index[None], weight, max_norm=1.0) if of_bags else F.embedding(index, weight, max_norm=1.0)
+    assert (weight.norm(dim=1) <= 1).all()
+    kept = weight.clone()
+    F.embedding(index, weight, max_norm=1.0)
+    assert facula.equal(weight, kept), "and so they are scaled once"
+
+
 # -- normalisation -------------------------------------------------------------------------------------------
 
 

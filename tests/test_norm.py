@@ -360,3 +360,17 @@ def test_parameter_gradients_of_many_rows_are_sums_in_double():
             norm(facula.from_numpy(x).to(dtype), w).backward(facula.from_numpy(g).to(dtype))
             grads.append(w.grad.double().numpy())
         assert np.sqrt(np.mean((grads[0] - grads[1]) ** 2) / np.mean(grads[1] ** 2)) < 2e-7
+
+
+@pytest.mark.skipif(facula.backends.cpu.get_cpu_capability() == "DEFAULT", reason="needs products that are fused")
+@pytest.mark.parametrize("training", [True, False])
+def test_factors_of_batch_norm_are_rounded_once(training):
+    x = np.random.default_rng(0).standard_normal((16, 64, 14, 14)).astype(np.float32)
+    mean, var = x.astype(np.float64).mean((0, 2, 3)), x.astype(np.float64).var((0, 2, 3))
+    running = [facula.tensor(t, dtype=facula.float32) for t in (mean, var)]
+    got = F.batch_norm(facula.from_numpy(x), *running, training=training).double().numpy()
+    if not training:
+        mean, var = (t.double().numpy() for t in running)
+    exact = (x - mean[:, None, None]) / np.sqrt(var[:, None, None] + 1e-5)
+    unit = 2.0**-24  # half a unit in the last place; elements alone have 0.6 of it
+    assert np.sqrt(((got - exact) ** 2).mean() / (exact**2).mean()) < 0.77 * unit

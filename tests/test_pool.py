@@ -84,6 +84,25 @@ def test_maxima_alone_are_those_with_places(n, dtype):
                 assert alone.is_contiguous(memory_format=layout)
 
 
+@pytest.mark.parametrize("shape", [(1, 1, 2, 2), (2, 3, 5, 7), (1, 2, 9, 4), (1, 1, 20, 33)], ids=str)
+@pytest.mark.parametrize("kernel, stride, padding", [(2, 2, 0), (2, 1, 0), (3, 2, 1), (2, 2, 1)])
+def test_small_planes(shape, kernel, stride, padding):
+    """Maxima, their places and means of float32 are those of float64, with infinities and NaN in the planes."""
+    x = numbers(shape, 3, "float32")
+    x.flat[1], x.flat[-1] = math.inf, -math.inf
+    for values in (x, np.where(x > 1.5, np.float32(math.nan), x), np.full_like(x, -math.inf)):
+        narrow, wide = facula.from_numpy(values), facula.from_numpy(values.astype("float64"))
+        arguments = (kernel, stride, padding)
+        largest, places = F.max_pool2d(narrow, *arguments, return_indices=True)
+        expected, where = F.max_pool2d(wide, *arguments, return_indices=True)
+        np.testing.assert_array_equal(largest.numpy(), expected.numpy())
+        np.testing.assert_array_equal(places.numpy(), where.numpy())
+        np.testing.assert_array_equal(F.max_pool2d(narrow, *arguments).numpy(), expected.numpy())
+        means = [F.avg_pool2d(t, *arguments, count_include_pad=include) for include in (True, False) for t in (narrow, wide)]
+        np.testing.assert_allclose(means[0].numpy(), means[1].numpy(), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(means[2].numpy(), means[3].numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_maxima_alone_inside_transforms():
     x = facula.from_numpy(numbers((3, 2, 2, 5, 5)))
     batched = facula.vmap(lambda t: F.max_pool2d(t, 2))(x)

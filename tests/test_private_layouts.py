@@ -378,15 +378,25 @@ TILED = [
     (4, 256, 14, 14, 128, 1, True),
     (8, 64, 7, 7, 64, 1, True),
     (3, 48, 8, 7, 32, 1, False),
+    (2, 512, 8, 9, 192, 1, True),  # weights by blocks
+    (4, 512, 24, 26, 80, 1, False),  # tiles by blocks, too
+    (4, 512, 32, 32, 32, 1, True),  # sums of weights' gradients over blocks of tiles
+]
+TILED_FIVES = [
+    (8, 32, 17, 19, 48, 2, True),
+    (12, 64, 8, 8, 32, 0, False),
+    (4, 48, 12, 13, 64, 4, True),
+    (2, 64, 27, 27, 192, 2, True),
+    (8, 256, 9, 9, 224, 1, False),  # weights by blocks
 ]
 
 
-@pytest.mark.parametrize("case", TILED, ids=str)
-def test_windows_of_three_are_as_exact_as_training_needs(case):
+@pytest.mark.parametrize("size, case", [(3, c) for c in TILED] + [(5, c) for c in TILED_FIVES], ids=str)
+def test_windows_in_tiles_are_as_exact_as_training_needs(size, case):
     """Where they are computed in tiles, errors are some ten times those of the sums written out: 1e-5 of the largest value."""
     n, c, h, w, k, padding, with_bias = case
     facula.manual_seed(5)
-    weight, bias = facula.randn(k, c, 3, 3), facula.randn(k) if with_bias else None
+    weight, bias = facula.randn(k, c, size, size), facula.randn(k) if with_bias else None
     wide = facula.randn(n, c, h, w, dtype=facula.float64, requires_grad=True)
     expected = F.conv2d(wide, weight.double(), None if bias is None else bias.double(), padding=padding)
     upstream = facula.randn(expected.shape)

@@ -202,9 +202,10 @@ def test_modules_optimizer_and_loader_are_named():
         for (x,) in loader:
             model(x).sum().backward()
             optimizer.step()
+            optimizer.zero_grad()
     counts = {e.key: e.count for e in p.key_averages()}
     assert counts["nn.Module: Sequential"] == counts["nn.Module: Linear"] == 2
-    assert counts["Optimizer.step#SGD.step"] == 2
+    assert counts["Optimizer.step#SGD.step"] == counts["Optimizer.zero_grad#SGD.zero_grad"] == 2
     assert counts["enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"] == 3
     (first, *_) = named(p.events(), "nn.Module: Sequential")
     assert [e.name for e in first.cpu_children] == ["nn.Module: Linear", "nn.Module: ReLU"]

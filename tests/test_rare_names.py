@@ -78,6 +78,14 @@ def test_lobpcg_finds_extreme_eigenpairs(largest):
     close(a[0] @ vectors, (b @ vectors * values).numpy(), 1e-4)
 
 
+@pytest.mark.parametrize("layout", [facula.sparse_coo, facula.sparse_csr])
+def test_lobpcg_takes_sparse_matrices(layout):
+    a = facula.diag(facula.arange(1.0, 31.0, dtype=facula.float64)) + 0.01
+    sparse = a.to_sparse(layout=layout)
+    values, _ = facula.lobpcg(sparse, k=3, B=2 * facula.eye(30).double().to_sparse(layout=layout), X=facula.ones(30, 3).double() + a[:, :3])
+    close(values, (facula.linalg.eigvalsh(a).flip(0)[:3] / 2).numpy(), 1e-5)
+
+
 def test_lobpcg_errors():
     with pytest.raises(ValueError, match="^lobpcg: at least 6 rows.*got 4"):
         facula.lobpcg(facula.eye(4), k=2)

@@ -132,6 +132,12 @@ def test_python_is_called_in_one_way():
     assert not wrong, wrong
 
 
+def test_attributes_are_asked_for_without_exceptions():
+    """PyObject_HasAttr makes an AttributeError with its text where there is none: half a microsecond in x[:, 0] for each item."""
+    asking = [p.name for p in sources() if "PyObject_HasAttr" in p.read_text()]
+    assert not asking, "has_attribute() and optional_attribute() of python/objects.h ask without"
+
+
 def test_overflow_is_asked_for_in_one_place():
     """core/checked.h is how sizes, strides, offsets and bytes are computed from what a caller gives."""
     asking = {p.relative_to(SOURCE).as_posix() for p in sources() if re.search(r"__builtin_\w+_overflow", p.read_text())}

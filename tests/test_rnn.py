@@ -247,3 +247,27 @@ def test_empty_batch(kind):
     assert y.shape == (5, 0, 12)
     y.sum().backward()
     assert x.grad.shape == x.shape and all(not p.grad.any() for p in module.parameters())
+
+
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False, "batch_first": True}], ids=str)
+def test_lstm_of_bfloat16_is_computed_in_float32(options):
+    facula.manual_seed(0)
+    narrow = facula.nn.LSTM(5, 6, **options).bfloat16()
+    wide = facula.nn.LSTM(5, 6, **options)
+    wide.load_state_dict({name: value.float() for name, value in narrow.state_dict().items()})
+    x = facula.randn(7, 7, 5).bfloat16()
+    layers = 4 if "num_layers" in options else 1
+    h, c = facula.randn(layers, 7, 6).bfloat16(), facula.randn(layers, 7, 6)
+    output, (h_n, c_n) = narrow(x, (h, c))
+    wanted, (h_w, c_w) = wide(x.float(), (h.float(), c))
+    assert (output.dtype, h_n.dtype, c_n.dtype) == (facula.bfloat16, facula.bfloat16, facula.float32), "each state keeps its dtype"
+    if layers == 1:  # the input of a second layer is rounded
+        assert facula.equal(output, wanted.bfloat16()) and facula.equal(h_n, h_w.bfloat16()) and facula.equal(c_n, c_w)
+    assert narrow(x, (h, c.bfloat16()))[1][1].dtype is facula.bfloat16
+    output.float().sum().backward()
+    wanted.sum().backward()
+    for (name, p), q in zip(narrow.named_parameters(), wide.parameters(), strict=True):
+        assert p.grad.dtype is facula.bfloat16
+        assert (p.grad.float() - q.grad).abs().max() <= 0.02 * q.grad.abs().max(), name
+    with pytest.raises(RuntimeError, match="same dtype"):
+        narrow(x, (h.float(), c))

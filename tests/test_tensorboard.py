@@ -276,6 +276,25 @@ def test_graph(read):
         read.writer.add_graph(3, torch.ones(1))
 
 
+class _OfDict(torch.nn.Module):
+    def forward(self, x):
+        return [{"out": x * 2}]
+
+
+def test_results_in_a_dict(read):
+    with pytest.raises(RuntimeError, match="^SummaryWriter.add_graph: results in a dict .*got list of _OfDict$"):
+        read.writer.add_graph(_OfDict(), torch.ones(2))
+    read.writer.add_graph(_OfDict(), torch.ones(2), use_strict_trace=False)
+
+
+def test_frames_lie_around_the_edge_of_a_box(read):
+    from facula.utils.tensorboard._media import draw_boxes
+
+    pixels = draw_boxes(np.zeros((12, 12, 3), np.uint8), np.array([[3, 3, 9, 9]]), None, 1)
+    assert "".join("#" if p else "." for p in pixels[:, 6, 0]) == "..##.....##.", "lines of two pixels, on the box's edge"
+    assert (pixels[:, :, 1:] == 0).all()
+
+
 def test_a_closed_writer_opens_again_and_purges(read):
     from facula.utils.tensorboard import SummaryWriter
 

@@ -16,12 +16,7 @@ import argparse
 import importlib
 import json
 import math
-import re
-import select
-import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -29,6 +24,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from machine import add_level, at_level, describe  # noqa: E402
+from turns import Failed, Process, by_turns  # noqa: E402
 
 MODELS = (
     "alexnet", "vgg19", "resnet50", "mobilenet_v2", "efficientnet_b0", "convnext", "unet", "dcgan", "gnmt", "ncf", "gpt",
@@ -44,45 +40,9 @@ TARGETS = {
 TARGET_OF_ANSWERS = 1.3
 
 
-class Failed(Exception):
-    pass
-
-
-class Process:
-    """A worker and how to ask it."""
-
-    def __init__(self, framework: str, name: str, threads: int, limit: float) -> None:
-        command = [sys.executable, str(HERE / "worker.py"), framework, name, str(threads)]
-        self.framework, self.limit = framework, limit
-        self.errors = tempfile.TemporaryFile("w+") if framework == "compiled" else None
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
-        self.read()
-
-    def read(self) -> dict:
-        if not select.select([self.process.stdout], [], [], self.limit)[0]:
-            raise Failed(f"no answer within {self.limit:g} s")
-        line = self.process.stdout.readline()
-        if not line:
-            raise Failed(f"ended with status {self.process.wait()}{self.last_error()}")
-        return json.loads(line)
-
-    def last_error(self) -> str:
-        """The exception that ended a process whose errors are not shown."""
-        if not self.errors:
-            return ""
-        self.errors.seek(0)
-        named = [line.strip() for line in self.errors if re.match(r"[\w.]*(Error|Exception|Unsupported)\b", line)]
-        return f": {named[-1][:200]}" if named else ""
-
-    def ask(self, do: str, **how) -> dict:
-        print(json.dumps({"do": do, **how}), file=self.process.stdin, flush=True)
-        return self.read()
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
+def worker_of(framework: str, name: str, threads: int, limit: float) -> Process:
+    command = [sys.executable, str(HERE / "worker.py"), framework, name, str(threads)]
+    return Process(command, limit, quiet=framework == "compiled")
 
 
 def start(frameworks: list[str], name: str, options) -> tuple[dict[str, Process], dict[str, str]]:
@@ -92,10 +52,10 @@ def start(frameworks: list[str], name: str, options) -> tuple[dict[str, Process]
         limit = options.compile_limit if framework == "compiled" else 600
         worker = None
         try:
-            worker = Process(framework, name, options.threads, limit)
+            worker = worker_of(framework, name, options.threads, limit)
             workers[framework] = worker
-            worker.losses = worker.ask("losses", count=3)["losses"]
-            worker.ask("steps", seconds=0)  # dropout is on from here: compiled again, kernels chosen
+            worker.losses = worker.ask(do="losses", count=3)["losses"]
+            worker.ask(do="steps", seconds=0)  # dropout is on from here: compiled again, kernels chosen
         except Failed as error:
             if framework != "compiled":
                 raise
@@ -103,19 +63,6 @@ def start(frameworks: list[str], name: str, options) -> tuple[dict[str, Process]
             if workers.pop(framework, None):
                 worker.end()
     return workers, failures
-
-
-def by_turns(workers: dict[str, Process], do: str, rounds: int) -> dict[str, dict[str, float]]:
-    turns = {framework: [] for framework in workers}
-    for _ in range(rounds):
-        for framework, worker in workers.items():
-            turns[framework].append(worker.ask(do, seconds=TURN))
-            time.sleep(0.01)  # threads that wait by spinning have stopped
-    result = {}
-    for framework, measured in turns.items():
-        result[framework] = {key: statistics.median(turn[key] for turn in measured) for key in measured[0]}
-        result[framework]["least"] = min(turn["seconds"] for turn in measured)
-    return result
 
 
 def difference(losses: dict[str, list[float]], step: int) -> float:
@@ -135,13 +82,13 @@ def target_of(name: str, answers: bool, level: str | None) -> float | None:
 def row_of(name: str, workers: dict[str, Process], answers: bool, options, rate: float) -> dict:
     module = importlib.import_module(name)
     any_worker = next(worker for framework, worker in workers.items() if framework != "compiled")
-    times = by_turns(workers, "answers" if answers else "steps", options.rounds)
-    flops = any_worker.ask("answer_products" if answers else "products")["flops"]
+    times = by_turns(workers, options.rounds, do="answers" if answers else "steps", seconds=TURN)
+    flops = any_worker.ask(do="answer_products" if answers else "products")["flops"]
     title = f"{module.NAME.split(', batch')[0]}, one answer" if answers else module.NAME
     row = {"name": title, "model": name, "target": target_of(name, answers, options.level), "threads": options.threads}
     row["flops"], row["measured"] = flops, times
     for framework, worker in workers.items():
-        times[framework].update(worker.ask("peak"), limit_share=flops / rate / times[framework]["seconds"])
+        times[framework].update(worker.ask(do="peak"), limit_share=flops / rate / times[framework]["seconds"])
         if not answers:
             times[framework]["losses"] = worker.losses
             times[framework][f"{module.UNIT} a second"] = module.ITEMS / times[framework]["seconds"]
@@ -185,7 +132,7 @@ def measure(name: str, frameworks: list[str], options, rate: float) -> list[dict
     try:
         if options.profile:
             for framework, worker in workers.items():
-                print(f"\n{name}, {framework}\n{worker.ask('table', count=3, rows=options.profile)['table']}", flush=True)
+                print(f"\n{name}, {framework}\n{worker.ask(do='table', count=3, rows=options.profile)['table']}", flush=True)
             return []
         kinds = [False, True] if options.inference and hasattr(importlib.import_module(name), "inference") else [False]
         rows = [row_of(name, workers, answers, options, rate) for answers in kinds]
@@ -198,9 +145,9 @@ def measure(name: str, frameworks: list[str], options, rate: float) -> list[dict
 
 
 def best_rate(framework: str, options) -> float:
-    worker = Process(framework, "mlp", options.threads, 600)
+    worker = worker_of(framework, "mlp", options.threads, 600)
     try:
-        return worker.ask("rate")["rate"]
+        return worker.ask(do="rate")["rate"]
     finally:
         worker.end()
 

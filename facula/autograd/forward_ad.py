@@ -132,7 +132,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
     Args:
         tensor: the values, floating or complex.
-        tangent: of the same shape and dtype.
+        tangent: of the same shape; its dtype may be another floating or complex one, real where the values are.
         level: the level of forward mode; None for the innermost.
 
     Errors: RuntimeError outside of a level; ValueError for dtypes that are not floating; RuntimeError for a tangent of another
@@ -164,8 +164,8 @@ def _make(tensor, tangent, level=None):
         raise RuntimeError(
             f"make_dual: the tangent must have the primal's shape {tuple(tensor.shape)}, got {tuple(tangent.shape)}"
         )
-    if tensor.dtype != tangent.dtype:
-        raise RuntimeError(f"make_dual: the tangent must have the primal's dtype {tensor.dtype}, got {tangent.dtype}")
+    if tangent.is_complex() and not tensor.is_complex():
+        raise RuntimeError(f"make_dual: the tangent of a real tensor of {tensor.dtype} must be real, got {tangent.dtype}")
     dual, origin = _C._make_dual(tensor)
     opened.duals.append((dual, _state_of(dual), len(opened.inputs)))
     opened.inputs.append(origin)
@@ -204,12 +204,36 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
             unwritten = made == _state_of(dual)
             tangent = opened.given.get(number, opened.tangents[number]) if unwritten else _written_tangent(opened, place)
             return UnpackedDualTensor(_primal(tensor), tangent)
-    return UnpackedDualTensor(_primal(tensor), _tangent_of(tensor, opened))
+    shown = _shown_tangent(tensor, opened)
+    return UnpackedDualTensor(_primal(tensor), _tangent_of(tensor, opened) if shown is None else shown)
+
+
+def _shown_tangent(tensor, opened):
+    """Return the part of a given tangent that a view of its dual shows, in the memory of the tangent; None elsewhere."""
+    place = _memory(tensor) if tensor._is_view() else None
+    known = [each for each in opened.duals if place and _memory(each[0]) == place]
+    if len(known) != 1:
+        return None
+    dual, made, number = known[0]
+    given = opened.given.get(number, opened.tangents[number])
+    same = made == _state_of(dual) and _memory(given) and _lies_like(given, dual)
+    plain = dual.dtype == tensor.dtype and dual.is_conj() == tensor.is_conj() and given.is_conj() == dual.is_conj()
+    return given.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()) if same and plain else None
+
+
+def _memory(tensor):
+    plain = tensor.layout is _C.strided and not _C._batch_level(tensor)
+    return tensor.untyped_storage().data_ptr() if plain else None
 
 
 def _tangent_of(tensor, opened):
     tangent = pushforward([tensor], opened.inputs, opened.tangents, True)[0]
-    return _C.zeros_like(tensor.detach()) if tangent is None else without_inputs(tangent, opened.inputs)
+    if tangent is None:
+        return _C.zeros_like(tensor.detach())
+    place = _memory(tangent)
+    if place and any(_memory(given) == place for given in opened.tangents):  # the result is no view of the dual
+        tangent = tangent.clone()
+    return without_inputs(tangent, opened.inputs)
 
 
 def without_inputs(tensor: Tensor, inputs: Sequence[Tensor]) -> Tensor:
@@ -248,7 +272,7 @@ def _written_tangent(opened, place):
 
 def _lies_like(one, other):
     def place(tensor):
-        return tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.untyped_storage().nbytes()
+        return tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.untyped_storage().nbytes() // tensor.itemsize
 
     return place(one) == place(other)
 
@@ -290,6 +314,9 @@ def _pushforward_one(output, inputs, tangents, forward):
     (tangent,) = _C._run_backward(values, _fitting(values, directions), (probe,), True, True, False)
     if tangent is None:
         return _C.zeros_like(output.detach())
+    for value, direction in linear:
+        if direction.dtype != value.dtype:
+            tangent = tangent.to(_C.promote_types(tangent.dtype, direction.dtype))
     return tangent if _depends_on_more(tangent, probe) else tangent.detach()
 
 

@@ -65,7 +65,9 @@ def _renorm_(input, indices, max_norm, norm_type):
     with no_grad():
         rows = indices.reshape(-1).unique().long()
         values = input.index_select(0, rows)
-        norms = _C.linalg.vector_norm(values, norm_type, [1], True)
-        factors = _C.where(norms > max_norm, max_norm / (norms + 1e-7), _C.ones_like(norms))
-        input.index_copy_(0, rows, values * factors)
+        # in float64, where the small number is not lost beside a norm above 1: the new norm, rounded, is not above max_norm
+        wide = _C.complex128 if values.is_complex() else _C.float64
+        norms = _C.linalg.vector_norm(values, norm_type, [1], True, dtype=wide)
+        scaled = (values * (max_norm / (norms + 1e-7))).to(values.dtype)
+        input.index_copy_(0, rows, _C.where(norms.to(values.dtype).real > max_norm, scaled, values))
     return input

@@ -75,6 +75,8 @@ def _pairs(A: Tensor, B: Tensor | None, *, X: Tensor | None, n: int, iK: Any, k:
     m = A.shape[-1]
     with no_grad():
         X = _C.randn(*A.shape[:-1], n, dtype=A.dtype, device=A.device) if X is None else X
+        if A.dim() == 2:  # sparse matrices are of these
+            return _Worker(A, B, X, iK, k, niter, tol, largest).run(tracker)
         batch = A.shape[:-2]
         flat = [None if t is None else t.expand(*batch, *t.shape[-2:]).reshape(-1, *t.shape[-2:]) for t in (A, B, X, iK)]
         count = flat[0].shape[0]
@@ -114,6 +116,13 @@ class _Recorded(Function):
         return (grad + grad.mT) / 2, None, None, None, None
 
 
+def _elements(matrix: Tensor) -> Tensor:
+    """What is stored of a matrix of any layout, each place once."""
+    if matrix.layout == _C.strided:
+        return matrix
+    return (matrix.coalesce() if matrix.layout == _C.sparse_coo else matrix).values()
+
+
 class _Worker:
     """The iteration for one matrix."""
 
@@ -127,7 +136,7 @@ class _Worker:
 
     def run(self, tracker):
         self.E, self.X = self.rayleigh_ritz(self.orthogonalised(self.X), self.X.shape[-1])
-        scale = _C.linalg.vector_norm(self.A).item() or 1.0
+        scale = _C.linalg.vector_norm(_elements(self.A)).item() or 1.0
         for step in range(self.niter + 1):
             residual = self.A @ self.X - self.times_b(self.X) * self.E
             errors = _C.linalg.vector_norm(residual, 2, [0]) / (scale * _C.linalg.vector_norm(self.X, 2, [0]))

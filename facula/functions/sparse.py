@@ -167,6 +167,9 @@ def sparse_compressed_tensor(compressed_indices: Any, plain_indices: Any, values
     narrow = all(isinstance(i, _C.Tensor) and i.dtype is _C.int32 for i in (compressed_indices, plain_indices))
     kind = _C.int32 if narrow else _C.int64
     bounds, other, _, blocked = COMPRESSED[layout]
+    if wanted(check_invariants):
+        given = [i.dtype for i in (compressed_indices, plain_indices) if isinstance(i, _C.Tensor)]
+        _check_index_dtypes(op, bounds, other, given)
     compressed = _index(op, bounds, compressed_indices, values.device, kind)
     plain = _index(op, other, plain_indices, values.device, kind)
     size = _inferred_compressed_size(op, compressed, plain, values, layout) if size is None else _size(op, size)
@@ -178,6 +181,12 @@ def sparse_compressed_tensor(compressed_indices: Any, plain_indices: Any, values
         block = tuple(values.shape[at : at + 2]) if blocked else (1, 1)
         check_compressed(op, compressed, plain, size, layout, block)
     return _finish(made, requires_grad, pin_memory)
+
+
+def _check_index_dtypes(op, bounds, other, dtypes):
+    """Indices that are given as tensors are of one dtype, which their layout can hold."""
+    if any(dtype not in (_C.int32, _C.int64) for dtype in dtypes) or len(set(dtypes)) > 1:
+        raise RuntimeError(f"{op}: {bounds} and {other} must both be int32 or both int64, got {' and '.join(map(str, dtypes))}")
 
 
 def sparse_csr_tensor(crow_indices: Any, col_indices: Any, values: Any, size: Sequence[int] | None = None, *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import os
@@ -16,7 +17,8 @@ from facula.export._pt2_reader import extra_files
 from facula.export.exported_program import _keep
 
 from ._torchscript import Archive, ScriptError
-from .scripted import ScriptModule
+from ._torchscript.writer import Unwritable, pickles_of, write
+from .scripted import ScriptModule, extra_bytes
 from .traced import hold, state_of
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from facula import Tensor
     from facula.nn.modules.module import Module
+    from facula.types import FileLike
 
 _RESERVED = frozenset(vars(facula.nn.Module()))
 _SAVED = ("training", "_is_full_backward_hook")  # of Module's own attributes, what archives hold
@@ -87,6 +90,38 @@ class LoadedModule(ScriptModule):
 
     def __reduce__(self) -> Any:
         raise NotImplementedError("pickle: a module of a TorchScript archive is not pickled; save its state_dict()")
+
+    def __copy__(self) -> Self:
+        made = type(self)._empty()
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def save(self, f: FileLike, _extra_files: Any = None) -> None:
+        """Writes an archive of TorchScript with the program that was read and the state that the module has now.
+
+        Args:
+            f: a path, or a writable binary file.
+            _extra_files: {name: text or bytes} that the archive holds beside the program.
+
+        What such archives are not written with here (tensors that are quantised, classes that make their state by a method)
+        is saved as the program of the first call, as another ScriptModule is.
+        """
+        from facula.export import _pt2
+
+        files = extra_bytes(_extra_files)
+        try:
+            pickles = pickles_of(self)
+        except Unwritable:
+            return super().save(f, _extra_files)
+        with _pt2._open_for_writing(f) as out:
+            write(self._script_class.library, pickles, out, files)
+        return None
+
+    @property
+    def code(self) -> str:
+        """The text of `forward` in the archive, as it was parsed."""
+        forward = self._script_class.methods.get("forward")
+        return "" if forward is None else ast.unparse(forward.node)
 
     @property
     def original_name(self) -> Any:

@@ -74,6 +74,16 @@ def _note_call(scripted, args, kwargs):
         _first_calls[scripted] = alone
 
 
+def extra_bytes(extra_files: dict[str, str | bytes] | None) -> dict[str, bytes]:
+    """The bytes of files that an archive holds beside its program."""
+    files = {}
+    for name, data in (extra_files or {}).items():
+        if not isinstance(data, (str, bytes)):
+            raise TypeError(f"jit.save: _extra_files must hold text or bytes, got {type(data).__name__} for {name!r}")
+        files[name] = data.encode() if isinstance(data, str) else data
+    return files
+
+
 class _Recorded:
     """What a program that was recorded has: of the first call, or of the example of a trace."""
 
@@ -105,12 +115,7 @@ class _Recorded:
         """
         from facula.export import _pt2
 
-        files = {}
-        for name, data in (_extra_files or {}).items():
-            if not isinstance(data, (str, bytes)):
-                raise TypeError(f"jit.save: _extra_files must hold text or bytes, got {type(data).__name__} for {name!r}")
-            files[name] = data.encode() if isinstance(data, str) else data
-        _pt2.save(self._exported(), f, files)
+        _pt2.save(self._exported(), f, extra_bytes(_extra_files))
 
     def save_to_buffer(self) -> bytes:
         """The bytes of what `save` writes.

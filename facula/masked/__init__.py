@@ -65,7 +65,7 @@ def _shown(op, input, mask):
         raise IndexError(
             f"{op}: mask broadcasts to the shape {list(input.shape)} of the input, got shape {list(mask.shape)}"
         )
-    return mask.bool().expand(input.shape)
+    return (mask if mask.layout == _f.strided else mask.to_dense()).bool().expand(input.shape)
 
 
 def _filled(op, input, mask, value):

@@ -15,6 +15,13 @@ def _lengths(x):
     return [shape[0] for shape in x._shapes]
 
 
+def _padded(x):
+    """As `to_padded_tensor`, which refuses tensors whose parts are all empty."""
+    if isinstance(x, StridedNestedTensor) and x.numel() == 0:
+        return x.values().new_zeros(len(x), 0, max(shape[1] for shape in x._shapes))
+    return x.to_padded_tensor(0.0)
+
+
 def multi_head(module, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights):
     """What `module` gives for nested tensors of shape (N, L, E).
 
@@ -33,7 +40,7 @@ def multi_head(module, query, key, value, key_padding_mask, need_weights, attn_m
         raise AssertionError(f"{refused}all inputs must be nested and of 3 dimensions, got {[type(x).__name__ for x in whole]}")
     if len({len(x) for x in whole}) > 1 or _lengths(key) != _lengths(value):
         raise AssertionError(f"{refused}key and value differ, got lengths {[_lengths(x) for x in whole]}")
-    padded = {id(x): x.to_padded_tensor(0.0) for x in whole}
+    padded = {id(x): _padded(x) for x in whole}
     query_lengths = facula.tensor(_lengths(query), device=query.device)
     places = facula.arange(padded[id(key)].size(1), device=query.device)
     absent = places >= facula.tensor(_lengths(key), device=query.device)[:, None]

@@ -330,6 +330,13 @@ class Optimizer:
         >>> weight.grad is None
         True
         """
+        if not _watching():
+            self._remove_gradients(set_to_none)
+            return
+        with record_function(f"Optimizer.zero_grad#{type(self).__name__}.zero_grad"):
+            self._remove_gradients(set_to_none)
+
+    def _remove_gradients(self, set_to_none):
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is None:

@@ -134,6 +134,9 @@ def mm(mat1: Tensor = None, mat2: Tensor = None, reduce: str = None, *, sparse: 
     """
     mat1, mat2 = mat1 if sparse is None else sparse, mat2 if dense is None else dense
     if reduce in (None, "sum"):
+        for matrix in (mat1, mat2):
+            if isinstance(matrix, _C.Tensor) and matrix.dim() < 2:
+                raise IndexError(f"sparse.mm: matrices have two dimensions, got shape {tuple(matrix.shape)}")
         return _C.mm(mat1, mat2)
     if reduce not in _REDUCED:
         raise ValueError(f"sparse.mm: reduce is one of {', '.join(_REDUCED)}, got {reduce!r}")
@@ -168,6 +171,12 @@ def sum(input: Tensor, dim: int | None = None, dtype: facula.dtype | None = None
     if dim is None or dim == ():
         values = (input.coalesce() if input.is_sparse else input).values()
         return values.sum() if dtype is None else values.sum(dtype=dtype)
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if dtype is None and len(dims) < input.dim():
+        dtype = input.dtype
+    for d in dims:
+        if not -input.dim() <= d < input.dim():
+            raise IndexError(f"sparse.sum: dim must name one of {input.dim()} dimensions, got {d}")
     return _C._ops._sparse_sum_dim(input, dim, False, dtype=dtype)
 
 

@@ -30,7 +30,7 @@ std::tuple<Tensor, Tensor, Tensor> batched_cross_entropy(const Tensor& self, con
                                                          double label_smoothing) {
   Tensor factors = class_factors(self, target, weight, self.size(1), ignore_index, label_smoothing);
   const Tensor top = amax(self, Dims{1}, true), shifted = sub(self, top, Scalar(1)),
-               log_sum = _class_logsumexp(shifted);
+               log_sum = logsumexp(shifted, Dims{1}, false);
   // of a class that does not count the logarithm may be infinite
   Tensor logs = where(eq(factors, Scalar(0)), Scalar(0), sub(shifted, unsqueeze(log_sum, 1), Scalar(1)));
   Tensor losses = neg(over_classes(mul(factors, logs)));

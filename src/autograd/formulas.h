@@ -41,7 +41,7 @@ Tensor repeat_backward(const Tensor& grad, IntList sizes, IntList repeats);
 Tensor constant_pad_backward(const Tensor& grad, IntList pad);
 
 // sparse
-Tensor in_layout(const Tensor& t, std::optional<Layout> layout);
+Tensor in_layout(const Tensor& t, std::optional<Layout> layout, IntList block = {});
 Tensor to_dense_backward(const Tensor& grad, const Tensor& self, bool masked_grad);
 /// Of a product of two matrices, for the one on the left or on the right; of a sparse one at the places it has.
 Tensor sparse_product_gradient(const Tensor& grad, const Tensor& target, const Tensor& other, bool left);

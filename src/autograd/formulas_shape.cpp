@@ -4,6 +4,7 @@
 #include "autograd/engine.h"
 #include "autograd/formulas.h"
 #include "core/mode.h"
+#include "core/sparse.h"
 #include "functions.h"
 
 namespace facula {
@@ -83,10 +84,23 @@ Tensor placed(const Tensor& grad, IntList sizes, View view) {
   return result;
 }
 
+/// A sparse part, which has dimension d, beside nothing: COO.
+Tensor beside_nothing(const Tensor& part, IntList sizes, int64_t d, int64_t start) {
+  const auto nothing = [&](int64_t count) {
+    Dims shape(sizes);
+    shape[static_cast<size_t>(d)] = count;
+    return _sparse_zeros(shape, part.dtype(), part.device(), Layout::SparseCoo);
+  };
+  const Tensor parts[] = {nothing(start), part, nothing(sizes[static_cast<size_t>(d)] - start - part.size(d))};
+  return cat(TensorList(parts, 3), d);
+}
+
 }  // namespace
 
 Tensor select_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t index) {
   int64_t d = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "select"), size = sizes[static_cast<size_t>(d)];
+  if (is_sparse(grad))
+    return beside_nothing(unsqueeze(in_layout(grad, Layout::SparseCoo), d), sizes, d, index < 0 ? index + size : index);
   if (GradMode::enabled()) return spaced(unsqueeze(grad, d), d, index < 0 ? index + size : index, 1, size);
   return placed(grad, sizes, [&](const Tensor& t) { return select(t, dim, index); });
 }

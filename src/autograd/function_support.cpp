@@ -95,7 +95,7 @@ void check_stated(const char* op, const Tensor& out, std::optional<DType> dtype,
 }
 
 void MissingDerivative::apply(const Tensor*, Tensor*) {
-  throw_error(ErrorKind::NotImplemented, op_,
+  throw_error(ErrorKind::Runtime, op_,
               ": the derivative is not implemented, got a backward pass through it (detach() its inputs)");
 }
 

@@ -111,7 +111,8 @@ class SavedTensor {
 class SavedOperand {
  public:
   SavedOperand() = default;
-  explicit SavedOperand(const Operand& operand) : is_tensor_(operand.is_tensor()), scalar_(operand.scalar()) {
+  explicit SavedOperand(const Operand& operand)
+      : is_tensor_(operand.is_tensor()), is_number_(!operand.is_tensor()), scalar_(operand.scalar()) {
     if (is_tensor_) tensor_ = SavedTensor(operand.tensor(), false);
   }
   struct Unpacked {
@@ -126,13 +127,14 @@ class SavedOperand {
                                                           : scalar.dtype());
     }
   };
+  /// A number is saved as well: it is let go with the rest, so that another pass is refused as it is beside tensors.
   Unpacked unpack(const Node& node) const {
-    return is_tensor_ ? Unpacked{tensor_.unpack(node), {}} : Unpacked{Tensor(), scalar_};
+    return is_tensor_ || (is_number_ && node.freed) ? Unpacked{tensor_.unpack(node), {}} : Unpacked{Tensor(), scalar_};
   }
   void reset() { tensor_.reset(); }
 
  private:
-  bool is_tensor_ = false;
+  bool is_tensor_ = false, is_number_ = false;
   SavedTensor tensor_;
   Scalar scalar_;
 };

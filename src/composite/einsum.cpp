@@ -89,15 +89,27 @@ Labelled without_ones(Labelled x, const std::map<int, int64_t>& sizes) {
   return x;
 }
 
-/// The dimensions in the order of `labels`, all of which it has.
-Tensor ordered(const Labelled& x, const std::vector<int>& labels) {
-  Dims order;
-  for (int label : labels) order.push_back(static_cast<int64_t>(x.at(label)));
-  return permute(x.tensor, order);
-}
+/// How ops that would change nothing are left out: not where somebody sees them, in calls or in a graph, and expects
+/// what PyTorch shows.
+struct Shortcuts {
+  bool taken = false;
+  Shortcuts() = default;
+  explicit Shortcuts(TensorList operands) : taken(watching() == 0) {
+    for (const Tensor& t : operands) taken = taken && !(t.flags() & (kPythonDispatch | kRequiresGrad));
+  }
+  /// The dimensions in the order of `labels`, all of which it has.
+  Tensor ordered(const Labelled& x, const std::vector<int>& labels) const {
+    if (taken && x.labels == labels) return x.tensor;
+    Dims order;
+    for (int label : labels) order.push_back(static_cast<int64_t>(x.at(label)));
+    return permute(x.tensor, order);
+  }
+  Tensor in_shape(const Tensor& t, IntList shape) const { return taken && t.sizes() == shape ? t : reshape(t, shape); }
+};
 
 /// Contracts two operands over the labels that nothing after them needs.
-Labelled contract(Labelled a, Labelled b, const std::vector<int>& needed, const std::map<int, int64_t>& sizes) {
+Labelled contract(Labelled a, Labelled b, const std::vector<int>& needed, const std::map<int, int64_t>& sizes,
+                  const Shortcuts& shortcuts) {
   auto is_needed = [&](int label) { return std::find(needed.begin(), needed.end(), label) != needed.end(); };
   std::vector<int> batch, left, right, inner, alone_a, alone_b;
   for (int label : a.labels) {
@@ -107,8 +119,10 @@ Labelled contract(Labelled a, Labelled b, const std::vector<int>& needed, const 
   for (int label : b.labels) {
     if (!a.has(label)) (is_needed(label) ? right : alone_b).push_back(label);
   }
-  a = summed(a, alone_a, a.tensor.dtype());
-  b = summed(b, alone_b, b.tensor.dtype());
+  // a sum of truth values beside numbers is a number
+  const bool alike = a.tensor.dtype() == b.tensor.dtype();
+  a = summed(a, alone_a, alike ? std::optional(a.tensor.dtype()) : std::nullopt);
+  b = summed(b, alone_b, alike ? std::optional(b.tensor.dtype()) : std::nullopt);
   auto joined = [](std::vector<int> x, const std::vector<int>& y, const std::vector<int>& z) {
     x.insert(x.end(), y.begin(), y.end());
     x.insert(x.end(), z.begin(), z.end());
@@ -121,17 +135,22 @@ Labelled contract(Labelled a, Labelled b, const std::vector<int>& needed, const 
   };
   std::vector<int> result = joined(batch, left, right);
   if (inner.empty()) {  // nothing to sum: an element-wise product
-    Tensor x = ordered(a, joined(batch, left, {})), y = ordered(b, joined(batch, right, {}));
+    Tensor x = shortcuts.ordered(a, joined(batch, left, {})), y = shortcuts.ordered(b, joined(batch, right, {}));
     for (size_t i = 0; i < right.size(); ++i) x = unsqueeze(x, -1);
     for (size_t i = 0; i < left.size(); ++i) y = unsqueeze(y, static_cast<int64_t>(batch.size()));
     return {mul(x, y), result};
   }
-  Tensor x = reshape(ordered(a, joined(batch, left, inner)), {count(batch), count(left), count(inner)});
-  Tensor y = reshape(ordered(b, joined(batch, inner, right)), {count(batch), count(inner), count(right)});
-  Tensor product = batch.empty() ? mm(squeeze(x, 0), squeeze(y, 0)) : bmm(x, y);
+  const bool flat = shortcuts.taken && batch.empty();  // PyTorch multiplies a batch of one then
+  const auto matrices = [&](const Labelled& t, const std::vector<int>& labels, int64_t rows, int64_t columns) {
+    const Tensor made = shortcuts.ordered(t, labels);
+    return flat ? shortcuts.in_shape(made, {rows, columns}) : shortcuts.in_shape(made, {count(batch), rows, columns});
+  };
+  const Tensor x = matrices(a, joined(batch, left, inner), count(left), count(inner));
+  const Tensor y = matrices(b, joined(batch, inner, right), count(inner), count(right));
+  const Tensor product = flat ? mm(x, y) : batch.empty() ? mm(squeeze(x, 0), squeeze(y, 0)) : bmm(x, y);
   Dims shape;
   for (int label : result) shape.push_back(sizes.at(label));
-  return {reshape(product, shape), result};
+  return {shortcuts.in_shape(product, shape), result};
 }
 
 struct Equation {
@@ -197,18 +216,21 @@ Tensor _einsum_uncast(std::string_view equation, TensorList operands) {
     }
   }
   for (Labelled& x : inputs) x = without_ones(x, sizes);
+  const Shortcuts shortcuts(operands);
   Labelled result = inputs[0];
   for (size_t i = 1; i < inputs.size(); ++i) {
     std::vector<int> needed = e.output;
     for (size_t j = i + 1; j < inputs.size(); ++j)
       needed.insert(needed.end(), inputs[j].labels.begin(), inputs[j].labels.end());
-    result = contract(result, inputs[i], needed, sizes);
+    result = contract(result, inputs[i], needed, sizes, shortcuts);
   }
   std::vector<int> extra;
   for (int label : result.labels)
     if (std::find(e.output.begin(), e.output.end(), label) == e.output.end()) extra.push_back(label);
-  return ordered(summed(result, extra, operands.size() == 1 ? std::optional<DType>() : result.tensor.dtype()),
-                 e.output);
+  const bool alone = operands.size() == 1;
+  const Labelled made = summed(result, extra, alone ? std::optional<DType>() : result.tensor.dtype());
+  // the result is a view, not the operand itself
+  return made.tensor.is_same(operands[0]) ? Shortcuts().ordered(made, e.output) : shortcuts.ordered(made, e.output);
 }
 
 }  // namespace facula

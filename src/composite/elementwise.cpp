@@ -211,9 +211,11 @@ Tensor float_power(const Operand& self, const Operand& exponent) {
 }
 
 Tensor ldexp(const Tensor& self, const Tensor& other) {
-  const Tensor scaled = mul(self, pow(Scalar(2.0), other));
-  // an integer exponent takes no part in the dtype, as in C
-  return is_floating(self.dtype()) && is_bits(other.dtype()) ? to_dtype(scaled, self.dtype()) : scaled;
+  // an integer exponent takes no part in the dtype, as in C: its power has the range that self has
+  const bool counts = is_inexact(self.dtype()) && is_bits(other.dtype());
+  const Tensor scaled =
+      mul(self, pow(Scalar(2.0), counts ? to_dtype(other, compute_dtype(real_dtype(self.dtype()))) : other));
+  return counts ? to_dtype(scaled, self.dtype()) : scaled;
 }
 
 std::tuple<Tensor, Tensor> frexp(const Tensor& self) {
@@ -298,6 +300,8 @@ std::vector<Tensor> where(const Tensor& condition) {
 
 Tensor clamp(const Tensor& self, const std::optional<Scalar>& min, const std::optional<Scalar>& max) {
   for (const auto& bound : {min, max}) {
+    FACULA_CHECK(!bound || !bound->is_complex() || !self.is_floating(), ErrorKind::Runtime,
+                 "clamp: real bounds for a tensor of ", self.dtype(), ", got ", *bound);
     if (bound) require_value_if_kept(*bound, self.dtype(), "clamp");
   }
   if (min && max) return _clamp(self, *min, *max);
@@ -307,6 +311,8 @@ Tensor clamp(const Tensor& self, const std::optional<Scalar>& min, const std::op
 }
 
 Tensor clamp(const Tensor& self, const Tensor& min, const Tensor& max) {
+  FACULA_CHECK(!self.is_complex(), ErrorKind::NotImplemented, "clamp: complex numbers have no order, got ",
+               self.dtype());
   if (min.defined() && max.defined()) return _clamp(self, min, max);
   if (min.defined()) return clamp_min(self, min);
   if (max.defined()) return clamp_max(self, max);

@@ -129,8 +129,11 @@ Tensor half_transform(const Transform& t, const Tensor& self, Sizes s, Sizes dim
 }
 
 // Among several sizes -1 stands for the tensor's own; a single one has None for that.
-Sizes one(const Transform& t, const std::optional<int64_t>& n) {
+Sizes one(const Transform& t, const Tensor& self, const std::optional<int64_t>& n, int64_t dim) {
   if (!n) return std::nullopt;
+  wrap_dim(dim, self.dim(), t.op);
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Index, t.op, ": Dimension specified as ", dim,
+               " but tensor has no dimensions");
   FACULA_CHECK(*n >= 1, ErrorKind::Runtime, t.op, ": Invalid number of data points (", *n,
                ") specified, at least one is needed");
   return IntList(&*n, 1);
@@ -142,7 +145,7 @@ Sizes one(const Transform& t, const std::optional<int64_t>& n) {
 #define FACULA_FFT(name, form1, form, direction, run)                                              \
   Tensor fft_##name##form1(const Tensor& self, std::optional<int64_t> n, int64_t dim, Norm norm) { \
     const Transform t{"fft." #name, Direction::direction};                                         \
-    Sizes s = one(t, n), d = IntList(&dim, 1);                                                     \
+    Sizes s = one(t, self, n, dim), d = IntList(&dim, 1);                                          \
     return run;                                                                                    \
   }                                                                                                \
   Tensor fft_##name##2##form(const Tensor& self, Sizes s, IntList dims, Norm norm) {               \

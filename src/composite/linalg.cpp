@@ -260,7 +260,7 @@ Tensor linalg_tensorsolve_uncast(const Tensor& self, const Tensor& other, std::o
 
 Tensor linalg_vander(const Tensor& x, std::optional<int64_t> N) {
   if (x.dim() == 0) return linalg_vander(unsqueeze(x, 0), N);
-  FACULA_CHECK(x.dtype() != DType::Bool && !is_half(x.dtype()), ErrorKind::NotImplemented,
+  FACULA_CHECK(x.dtype() != DType::Bool && !is_half(x.dtype()), ErrorKind::Runtime,
                "linalg.vander: an integer, float32, float64 or complex tensor, got ", x.dtype());
   int64_t n = N.value_or(x.size(-1));
   FACULA_CHECK(n > 1, ErrorKind::Runtime, "linalg.vander: N is greater than 1, got ", n);

@@ -125,13 +125,14 @@ Tensor condition(const Tensor& self, const Order& p) {
   return where(logical_or(singular, isnan(product)), INFINITY, product);
 }
 
-/// A matrix with infinities has no singular values; a condition that is made of them is NaN, any other infinite.
+/// A matrix with infinities has no singular values, so a condition that is made of them is NaN. It may have an inverse.
 template <class F>
 Tensor condition_of_finite(const Tensor& self, bool by_singular_values, F condition_of) {
   ops::check_matrix("linalg.cond", self);
+  if (!by_singular_values) return condition_of(self);
   const Tensor infinite = isinf(self);
   const Tensor found = condition_of(where(infinite, 0.0, self));
-  return where(any(any(infinite, -1, false), -1, false), by_singular_values ? NAN : INFINITY, found);
+  return where(any(any(infinite, -1, false), -1, false), NAN, found);
 }
 
 Tensor by_number(const Tensor& self, const std::optional<Scalar>& p) {

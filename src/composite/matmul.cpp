@@ -56,6 +56,8 @@ Tensor matmul_uncast(const Tensor& self, const Tensor& other) {
 
 Tensor addbmm_uncast(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
                      const Scalar& alpha) {
+  for (const Tensor* batch : {&batch1, &batch2})  // a batch has a second and a third dimension
+    if (batch->dim() < 3) wrap_dim(batch == &batch1 ? 1 : 2, batch->dim(), "addbmm");
   FACULA_CHECK(
       batch1.dim() == 3 && batch2.dim() == 3 && batch1.size(0) == batch2.size(0) && batch1.size(2) == batch2.size(1),
       ErrorKind::Runtime, "addbmm: batches of matrices that can be multiplied, got shapes ", batch1.sizes(), " and ",
@@ -191,8 +193,8 @@ Tensor _tensordot_uncast(const Tensor& self, const Tensor& other, IntList dims_s
       FACULA_CHECK(a.size(x) == 1 || b.size(y) == 1, ErrorKind::Runtime,
                    "tensordot: contracted dimensions must have one size, got ", self.sizes(), " and ", other.sizes(),
                    " with ", dims_self, " and ", dims_other);
-      (a.size(x) == 1 ? b : a) = a.size(x) == 1 ? sum(b, std::optional<IntList>({y}), true, std::nullopt)
-                                                : sum(a, std::optional<IntList>({x}), true, std::nullopt);
+      (a.size(x) == 1 ? b : a) = a.size(x) == 1 ? sum(b, std::optional<IntList>({y}), true, b.dtype())
+                                                : sum(a, std::optional<IntList>({x}), true, a.dtype());
     }
     inner *= a.size(x);
     tail_a.push_back(x);

@@ -133,7 +133,7 @@ Tensor nanquantile_uncast(const Tensor& self, double q, std::optional<int64_t> d
 
 Tensor cov(const Tensor& self, int64_t correction, const Tensor& fweights, const Tensor& aweights) {
   FACULA_CHECK(self.dim() <= 2, ErrorKind::Runtime, "cov: at most two dimensions, got shape ", self.sizes());
-  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "cov: a tensor of numbers, got ", self.dtype());
+  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::Runtime, "cov: a tensor of numbers, got ", self.dtype());
   Tensor x = is_bits(self.dtype()) ? to_dtype(self, default_dtype()) : self;
   Tensor in = self.dim() < 2 ? reshape(x, {1, -1}) : x;
   int64_t observations = in.size(1);

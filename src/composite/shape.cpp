@@ -5,6 +5,7 @@
 #include "composite/parts.h"
 #include "core/checked.h"
 #include "core/several.h"
+#include "core/sparse.h"
 #include "functions.h"
 
 namespace facula {
@@ -26,6 +27,7 @@ Tensor own_tensor(const Tensor& view) {
 }  // namespace
 
 Tensor reshape(const Tensor& self, IntList shape) {
+  FACULA_CHECK(!is_sparse(self), ErrorKind::Runtime, "reshape: a strided tensor, got layout ", layout_of(self));
   Dims target = infer_shape(shape, self.numel(), "reshape"), strides;
   if (view_strides(self.sizes(), self.strides(), target, strides)) return view(self, target);
   return own_tensor(view(clone(self, MemoryFormat::Contiguous), target));
@@ -57,6 +59,10 @@ Tensor sum_to_size(const Tensor& self, IntList size) {
 
 Tensor real(const Tensor& self) {
   if (!self.is_complex()) return self;
+  if (is_sparse(self)) {
+    const Tensor pattern = is_coo(self) ? coalesce(alias(self)) : alias(self);
+    return _with_values(pattern, real(_values_by(self, pattern, layout_of(self))));
+  }
   return select(view_as_real(resolve_conj(self)), -1, 0);
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "core/backend.h"
+#include "core/refusal.h"
 #include "core/tensor.h"
 
 namespace facula {
@@ -114,7 +115,7 @@ struct Kernel<Result(Parameters...)> {
     if (__builtin_expect(!device.is_cpu() || (watching() & kWatchObservers), 0)) return noted(device, args...);
     constexpr auto kCpuColumn = static_cast<size_t>(DeviceType::CPU);
     if (__builtin_expect(!table[kCpuColumn], 0)) refuse(device);
-    return table[kCpuColumn](std::forward<Args>(args)...);
+    return run(table[kCpuColumn], std::forward<Args>(args)...);
   }
 
  private:
@@ -128,7 +129,19 @@ struct Kernel<Result(Parameters...)> {
     (check_held(args, name), ...);
     KernelNote note(name);
     KernelScope scope(device, name, waits);
-    return function(static_cast<Parameters>(args)...);
+    return run(function, static_cast<Parameters>(args)...);
+  }
+  template <class... Args>
+  [[gnu::always_inline]] static Result run(Function function, Args&&... args) {
+    KernelRun run;
+    if constexpr (std::is_void_v<Result>) {
+      function(std::forward<Args>(args)...);
+      run.end();
+    } else {
+      Result result = function(std::forward<Args>(args)...);
+      run.end();
+      return result;
+    }
   }
   [[noreturn, gnu::cold]] void refuse(Device device) const { refuse_device(name, device); }
 };

@@ -1,6 +1,5 @@
 #include "core/parallel.h"
 
-#include <omp.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -13,12 +12,13 @@
 
 #include "core/asking.h"
 #include "core/mode.h"
+#include "core/thread_pool.h"
 
 namespace facula {
 namespace {
 
 std::atomic<int> threads_{0};
-// libgomp's pool does not survive fork: a child that asked it for threads would wait for ever.
+// No pool survives fork, ours and OpenMP's: a child that asked for threads would wait for ever.
 std::atomic<bool> forked_child_{false};
 std::once_flag at_fork_once_;
 
@@ -69,7 +69,7 @@ int num_threads() {
 
 void set_num_threads(int count) { threads_.store(std::max(1, count), std::memory_order_relaxed); }
 
-bool in_parallel_region() { return omp_in_parallel(); }
+bool in_parallel_region() { return thread_pool::in_piece(); }
 bool in_forked_child() {
   watch_forks();  // whoever asks is about to start threads
   return forked_child_.load(std::memory_order_relaxed);
@@ -78,7 +78,7 @@ bool in_forked_child() {
 namespace detail {
 
 int64_t parallel_chunk(int64_t count, int64_t grain) {
-  if (forked_child_.load(std::memory_order_relaxed) || omp_in_parallel()) return count;
+  if (forked_child_.load(std::memory_order_relaxed) || thread_pool::in_piece()) return count;
   int64_t pieces = std::min<int64_t>(num_threads(), (count + grain - 1) / std::max<int64_t>(grain, 1));
   int64_t chunk = (count + pieces - 1) / pieces;
   return pieces > 1 ? (chunk + 15) / 16 * 16 <= count ? (count >= 1024 ? (chunk + 15) / 16 * 16 : chunk) : chunk
@@ -95,7 +95,7 @@ class Question {
  public:
   explicit Question(Clock::time_point now) : last_(now) {}
   void ask(Clock::time_point now) {
-    if (!host.check_interrupt || Uninterrupted::depth || omp_get_thread_num() != 0) return;
+    if (!host.check_interrupt || Uninterrupted::depth || thread_pool::thread_number() != 0) return;
     if (now - last_ < std::chrono::milliseconds(ask_interval())) return;
     const Opened meanwhile;
     host.check_interrupt();
@@ -131,7 +131,7 @@ namespace {
 /// The piece of a thread of the pool, for observers of all threads.
 class PieceNote {
  public:
-  explicit PieceNote(bool watched) : told_(watched && omp_get_thread_num() != 0) {
+  explicit PieceNote(bool watched) : told_(watched && thread_pool::thread_number() != 0) {
     if (told_) on_piece(true);
   }
   ~PieceNote() {
@@ -159,6 +159,26 @@ namespace {
 /// may lie in another processor's cache.
 constexpr auto kWorthAThread = std::chrono::nanoseconds(6000);
 constexpr int64_t kShort = 16;  // grains: a loop of more is divided without a trial
+
+/// A loop in pieces. The first exception ends the others' slices and leaves the loop.
+struct Loop {
+  int64_t begin, end, chunk, grain;
+  Body body;
+  void* context;
+  bool watched;
+  std::exception_ptr failure{};
+  std::atomic<bool> failed{false};
+
+  void run(int piece) {
+    try {
+      PieceNote note(watched);
+      const int64_t from = begin + piece * chunk;
+      run_until(from, end - from <= chunk ? end : from + chunk, grain, body, context, failed);
+    } catch (...) {
+      if (!failed.exchange(true)) failure = std::current_exception();
+    }
+  }
+};
 
 int64_t whole_vectors(int64_t count) { return count >= 16 ? count / 16 * 16 : count; }
 
@@ -190,20 +210,9 @@ void run_parallel(int64_t begin, int64_t end, int64_t chunk, int64_t grain, Body
   }
   if (chunk >= kTurns * kLongTurn * std::max<int64_t>(grain, 1)) chunk = (chunk / kTurns + 15) / 16 * 16;
   const int pieces = static_cast<int>((end - begin + chunk - 1) / chunk);
-  std::exception_ptr failure;
-  std::atomic<bool> failed = false;
-  const bool watched = (watching() & kWatchProcess) && on_piece;
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
-  for (int piece = 0; piece < pieces; ++piece) {
-    try {
-      PieceNote note(watched);
-      int64_t from = begin + piece * chunk;
-      run_until(from, end - from <= chunk ? end : from + chunk, grain, body, context, failed);
-    } catch (...) {
-      if (!failed.exchange(true)) failure = std::current_exception();
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
+  Loop loop{begin, end, chunk, grain, body, context, (watching() & kWatchProcess) && on_piece};
+  thread_pool::run(threads, pieces, [](void* of, int piece) { static_cast<Loop*>(of)->run(piece); }, &loop);
+  if (loop.failure) std::rethrow_exception(loop.failure);
 }
 
 }  // namespace detail

@@ -1,5 +1,5 @@
-// One pool of threads for everything (OpenMP). Small work stays on the calling thread; results never depend on the
-// number of threads, because kernels split reductions by fixed blocks.
+// One pool of threads for everything (core/thread_pool.h). Small work stays on the calling thread; results never depend
+// on the number of threads, because kernels split reductions by fixed blocks.
 //
 // Long loops can be stopped: a thread takes its piece in slices, and between slices that took long enough the calling
 // thread asks whether the user wants to stop (Ctrl-C). Then the error leaves every loop and the op. Loops that one

@@ -148,7 +148,10 @@ Dims by_stride(IntList sizes, IntList strides) {
   for (size_t i = sizes.size(); i-- > 0;) {
     if (sizes[i] != 1) order.push_back(static_cast<int64_t>(i));
   }
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return strides[a] < strides[b]; });
+  // by insertion: few, mostly in order, and std::stable_sort would take memory
+  for (size_t i = 1; i < order.size(); ++i) {
+    for (size_t j = i; j > 0 && strides[order[j]] < strides[order[j - 1]]; --j) std::swap(order[j], order[j - 1]);
+  }
   return order;
 }
 

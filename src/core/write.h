@@ -5,14 +5,17 @@
 //     outside of it. What autograd forbids is its own (check_writable() in autograd/inplace.h);
 //   - counts the write when it ends, once, also when a kernel throws halfway: what was saved for a derivative or packed
 //     for products is not trusted afterwards;
+//   - counts nothing where an op refuses its arguments before it writes: CheckedWrite is the scope of an op that checks
+//     them itself;
 //   - keeps the memory of a private layout, and takes what was written along if another thread materialized the tensor
 //     meanwhile: write to target().
-// A scope begins after the arguments are checked and before the first element is written.
+// Other scopes begin after the arguments are checked and before the first element is written.
 #pragma once
 
 #include <utility>
 #include <vector>
 
+#include "core/refusal.h"
 #include "core/tensor.h"
 
 namespace facula {
@@ -63,6 +66,13 @@ class WriteScope {
   /// Where elements are written.
   const Tensor& target() const { return __builtin_expect(held_.defined(), 0) ? held_ : *self_; }
 
+ protected:
+  /// Nothing was written.
+  void give_up() {
+    storage_ = nullptr;
+    held_ = Tensor();
+  }
+
  private:
   void begin(const char* op, Overlap overlap);
   void end_held() noexcept;
@@ -71,6 +81,22 @@ class WriteScope {
   const Tensor* self_ = nullptr;
   Tensor held_;  // the memory of a private layout
   uint16_t id_ = 0;
+};
+
+/// The scope of a raw op that checks its arguments before it calls a kernel, and not after.
+class CheckedWrite : public WriteScope {
+ public:
+  using WriteScope::WriteScope;
+  ~CheckedWrite() {
+    if (!ran_) take_back();
+  }
+  void ran() { ran_ = true; }
+
+ private:
+  [[gnu::cold]] void take_back() noexcept {
+    if (refused_before_writing()) give_up();
+  }
+  bool ran_ = false;
 };
 
 /// Scopes of several tensors, which are all looked at before the first is written.

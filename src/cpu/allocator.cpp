@@ -594,6 +594,16 @@ void large_release(void* address, size_t bytes) noexcept {
 
 using namespace detail;
 
+bool keeps_released_blocks() { return !FACULA_PLAIN_MALLOC; }
+
+bool is_watched() {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  return true;
+#else
+  return false;
+#endif
+}
+
 MemoryStats memory_stats() {
   const SmallBlockStats small = small_block_stats();
   std::lock_guard guard(lock);

@@ -36,6 +36,11 @@ struct MemoryStats {
   size_t limit = 0;       // 0: none
 };
 
+// Whether the allocator was compiled to keep released blocks; for AddressSanitizer it is not. And whether a sanitizer
+// watches it. What uses the allocator may have been compiled otherwise: tests ask here.
+bool keeps_released_blocks();
+bool is_watched();
+
 // Peaks see small blocks with the granularity in which threads fetch them (at most 32 KiB per size and
 // thread).
 MemoryStats memory_stats();

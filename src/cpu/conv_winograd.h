@@ -1,44 +1,58 @@
-// Convolutions of 3x3 windows by Winograd's minimal filtering, F(4x4, 3x3): a tile of 4x4 results costs 36
-// multiplications for each pair of channels in place of 144.
+// Convolutions of 3x3 and 5x5 windows by Winograd's minimal filtering: a tile of 4x4 results (2x2 of the larger
+// windows) costs 36 multiplications for each pair of channels in place of 144 (100).
 #pragma once
 
 #include "ops/conv.h"
 
 namespace facula::cpu {
 
-constexpr int64_t kTileResults = 4, kTileInputs = 6, kTileProducts = kTileInputs * kTileInputs;
+constexpr int64_t kTileInputs = 6, kTileProducts = kTileInputs * kTileInputs;
 
-/// Channels-last images cut into tiles. The tile in row i and column j of an image gives results from (4i, 4j) on, and
-/// reads pixels from (4i - padding, 4j - padding) on.
+/// Channels-last images cut into tiles. The tile in row i and column j of an image gives `side` by `side` results from
+/// (side i, side j) on, and reads pixels from (side i - padding, side j - padding) on.
 struct TiledImages {
   const float* inputs;
   float* results;
   int64_t channels, outputs;  // of an input pixel, of a result
   int64_t in_height, in_width, out_height, out_width;
   int64_t padding_top, padding_left;
-  int64_t tile_rows, tile_columns;
+  int64_t side, tile_rows, tile_columns;
 };
 
-// The three steps around the products, one set per instruction-set level; channels and outputs are multiples of
-// kWinogradChannels. `transformed` holds kTileProducts matrices one after the other.
+/// What is computed at a time: `count` tiles from `first` on, and of the results' channels `width` from `column` on.
+struct TileBlock {
+  int64_t first, count, column, width;
+};
+
+// The steps around the products, one set per instruction-set level; channels and outputs are multiples of
+// kWinogradChannels. `transformed` holds kTileProducts matrices, each matrix_step(elements) after the one before: steps
+// of a power of two would let all of them meet in a few lines of the caches.
 constexpr int64_t kWinogradChannels = 16;
+constexpr int64_t matrix_step(int64_t elements) { return elements + 3 * 16; }
 
-/// Weights (O, C, 3, 3), for outputs [from, to): matrices of O rows and C columns. `flipped` turns the windows around.
-inline void (*winograd_weights)(const float* weights, int64_t outputs, int64_t channels, bool flipped, int64_t from,
-                                int64_t to, float* transformed) = nullptr;
-/// Tiles [first + from, first + to): matrices of `count` rows (one per tile from `first` on) and `channels` columns.
-inline void (*winograd_inputs)(const TiledImages& images, int64_t first, int64_t count, int64_t from, int64_t to,
+/// Tiles [from, to) of a block, all channels: matrices of `count` rows (one per tile) and `channels` columns.
+inline void (*winograd_inputs)(const TiledImages& images, const TileBlock& block, int64_t from, int64_t to,
                                float* transformed) = nullptr;
-/// The same tiles back: matrices of `count` rows and `outputs` columns. `bias` may be null.
-inline void (*winograd_results)(const TiledImages& images, int64_t first, int64_t count, int64_t from, int64_t to,
-                                const float* transformed, const float* bias) = nullptr;
 
-/// The tiles of `images.results`, read as gradients: matrices of `count` rows and `outputs` columns.
-inline void (*winograd_gradients)(const TiledImages& images, int64_t first, int64_t count, int64_t from, int64_t to,
-                                  float* transformed) = nullptr;
-/// Sums of products (matrices of O rows and C columns) become gradients of weights (O, C, 3, 3), outputs [from, to).
-inline void (*winograd_weight_gradients)(const float* transformed, int64_t outputs, int64_t channels, int64_t from,
-                                         int64_t to, float* weights) = nullptr;
+/// What depends on the windows' size, `k` by `k`.
+struct WinogradSteps {
+  /// What becomes of weights (O, C, k, k) for columns [column, column + width) of the product, its rows [from, to):
+  /// matrices of all rows and `width` columns. Forwards rows are channels and columns outputs; where `back`, windows
+  /// are turned around, rows are outputs and columns channels.
+  void (*weights)(const float* weights, int64_t outputs, int64_t channels, bool back, int64_t column, int64_t width,
+                  int64_t from, int64_t to, float* transformed);
+  /// Tiles [from, to) of a block become results: matrices of `count` rows and `width` columns. `bias` (of all outputs)
+  /// may be null.
+  void (*results)(const TiledImages& images, const TileBlock& block, int64_t from, int64_t to, const float* transformed,
+                  const float* bias);
+  /// The tiles of `images.results`, read as gradients: matrices of `count` rows and `width` columns.
+  void (*gradients)(const TiledImages& images, const TileBlock& block, int64_t from, int64_t to, float* transformed);
+  /// Sums of products (matrices of `outputs` rows and C columns) become gradients of weights (outputs, C, k, k),
+  /// outputs [from, to).
+  void (*weight_gradients)(const float* transformed, int64_t outputs, int64_t channels, int64_t from, int64_t to,
+                           float* weights);
+};
+inline WinogradSteps winograd_of_three, winograd_of_five;
 
 /// Any of the three maps; false where it does not apply, and then nothing was written.
 bool convolve_by_tiles(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias,

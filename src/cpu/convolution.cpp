@@ -78,37 +78,51 @@ void convolve_plain(ConvMap map, const Tensor& y, const Tensor& x, const Tensor&
   if (!made.is_same(result)) copy_elements(result, made);
 }
 
-// The bias of a transposed convolution comes after oneDNN's part: in float32, so that narrow results are
-// rounded once.
+Tensor wide_copy(const Tensor& t, bool filled) {
+  Tensor wide = facula::empty_strided(t.sizes(), t.strides(), DType::Float32, t.device());
+  if (filled) copy_elements(wide, t);
+  return wide;
+}
+
+/// oneDNN's gradients of narrow images whose windows are grouped and step over pixels take 20 to 80 times as long as
+/// those of float32.
+bool is_slow_narrow(const ConvGeometry& g) {
+  return g.groups > 1 && std::any_of(g.stride.begin(), g.stride.end(), [](int64_t s) { return s != 1; });
+}
+
+/// Images of narrow floats from their results, in float32: the bias of a transposed convolution comes after oneDNN's
+/// part, and results are rounded once.
 bool convolve_wide(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& g) {
-  Tensor wide = facula::empty_strided(x.sizes(), x.strides(), DType::Float32, x.device());
-  if (!onednn::convolve(ConvMap::Input, y, wide, w, plain(bias, DType::Float32, true), g)) return false;
+  const Tensor wide = wide_copy(x, false), offset = bias.defined() ? plain(bias, DType::Float32, true) : bias;
+  const bool all_wide = is_slow_narrow(g);
+  if (!onednn::convolve(ConvMap::Input, all_wide ? wide_copy(y, true) : y, wide, all_wide ? wide_copy(w, true) : w,
+                        offset, g))
+    return false;
   copy_elements(x, wide);
   return true;
 }
 
-// Measured with AVX2 only: oneDNN's channels-last convolutions run slower than products, at worst at half the rate, and
-// windows of 3x3 take half the time in tiles. Without oneDNN the only other way is plain images, which takes 1 to 2.4
-// times as long with vectors of 16 bytes, too.
-bool own_channels_last() {
-  static const bool yes = !onednn::built_in || std::string_view(isa_level()) == "v3";
-  return yes;
+// Without oneDNN the only other way is plain images, which takes 1 to 2.4 times as long with vectors of 16 bytes, too.
+const ConvPolicy& policy() {
+  static const ConvPolicy of_level = onednn::built_in ? conv_policy : ConvPolicy{true, 0, 0, 1 << 20, 0, 0, 0, true};
+  return of_level;
 }
 
-// Measured with AVX2 against oneDNN: weight gradients always, windows of one pixel (1.0 to 1.4 times its rate, but for
-// results that leave much of a tile empty), and other windows where gathering or spreading them costs little beside the
-// products: many channels, or windows that overlap little or not at all.
+bool reaches(int64_t value, int64_t fewest) { return fewest >= 0 && value >= fewest; }
+
 bool products_pay(ConvMap map, const Tensor& w, const ConvGeometry& g) {
-  constexpr int64_t kManyChannels = 512, kLongStep = 4;
-  if (map == ConvMap::Weight || !onednn::built_in) return true;
+  const ConvPolicy& p = policy();
+  if (map == ConvMap::Weight) return reaches(w.size(0), p.weight_outputs) && w.numel() >= p.weight_size;
   if (w.dim() != 4) return false;
   const int64_t results = w.size(map == ConvMap::Output ? 0 : 1);
-  const int64_t tiled = (results + kGemmColumns - 1) / kGemmColumns * kGemmColumns;
-  if (w.size(2) * w.size(3) == 1) return 4 * tiled <= 5 * results;
-  if (std::min(w.size(0), w.size(1)) >= kManyChannels) return true;
-  if (map == ConvMap::Output) return std::min(g.stride[0], g.stride[1]) >= kLongStep;
-  return windows_are_apart(w, g);
+  const int64_t tiled = (results + gemm_tile.columns - 1) / gemm_tile.columns * gemm_tile.columns;
+  if (w.size(2) * w.size(3) == 1) return 100 * tiled <= p.pointwise_percent * results || results <= p.pointwise_results;
+  if (reaches(std::min(w.size(0), w.size(1)), p.gathered_channels)) return true;
+  if (map == ConvMap::Output) return reaches(std::min(g.stride[0], g.stride[1]), p.gathered_step);
+  return p.spread && windows_are_apart(w, g);
 }
+
+bool keeps_spread() { return policy().spread; }
 
 // Where the steps are far longer than the windows, most pixels belong to none. oneDNN spends 60 to 120 ns on each of
 // them, and columns of windows nothing but setting it to zero.
@@ -122,22 +136,30 @@ void convolution_cpu(ConvMap map, const Tensor& y, const Tensor& x, const Tensor
                      const ConvGeometry& g) {
   LockRelease release(y.numel() + x.numel() > kGrain);
   if (x.numel() != 0 && w.numel() != 0 && !leaves_most_out(y, x, w)) {
-    if (own_channels_last()) {
-      if (convolve_by_tiles(map, y, x, w, bias, g)) return;
-      if (products_pay(map, w, g) && convolve_by_products(map, y, x, w, bias, g)) return;
-    }
-    bool separate_bias = bias.defined() && map == ConvMap::Input && is_half(x.dtype());
-    if (separate_bias ? convolve_wide(y, x, w, bias, g) : onednn::convolve(map, y, x, w, bias, g)) return;
+    if (convolve_small(map, y, x, w, bias, g)) return;
+    if (policy().tiles && convolve_by_tiles(map, y, x, w, bias, g)) return;
+    if (products_pay(map, w, g) && convolve_by_products(map, y, x, w, bias, g)) return;
+    const bool wide = map == ConvMap::Input && is_half(x.dtype()) && (bias.defined() || is_slow_narrow(g));
+    if (wide ? convolve_wide(y, x, w, bias, g) : onednn::convolve(map, y, x, w, bias, g)) return;
   }
   convolve_plain(map, y, x, w, bias, g);
 }
 
 std::atomic<bool> private_layouts{true};
 
+/// Other narrow floats are converted for every convolution, whose library calls take plain images then.
+bool multiplies(DType dtype) {
+#if defined(__x86_64__)
+  static const bool bfloat16 = __builtin_cpu_supports("avx512bf16");
+  if (dtype == DType::BFloat16) return onednn::built_in && bfloat16;
+#endif
+  return dtype == DType::Float32;
+}
+
 // Few channels do not fill the vectors that channels-last kernels run along, and small images are not worth a reorder.
 bool prefers_channels_last(DType dtype, int64_t channels, int64_t numel) {
   constexpr int64_t kFewChannels = 8, kSmall = 1 << 14;
-  return private_layouts.load(std::memory_order_relaxed) && dtype == DType::Float32 && channels >= kFewChannels &&
+  return private_layouts.load(std::memory_order_relaxed) && multiplies(dtype) && channels >= kFewChannels &&
          numel >= kSmall && (!onednn::built_in || onednn::available());
 }
 
@@ -147,7 +169,7 @@ bool set_private_layouts(bool wanted) { return private_layouts.exchange(wanted);
 
 void register_convolution() {
   convolution_kernel.set(DeviceType::CPU, convolution_cpu);
-  keeps_spread_channels_last = own_channels_last;
+  keeps_spread_channels_last = keeps_spread;
   backend_of(DeviceType::CPU).prefers_channels_last = prefers_channels_last;
 }
 

@@ -1,7 +1,24 @@
 // Settings of convolution on the CPU.
 #pragma once
 
+#include <cstdint>
+
 namespace facula::cpu {
+
+/// Where a level's own convolutions of channels-last images take less time than oneDNN's, as measured. Each level
+/// registers its row (isa/winograd.cpp); the lowest has none, and without oneDNN all rows are like AVX2's.
+struct ConvPolicy {
+  bool tiles = false;              // windows of 3x3 in tiles
+  int64_t weight_outputs = -1;     // fewest outputs of a weight's gradient that products pay for; -1: never
+  int64_t weight_size = 0;         // and the fewest elements of the weight
+  int64_t pointwise_percent = 0;   // most that results of one-pixel windows may take of their tiles of registers, in
+                                   // percent of the results; 0: never
+  int64_t pointwise_results = 0;   // or so few results
+  int64_t gathered_channels = -1;  // fewest channels on both sides that pay for gathering other windows; -1: never
+  int64_t gathered_step = -1;      // or the shortest step between windows; -1: never
+  bool spread = false;             // windows that lie apart, spread over an image
+};
+inline ConvPolicy conv_policy;
 
 /// Whether images stay channels-last inside while programs see plain strides (core/tensor.h). Returns what held before.
 bool set_private_layouts(bool wanted);

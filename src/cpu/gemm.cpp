@@ -2,10 +2,8 @@
 #include "cpu/gemm.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "core/parallel.h"
-#include "cpu/backend.h"
 #include "cpu/packed_weights.h"
 
 namespace facula::cpu {
@@ -31,8 +29,8 @@ Grid grid_of(const MatrixProduct& p, int64_t count) {
   int64_t least = INT64_MAX;
   for (int64_t rows = 1; rows <= count; ++rows) {
     if (count % rows) continue;
-    const Grid g{std::min(rows, pieces_of(p.rows, kGemmRows)),
-                 std::min(count / rows, pieces_of(p.columns, kGemmColumns))};
+    const Grid g{std::min(rows, pieces_of(p.rows, gemm_tile.rows)),
+                 std::min(count / rows, pieces_of(p.columns, gemm_tile.columns))};
     const int64_t read = p.rows * g.columns + p.columns * g.rows, pieces = g.rows * g.columns;
     const int64_t cost = read + (count - pieces) * (p.rows + p.columns);  // idle threads cost more
     if (cost < least) least = cost, best = g;
@@ -63,9 +61,10 @@ void divided(const MatrixProduct& p, const PackedColumns& b, int64_t count) {
   parallel_for(0, g.rows * g.columns, 1, [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) {
       const int64_t r = i % g.rows, c = i / g.rows;
-      const int64_t row = edge(r, g.rows, p.rows, kGemmRows), column = edge(c, g.columns, p.columns, kGemmColumns);
-      gemm(rectangle(p, row, edge(r + 1, g.rows, p.rows, kGemmRows), column,
-                     edge(c + 1, g.columns, p.columns, kGemmColumns)),
+      const int64_t row = edge(r, g.rows, p.rows, gemm_tile.rows),
+                    column = edge(c, g.columns, p.columns, gemm_tile.columns);
+      gemm(rectangle(p, row, edge(r + 1, g.rows, p.rows, gemm_tile.rows), column,
+                     edge(c + 1, g.columns, p.columns, gemm_tile.columns)),
            moved(b, column, 0));
     }
   });
@@ -75,6 +74,7 @@ void divided(const MatrixProduct& p, const PackedColumns& b, int64_t count) {
 Tensor kept_columns(const MatrixProduct& p) {
   constexpr int64_t kSmallWeights = 1 << 12;
   if (!p.weights || p.batch != 1 || p.inner * p.columns <= kSmallWeights) return Tensor();
+  if (p.rows <= gemm_tile.lines && p.b.column == 1) return Tensor();
   const int64_t words[] = {static_cast<int64_t>(PackedAs::Columns), p.inner, p.columns, p.b.row, p.b.column};
   return packed_weight({p.weights, p.b.data, IntList(words, std::size(words))}, packed_bytes(p),
                        [&](char* to) { pack_columns(p, reinterpret_cast<float*>(to)); });
@@ -82,22 +82,19 @@ Tensor kept_columns(const MatrixProduct& p) {
 
 }  // namespace
 
-bool has_own_gemm() {
-  static const bool yes = gemm && std::string_view(isa_level()) == "v3";
-  return yes;
-}
+bool has_own_gemm() { return gemm != nullptr; }
 
 int64_t packed_bytes(const MatrixProduct& p) {
-  return pieces_of(p.columns, kGemmColumns) * kGemmColumns * p.inner * kItem;
+  return pieces_of(p.columns, gemm_tile.columns) * gemm_tile.columns * p.inner * kItem;
 }
 
 PackedColumns as_packed(const MatrixProduct& p, const float* packed) {
-  return {packed, pieces_of(p.columns, kGemmColumns) * kGemmColumns, 0, packed_bytes(p) / kItem};
+  return {packed, pieces_of(p.columns, gemm_tile.columns) * gemm_tile.columns, 0, packed_bytes(p) / kItem};
 }
 
 PackedColumns pack_columns(const MatrixProduct& p, float* packed) {
-  const int64_t grain = std::max<int64_t>(1, kGrain / (kGemmColumns * p.inner));
-  parallel_for(0, pieces_of(p.columns, kGemmColumns), grain,
+  const int64_t grain = std::max<int64_t>(1, kGrain / (gemm_tile.columns * p.inner));
+  parallel_for(0, pieces_of(p.columns, gemm_tile.columns), grain,
                [&](int64_t from, int64_t to) { gemm_pack(p, from, to, packed); });
   return as_packed(p, packed);
 }

@@ -11,8 +11,10 @@ void fold_index_cpu(const Tensor& table, const Tensor& index, const FoldedIndex&
   const int64_t size = fold.size;
   one_by_one(index.numel(), 1, [&](int64_t i) {
     const int64_t k = at[i] + ((at[i] >> 63) & size);
-    FACULA_CHECK(static_cast<uint64_t>(k) < static_cast<uint64_t>(size), ErrorKind::Index, fold.op, ": index ", at[i],
-                 " is out of bounds for dimension ", fold.dim, " with size ", size);
+    if (__builtin_expect(static_cast<uint64_t>(k) >= static_cast<uint64_t>(size), 0)) {
+      throw_refusal(ErrorKind::Index, fold.op, ": index ", at[i], " is out of bounds for dimension ", fold.dim,
+                    " with size ", size);
+    }
     places[i] += fold.start + k * fold.step;
   });
 }

@@ -133,6 +133,17 @@ void blas_on_threads(const MatrixProduct& p, int64_t i, T alpha, T beta) {
   });
 }
 
+/// A matrix times a column, read as a row times a matrix.
+MatrixProduct with_few_rows(const MatrixProduct& p) {
+  if (p.columns != 1 || p.rows == 1 || p.out_row != 1) return p;
+  MatrixProduct swapped = p;
+  std::swap(swapped.rows, swapped.columns);
+  swapped.a = {p.b.data, p.b.batch, p.b.column, p.b.row};
+  swapped.b = {p.a.data, p.a.batch, p.a.column, p.a.row};
+  swapped.out_row = swapped.columns;
+  return swapped;
+}
+
 template <class T>
 void library_product(const MatrixProduct& p) {
   T alpha = p.alpha.to<T>(), beta = p.beta.to<T>();
@@ -275,66 +286,73 @@ void half_product(const MatrixProduct& p) {
   each_row([&](char* row, const float* line) { cast_line(p.dtype, DType::Float32, p.columns, row, line); });
 }
 
-// Measured against OpenBLAS: below this many multiply-adds, and for outer products, the call costs more than the
-// product.
-constexpr int64_t kSmallProduct = 1024;
-constexpr int64_t kSmallOuter = 1 << 14;
-constexpr int64_t kSmallTransposed = 256;  // where the columns of b are contiguous, not its rows
+const ProductTable& table_of(DType dtype) {
+  static constexpr ProductTable others;
+  return dtype == DType::Float32 ? float_products : others;
+}
 
 bool is_small(const MatrixProduct& p) {
   if (p.dtype != DType::Float32 && p.dtype != DType::Float64) return false;
-  bool transposed = p.b.column != 1 && p.columns != 1;
-  int64_t work = p.rows * p.columns * p.inner;
-  return work <= (transposed     ? kSmallTransposed
-                  : p.inner == 1 ? kSmallOuter
-                                 : kSmallProduct) &&
+  constexpr int64_t kLong = 16;
+  const ProductTable& table = table_of(p.dtype);
+  const bool transposed = p.b.column != 1 && p.columns != 1;
+  return work_of(p) <= (transposed                          ? table.small_transposed
+                        : p.inner == 1                      ? table.small_outer
+                        : p.rows <= 2 && p.columns >= kLong ? table.small_lines
+                                                            : table.small) &&
          p.batch <= 64 && p.alpha.equals(1) && (p.beta.equals(0) || p.beta.equals(1));
 }
 
 // Measured against OpenBLAS and oneDNN, which pack a transposed matrix though it is read once or a few times: up to ten
 // times their speed where it is large.
-constexpr int64_t kSkinnyRows = 16;
 constexpr int64_t kSkinnyPiece = 1 << 15;  // multiply-adds that a second thread pays for
 
-bool is_skinny(const MatrixProduct& p) {
-  return p.rows <= kSkinnyRows && p.inner >= kSkinnyInner && p.columns >= kSkinnyInner && p.batch == 1 &&
-         p.a.column == 1 && p.b.row == 1 && (p.dtype == DType::Float32 || p.dtype == DType::Float64) &&
-         p.alpha.equals(1) && (p.beta.equals(0) || p.beta.equals(1));
-}
+constexpr int64_t kSkinnyWeights = 16;  // rows above which weights that are kept in order are faster
 
-/// A matrix times a column, read as a row times a matrix.
-MatrixProduct with_few_rows(const MatrixProduct& p) {
-  if (p.columns != 1 || p.rows == 1 || p.out_row != 1) return p;
-  MatrixProduct swapped = p;
-  std::swap(swapped.rows, swapped.columns);
-  swapped.a = {p.b.data, 0, p.b.column, p.b.row};
-  swapped.b = {p.a.data, 0, p.a.column, p.a.row};
-  swapped.out_row = swapped.columns;
-  return swapped;
+bool is_skinny(const MatrixProduct& p) {
+  if (p.inner < kSkinnyInner || p.columns < kSkinnyInner) return false;
+  const int64_t rows = table_of(p.dtype).dot_rows[p.inner < kMiddleLine ? 0 : p.inner < kLongLine ? 1 : 2];
+  const bool may_be_kept = p.weights && p.rows > kSkinnyWeights;
+  return p.rows <= rows && !may_be_kept && p.a.column == 1 && p.b.row == 1 &&
+         (p.dtype == DType::Float32 || p.dtype == DType::Float64) && p.alpha.equals(1) &&
+         (p.beta.equals(0) || p.beta.equals(1));
 }
 
 bool product_of_few_rows(const MatrixProduct& given) {
+  if (given.inner < kSkinnyInner) return false;
   const MatrixProduct p = with_few_rows(given);
   if (!is_skinny(p)) return false;
   const int64_t work = work_of(p);
-  LockRelease release(work >= kLongWork);
-  const int64_t grain = std::max<int64_t>(64, kSkinnyPiece / (p.rows * p.inner));
-  parallel_for(0, p.columns, grain, [&](int64_t from, int64_t to) { skinny_product(p, from, to, p.beta.equals(1)); });
+  LockRelease release(work * p.batch >= kLongWork);
+  const bool add = p.beta.equals(1);
+  if (p.batch == 1) {
+    const int64_t grain = std::max<int64_t>(64, kSkinnyPiece / (p.rows * p.inner));
+    parallel_for(0, p.columns, grain, [&](int64_t from, int64_t to) { skinny_product(p, from, to, add); });
+    return true;
+  }
+  parallel_for(0, p.batch, std::max<int64_t>(1, kSkinnyPiece / work), [&](int64_t from, int64_t to) {
+    MatrixProduct one = p;
+    const int64_t item = item_size(p.dtype);
+    for (int64_t i = from; i < to; ++i) {
+      one.a.data = p.a.data + i * p.a.batch * item;
+      one.b.data = p.b.data + i * p.b.batch * item;
+      one.out = p.out + i * p.out_batch * item;
+      skinny_product(one, 0, p.columns, add);
+    }
+  });
   return true;
 }
 
 /// Whether the kernel that will compute `p` adds its bias.
 bool adds_bias(const MatrixProduct& p) {
   if (p.dtype == DType::BFloat16 || p.dtype == DType::Float16) return p.inner > 0;
-  return p.dtype == DType::Float32 && p.rows > kSkinnyRows && p.columns > 1 && p.inner > 0 && !is_small(p) &&
-         has_own_gemm();
+  return p.dtype == DType::Float32 && has_own_gemm() && p.rows > 1 && p.columns > 1 && p.inner > 0 && !is_small(p) &&
+         !is_skinny(p);
 }
 
 void matrix_product_cpu(const MatrixProduct& p) {
   if (p.batch == 0 || p.rows == 0 || p.columns == 0) return;
   if (p.bias && !adds_bias(p)) return matrix_product_cpu(with_bias_in_place(p));
-  if (is_small(p)) return small_product(p, p.beta.equals(1));
-  if (product_of_few_rows(p)) return;
   // a batch that shares b and whose rows of a follow each other is one taller product
   if (p.batch > 1 && p.b.batch == 0 && p.a.batch == p.rows * p.a.row && p.out_batch == p.rows * p.out_row &&
       lies_evenly(p.batch * p.rows, p.inner, p.a.row, p.a.column)) {
@@ -343,6 +361,8 @@ void matrix_product_cpu(const MatrixProduct& p) {
     one.batch = 1;
     return matrix_product_cpu(one);
   }
+  if (product_of_few_rows(p)) return;
+  if (is_small(p)) return small_product(p, p.beta.equals(1));
   switch (p.dtype) {
     case DType::Float32: return library_product<float>(p);
     case DType::Float64: return library_product<double>(p);

@@ -12,10 +12,22 @@ inline void (*integer_product)(const MatrixProduct& product, int64_t from, int64
 /// the cost of a library call.
 inline void (*small_product)(const MatrixProduct& product, bool add) = nullptr;
 
-/// The same for columns [from, to) of one product with few rows, at least kSkinnyInner long and as many columns wide,
+/// The same for columns [from, to) of a product without batch, at least kSkinnyInner long and as many columns wide,
 /// where the rows of a and the columns of b have stride one.
 inline void (*skinny_product)(const MatrixProduct& product, int64_t from, int64_t to, bool add) = nullptr;
 constexpr int64_t kSkinnyInner = 16;  // the elements of the widest vector
+
+/// Which kernel computes a product of floats, as measured; what no line here names is for `gemm`, where the level has
+/// it, and else for the library. A level states what differs (isa/gemm.cpp).
+struct ProductTable {
+  // multiply-adds up to which small_product computes it: as a rule, where rows are at most two and long, for outer
+  // products, and where the columns of b are contiguous instead of its rows
+  int64_t small = 1024, small_lines = 1024, small_outer = 1 << 14, small_transposed = 256;
+  // rows up to which skinny_product computes it, where lines are shorter than kMiddleLine, than kLongLine, and others
+  int64_t dot_rows[3] = {16, 16, 16};
+};
+constexpr int64_t kMiddleLine = 256, kLongLine = 512;
+inline ProductTable float_products;
 
 /// Converts n contiguous elements.
 inline void (*cast_line)(DType to, DType from, int64_t n, void* out, const void* in) = nullptr;

@@ -25,10 +25,10 @@ const Library* loaded() {
   return found;
 }
 
-/// As many threads as products may take now; the library asks OpenMP.
+/// As many threads as products may take now; the library asks OpenMP, which does not know of pieces of ours.
 void set_threads() {
   static thread_local int current = 0;
-  int wanted = num_threads();
+  const int wanted = in_parallel_region() ? 1 : num_threads();
   if (wanted == current) return;
   omp_set_num_threads(wanted);
   current = wanted;

@@ -19,7 +19,7 @@ template <class T>
 constexpr bool is_wide_complex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
 
 [[noreturn]] void refuse(const RandomFill& fill, DType dtype) {
-  throw_error(ErrorKind::NotImplemented, fill.op, ": not implemented for this dtype, got ", dtype);
+  throw_refusal(ErrorKind::NotImplemented, fill.op, ": not implemented for this dtype, got ", dtype);
 }
 
 // Distributions of real numbers; complex elements are filled as pairs of reals.
@@ -43,8 +43,9 @@ bool fill_discrete(T* out, int64_t n, const RandomFill& f, Mt19937& g) {
     case Distribution::Range: {
       int64_t from = f.base, to = static_cast<int64_t>(static_cast<uint64_t>(f.base) + f.range);
       if constexpr (is_real_float<T>) fit_random_range<T>(from, to);
-      FACULA_CHECK(!is_real_float<T> || from < to, ErrorKind::Runtime, f.op,
-                   ": no value of the dtype lies between the ends, got ", from, " and ", to);
+      if (is_real_float<T> && from >= to)
+        throw_refusal(ErrorKind::Runtime, f.op, ": no value of the dtype lies between the ends, got ", from, " and ",
+                      to);
       fill_random_range(out, n, static_cast<uint64_t>(to) - static_cast<uint64_t>(from), from, g);
       return true;
     }
@@ -101,7 +102,7 @@ void bernoulli_cpu(const Tensor& out, const Tensor& p, Generator& generator) {
       return false;
     }
   });
-  FACULA_CHECK(done, ErrorKind::NotImplemented, "bernoulli_: not implemented for this dtype, got ", out.dtype());
+  if (!done) throw_refusal(ErrorKind::NotImplemented, "bernoulli_: not implemented for this dtype, got ", out.dtype());
 }
 
 // [0, 1) in steps of 2^-53.

@@ -4,9 +4,11 @@
 #include "ops/sort.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <span>
 
 #include "core/parallel.h"
 #include "cpu/select.h"
@@ -134,6 +136,87 @@ void sort_row(T* values, int64_t* indices, int64_t n, bool descending, Scratch<T
   unpack_row(s.order.get(), s.copy.get(), n, values, indices);
 }
 
+// ---- Several short rows at a time: a vector holds elements of one place in each of them
+
+constexpr int64_t kRowsTogether = 8, kShort = 32;  // rows of a vector, and their most elements
+// With signs, as the instructions of all levels compare them: the highest bit of what is packed is turned. By vectors
+// of 16 bytes, which all levels have: what the compiler makes of wider ones is scalar code.
+typedef int64_t Pair __attribute__((vector_size(16)));
+struct Lanes {
+  Pair pairs[kRowsTogether / 2];
+};
+constexpr uint64_t kSign = uint64_t{1} << 63;
+
+struct Compared {
+  uint8_t low, high;
+};
+
+/// Calls f(i, j) for the places that Batcher's odd-even merge sort of `n` elements, a power of two, puts in order one
+/// after the other: which ones does not depend on what is in them, so rows are sorted at once.
+template <class F>
+constexpr void each_compared(int n, F f) {
+  for (int merged = 1; merged < n; merged *= 2) {
+    for (int apart = merged; apart > 0; apart /= 2) {
+      for (int from = apart % merged; from + apart < n; from += 2 * apart) {
+        for (int i = from; i < from + apart && i + apart < n; ++i) {
+          if (i / (2 * merged) == (i + apart) / (2 * merged)) f(i, i + apart);
+        }
+      }
+    }
+  }
+}
+
+template <int n>
+constexpr auto network() {
+  constexpr int count = [] {
+    int counted = 0;
+    each_compared(n, [&](int, int) { ++counted; });
+    return counted;
+  }();
+  std::array<Compared, count> all{};
+  int k = 0;
+  each_compared(n, [&](int i, int j) { all[k++] = {static_cast<uint8_t>(i), static_cast<uint8_t>(j)}; });
+  return all;
+}
+
+template <int n>
+void sort_network(Lanes* v) {
+  static constexpr auto compared = network<n>();
+  for (const Compared& c : compared) {
+    for (int64_t k = 0; k < kRowsTogether / 2; ++k) {
+      const Pair a = v[c.low].pairs[k], b = v[c.high].pairs[k], exchanged = (a ^ b) & (a > b);
+      v[c.low].pairs[k] = a ^ exchanged;
+      v[c.high].pairs[k] = b ^ exchanged;
+    }
+  }
+}
+
+/// Sorts up to kRowsTogether rows of up to kShort elements, whose keys share an integer of 64 bits with the position.
+template <class T>
+void sort_short_rows(T* values, int64_t* indices, int64_t rows, int64_t n, bool descending) {
+  T copy[kRowsTogether * kShort];
+  Lanes v[kShort];
+  uint64_t packed[kShort];
+  std::memcpy(static_cast<void*>(copy), values, static_cast<size_t>(rows * n) * sizeof(T));
+  const int64_t width = n <= 8 ? 8 : n <= 16 ? 16 : kShort;
+  for (Lanes& lanes : std::span(v, static_cast<size_t>(width)))  // what is not there comes last
+    for (Pair& pair : lanes.pairs) pair = Pair{} + INT64_MAX;
+  for (int64_t r = 0; r < rows; ++r) {
+    pack_row(copy + r * n, n, descending, packed);
+    for (int64_t i = 0; i < n; ++i) v[i].pairs[r / 2][r % 2] = static_cast<int64_t>(packed[i] ^ kSign);
+  }
+  if (width == 8) sort_network<8>(v);
+  else if (width == 16) sort_network<16>(v);
+  else sort_network<kShort>(v);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t at = position_of<uint64_t>(static_cast<uint64_t>(v[i].pairs[r / 2][r % 2]));
+      values[r * n + i] = copy[r * n + at];
+      if (indices) indices[r * n + i] = at;
+    }
+  }
+}
+
 // Values alone, where nobody asks where they were: integers have keys that tell the value.
 template <class T>
 void sort_values(T* values, int64_t n, bool descending) {
@@ -162,6 +245,11 @@ void sort_cpu(const Tensor& values, const Tensor& indices, bool descending) {
   LockRelease release(rows * n > 4096);
   visit_ordered(values.dtype(), [&]<class T>(TypeTag<T>) {
     parallel_for(0, rows, rows_per_thread(n), [&](int64_t from, int64_t to) {
+      if constexpr (sizeof(T) < 8) {
+        for (; n > 1 && n <= kShort && to - from > 1; from += std::min(kRowsTogether, to - from))
+          sort_short_rows(values.data<T>() + from * n, indices.defined() ? indices.data<int64_t>() + from * n : nullptr,
+                          std::min(kRowsTogether, to - from), n, descending);
+      }
       if constexpr (std::is_integral_v<T>) {
         for (int64_t r = from; r < to && !indices.defined(); ++r) sort_values(values.data<T>() + r * n, n, descending);
         if (!indices.defined()) return;
@@ -269,14 +357,10 @@ int64_t place_of(const T* sequence, const int64_t* order, int64_t n, T wanted, b
     const auto element = static_cast<Compared>(sequence[order ? order[i] : i]);
     return right ? !(element > value) : !(element >= value);
   };
-  int64_t start = 0;
-  while (n > 0) {
-    int64_t half = n / 2;
-    bool skip = before(start + half);
-    start = skip ? start + half + 1 : start;
-    n = skip ? n - half - 1 : half;
-  }
-  return start;
+  if (n == 0) return 0;
+  int64_t start = 0;  // the steps are the same for all values, so that nothing has to be guessed
+  for (; n > 1; n -= n / 2) start = before(start + n / 2 - 1) ? start + n / 2 : start;
+  return start + before(start);
 }
 
 template <class T>
@@ -285,14 +369,17 @@ void search_all(const Tensor& out, const Tensor& sequence, const Tensor& values,
   const int64_t* order = sorter.defined() ? sorter.data<int64_t>() : nullptr;
   int32_t* narrow = out.dtype() == DType::Int32 ? out.data<int32_t>() : nullptr;
   int64_t* wide = narrow ? nullptr : out.data<int64_t>();
-  parallel_for(0, values.numel(), kGrain / 16, [&](int64_t from, int64_t to) {
-    for (int64_t i = from; i < to; ++i) {
-      int64_t row = step ? i / m * step : 0;
-      const int64_t place =
-          place_of(sequence.data<T>() + row, order ? order + row : nullptr, n, values.data<T>()[i], right);
-      if (narrow) narrow[i] = static_cast<int32_t>(place);
-      else wide[i] = place;
-    }
+  const T *table = sequence.data<T>(), *wanted = values.data<T>();
+  parallel_for(0, values.numel(), kGrain / 16, [=](int64_t from, int64_t to) {
+    const auto search = [=](auto* places) {  // by copies: what is stored cannot change them
+      for (int64_t i = from; i < to; ++i) {
+        const int64_t row = step ? i / m * step : 0;
+        places[i] = static_cast<std::remove_reference_t<decltype(*places)>>(
+            place_of(table + row, order ? order + row : nullptr, n, wanted[i], right));
+      }
+    };
+    if (narrow) search(narrow);
+    else search(wide);
   });
 }
 

@@ -10,7 +10,6 @@ namespace {
 
 constexpr DeviceKernel kNll{"loss.cuh", "nll"};
 constexpr DeviceKernel kNllBackward{"loss.cuh", "nll_backward"};
-constexpr DeviceKernel kLogSumExp{"loss.cuh", "class_logsumexp"};
 constexpr DeviceKernel kCrossEntropy{"loss.cuh", "cross_entropy"};
 constexpr DeviceKernel kClassTotal{"loss.cuh", "class_total"};
 constexpr DeviceKernel kWeightTotal{"loss.cuh", "weight_total"};
@@ -56,14 +55,6 @@ void nll_backward_cuda(const Tensor& grad_input, const Tensor& scale, const Tens
   a.out = grad_input.data();
   const int device = grad_input.device().index;
   kNllBackward(device, {grad_input.dtype(), scale.dtype()}, grid_for(device, grad_input.numel()), a);
-}
-
-void class_logsumexp_cuda(const Tensor& log_sum, const Tensor& self, const ClassLoss& p) {
-  if (log_sum.numel() == 0) return;
-  const LineShape s{p.samples, p.classes, p.inner};
-  const int device = self.device().index, warps = line_warps(s);
-  kLogSumExp(device, {self.dtype(), log_sum.dtype(), warps, held_elements(s.n, warps)},
-             line_grid(device, line_count(s), warps), s, self.data(), log_sum.data());
 }
 
 void cross_entropy_cuda(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target,
@@ -162,7 +153,6 @@ void register_loss() {
   constexpr auto cuda = DeviceType::CUDA;
   nll_kernel.set(cuda, nll_cuda);
   nll_backward_kernel.set(cuda, nll_backward_cuda);
-  class_logsumexp_kernel.set(cuda, class_logsumexp_cuda);
   cross_entropy_kernel.set(cuda, cross_entropy_cuda);
   class_total_kernel.set(cuda, class_total_cuda);
   cross_entropy_backward_kernel.set(cuda, cross_entropy_backward_cuda);

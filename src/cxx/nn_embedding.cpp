@@ -32,8 +32,11 @@ void renorm_rows(const Tensor& weight, const Tensor& indices, double most, doubl
                                    sorted.slice(0, 1) != sorted.slice(0, 0, -1)});
   const Tensor rows = sorted.masked_select(first);
   const Tensor values = weight.index_select(0, rows);
-  const Tensor norms = values.norm(Scalar(p), {1}, true);
-  weight.index_copy_(0, rows, values * torch::where(norms > most, most / (norms + kTiny), torch::ones_like(norms)));
+  // in float64, where the small number is not lost beside a norm above 1: the new norm, rounded, is not above `most`
+  // again
+  const Tensor sizes = values.abs(), norms = sizes.to(kDouble).norm(Scalar(p), {1}, true);
+  const Tensor scaled = (values * (most / (norms + kTiny))).to(values.scalar_type());
+  weight.index_copy_(0, rows, torch::where(norms.to(sizes.scalar_type()) > most, scaled, values));
 }
 int64_t number_of(Word mode) {
   constexpr Word kModes[] = {kSum, kMean, kMax};

@@ -1,12 +1,12 @@
 // What the torch:: functions take besides tensors.
 #include <ATen/Parallel.h>
-#include <omp.h>
 #include <torch/detail/convert.h>
 
 #include "core/backend.h"
 #include "core/generators.h"
 #include "core/host.h"
 #include "core/parallel.h"
+#include "core/thread_pool.h"
 #include "cuda/stream.h"
 
 namespace torch {
@@ -212,7 +212,7 @@ void manual_seed(uint64_t seed) {
   facula::seed_other_devices(seed);
 }
 
-int get_thread_num() { return omp_get_thread_num(); }
+int get_thread_num() { return facula::thread_pool::thread_number(); }
 int get_num_threads() { return facula::num_threads(); }
 void set_num_threads(int threads) { facula::set_num_threads(threads); }
 

@@ -22,7 +22,6 @@ enum class Distribution : unsigned char {
 enum class Holds : unsigned char {
   NotZero,
   NotNegative,     // NaN is not negative
-  UnitInterval,    // in [0, 1]; NaN passes
   InUnitInterval,  // in [0, 1]; NaN does not pass
   Finite,
   Degree,  // at most kMostDegree (ops/elementwise.h); NaN and what no integer can hold pass

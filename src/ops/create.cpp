@@ -39,6 +39,7 @@ Tensor like(const Tensor& self, std::optional<MemoryFormat> format, std::optiona
   DType d = dtype.value_or(self.dtype());
   Device where = device.value_or(self.device());
   MemoryFormat order = format.value_or(MemoryFormat::Preserve);
+  if (order == MemoryFormat::Preserve && where == self.device()) return facula::empty_like(self, d);
   Dims strides = order == MemoryFormat::Preserve ? preserved_strides(self.sizes(), self.strides())
                                                  : strides_of(self.sizes(), order, "empty_like");
   return facula::empty_strided(self.sizes(), strides, d, where);
@@ -61,7 +62,9 @@ Tensor full(IntList size, const Scalar& value, std::optional<DType> dtype, std::
   check_named("full", dtype, out);
   // complex numbers are complex64 where numbers are of half precision
   const DType own = value.dtype() == DType::Complex32 ? DType::Complex64 : value.dtype();
-  Tensor t = out.make(size, dtype.value_or(out.dtype_or(own)), device.value_or(out.device_or(kCPU)));
+  const DType made = dtype.value_or(out.dtype_or(own));
+  require_value(value, made, "fill");
+  Tensor t = out.make(size, made, device.value_or(out.device_or(kCPU)));
   fill_all(t, value);
   return t;
 }

@@ -7,6 +7,7 @@
 #include "core/number.h"
 #include "core/write.h"
 #include "ops/checks.h"
+#include "ops/elementwise_small.h"
 #include "raw_elementwise.h"
 
 namespace facula {
@@ -30,9 +31,12 @@ void check_operands(const ElementwiseOp& op, const Operand* inputs, int count) {
                ": expected at least one Tensor, got only numbers");
 }
 
-void check_one_dtype(const ElementwiseOp& op, const Operand* inputs, int count) {
+void check_one_dtype(const ElementwiseOp& op, const Operand* inputs, int count, DType common) {
   for (int i = 1; i < count; ++i) {
-    FACULA_CHECK(!inputs[i].is_tensor() || inputs[i].dtype() == inputs[0].dtype(), ErrorKind::Runtime, op.name,
+    // a weight without dimensions counts as a number
+    const TensorImpl* t = inputs[i].impl();
+    const bool counts_as_number = i == 2 && t && t->ndim == 0 && common == inputs[0].dtype();
+    FACULA_CHECK(!t || counts_as_number || t->dtype == inputs[0].dtype(), ErrorKind::Runtime, op.name,
                  ": tensors of one dtype, got ", inputs[0].dtype(), " and ", inputs[i].dtype());
   }
 }
@@ -148,67 +152,6 @@ void Params::convert(DType compute, const Scalar* values, int count) {
 
 namespace {
 
-/// Whether the sizes of `b` are the last ones of `a`.
-bool is_tail(const TensorImpl* b, const TensorImpl* a) {
-  if (b->ndim > a->ndim) return false;
-  return std::equal(b->dims, b->dims + b->ndim, a->dims + (a->ndim - b->ndim));
-}
-
-/// A small matrix and a row, the usual bias: the loop once per row, without a plan. Undefined where that does not suit.
-Tensor by_rows(const ElementwiseOp& op, const Operand* inputs, const Scalar* params, int param_count) {
-  const TensorImpl *a = inputs[0].impl(), *b = inputs[1].impl();
-  bool suits = a && b && a->dtype == b->dtype && contains(op.dtypes, a->dtype) && !op.condition_first && b->numel > 0 &&
-               (b->flags & kContiguous) && b->storage->device.is_cpu() && is_tail(b, a) &&
-               (b->numel >= 8 || a->numel <= 64) && numbers_fit(op, a->dtype, params, param_count);
-  LoopFn loop = suits ? direct_loop(op, a) : nullptr;
-  if (!loop) return {};
-  Tensor out = empty_like_contiguous(a, loop_result(op, a->dtype));
-  Params converted(a->dtype, params, param_count);
-  const int64_t row = b->numel, in_bytes = row * item_size(a->dtype), out_bytes = row * out.item_size();
-  for (int64_t r = 0; r * row < a->numel; ++r) {
-    const LoopInput in[] = {{a->data + r * in_bytes}, {b->data}};
-    loop(row, out.impl()->data + r * out_bytes, in, converted.bytes);
-  }
-  return out;
-}
-
-/// What a loop over the elements of `a` reads of another operand: its elements where it has the shape and dtype of `a`
-/// and is dense, or a number, copied into `buffer`. False where it is neither.
-bool as_loop_input(const Operand& operand, const TensorImpl* a, char* buffer, LoopInput& in) {
-  const TensorImpl* b = operand.impl();
-  if (!b) {
-    in = {buffer, 0};
-    return fill_number(a->dtype, operand.scalar(), buffer, a->numel);
-  }
-  in = {b->data};
-  return b->dtype == a->dtype && (b->flags & kContiguous) && same_shape(a, b) && b->storage->device.is_cpu();
-}
-
-/// An op on a small dense tensor, into its own place or a new tensor, its other operands dense, of its shape and dtype
-/// or numbers: the loop at once, without a plan. False where that does not suit.
-bool at_once(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
-             bool in_place, Tensor& out) {
-  const TensorImpl* a = inputs[0].impl();
-  if (!a || op.condition_first || !contains(op.dtypes, a->dtype) || (in_place && a != out.impl()) ||
-      !numbers_fit(op, a->dtype, params, param_count))
-    return false;
-  const DType result = loop_result(op, a->dtype);
-  if (in_place && (result != a->dtype || a->storage->read_only)) return false;
-  LoopFn loop = direct_loop(op, a);
-  if (!loop) return false;
-  alignas(64) char buffers[kMaxInputs - 1][kRepeats * 8];
-  LoopInput in[kMaxInputs] = {{a->data}};
-  for (int i = 1; i < count; ++i) {
-    if (!as_loop_input(inputs[i], a, buffers[i - 1], in[i])) return false;
-    const TensorImpl* b = inputs[i].impl();
-    if (in_place && b && b->storage == a->storage && b->data != a->data) return false;
-  }
-  if (!in_place) out = empty_like_contiguous(a, result);
-  Params converted(a->dtype, params, param_count);
-  loop(a->numel, out.impl()->data, in, converted.bytes);
-  return true;
-}
-
 /// Whether a number leaves elements of the dtype what they are.
 bool keeps_dtype(DType dtype, const Scalar& number) {
   if (is_complex(dtype)) return true;
@@ -311,13 +254,9 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
                    const Tensor* out, Into into) {
   const bool in_place = into != Into::Out;
   if (op.checks & kCheckQuotient) check_quotient(op, inputs[1], inputs[2]);
-  if (count == 2 && !out) {
-    if (Tensor result = by_rows(op, inputs, params, param_count); result.defined()) return result;
-  }
-  if (Tensor given = in_place ? *out : Tensor();
-      (in_place || (count > 2 && !out)) && at_once(op, inputs, count, params, param_count, in_place, given)) {
-    if (into == Into::InPlace) count_write(given, op.id);
-    return given;
+  if (Tensor result = out ? *out : Tensor(); small_call(op, inputs, count, params, param_count, result)) {
+    if (out && into != Into::Part) count_write(result, op.id);
+    return result;
   }
   if (Tensor given = in_place ? *out : Tensor();
       (in_place || !out) && in_one_row(op, inputs, count, params, param_count, into, given))
@@ -326,7 +265,7 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
     return on_held_memory(op, inputs, count, params, param_count, out, into);
   check_operands(op, inputs, count);
   DType common = common_dtype(op, inputs, count);
-  if (op.checks & kCheckOneDtype) check_one_dtype(op, inputs, count);
+  if (op.checks & kCheckOneDtype) check_one_dtype(op, inputs, count, common);
   if (op.checks & kCheckDegree) check_degree(op, inputs[1]);
   for (int i = 0; i < param_count; ++i) {
     FACULA_CHECK(!params[i].is_complex() || is_complex(common), ErrorKind::Runtime, op.name,

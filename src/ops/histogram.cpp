@@ -172,7 +172,10 @@ std::tuple<Tensor, Tensor, Tensor> _unique_rows(const Tensor& self, int64_t dim,
                "unique: slices along dim must have elements, got shape ", self.sizes());
   Tensor inverse = facula::empty({slices}, DType::Int64, self.device());
   Groups groups(slices, self.device());
-  Tensor front = as_contiguous(self.dim() ? transpose(self, 0, d) : self, self.dtype());
+  Dims order{d};  // slices are in the order of their elements, the last dimension fastest
+  for (int64_t i = 0; i < self.dim(); ++i)
+    if (i != d) order.push_back(i);
+  Tensor front = as_contiguous(self.dim() ? permute(self, order) : self, self.dtype());
   if (slices > 0) groups.find(as_matrix(front, slices, front.numel() / slices), consecutive, inverse);
   return {groups.first, inverse, groups.counts};
 }
@@ -181,10 +184,10 @@ Tensor isin(const Tensor& elements, const Tensor& test_elements, bool, bool inve
   ResultType common;
   common.add(elements);
   common.add(test_elements);
+  FACULA_CHECK(elements.is_meta() || (!is_complex(common.get()) && common.get() != DType::Bool), ErrorKind::Runtime,
+               "isin: not implemented for dtype ", common.get());
   Tensor result = out.make(elements.sizes(), DType::Bool, elements.device());
   if (elements.is_meta()) return result;
-  FACULA_CHECK(!is_complex(common.get()) && common.get() != DType::Bool, ErrorKind::Runtime,
-               "isin: not implemented for dtype ", common.get());
   isin_kernel(elements.device(), result, as_contiguous(elements, common.get()),
               as_contiguous(test_elements, common.get()), invert);
   return result;

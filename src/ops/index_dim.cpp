@@ -37,9 +37,11 @@ Scatter check_scatter(const Tensor& self, int64_t dim, const Tensor& index, cons
   s.index = at_least_1d(s.index);
   if (s.empty) return s;
   IntList self_sizes = self.sizes(), index_sizes = index.sizes();
+  bool narrow = src && index.dim() == self.dim() && src->dim() > 0 && src->dim() < index.dim();
+  for (int64_t d = 0; narrow && d < src->dim(); ++d) narrow = index.size(d) <= src->size(d);
   bool ranks = std::max<int64_t>(index.dim(), 1) == std::max<int64_t>(self.dim(), 1) &&
                (!src || std::max<int64_t>(index.dim(), 1) == std::max<int64_t>(src->dim(), 1));
-  FACULA_CHECK(ranks, ErrorKind::Runtime, op,
+  FACULA_CHECK(ranks, narrow ? ErrorKind::Index : ErrorKind::Runtime, op,
                ": the index must have as many dimensions as the tensors it goes with, got index of shape ", index_sizes,
                " for a tensor of shape ", self_sizes);
   for (int64_t d = 0; d < index.dim(); ++d) {
@@ -53,6 +55,7 @@ Scatter check_scatter(const Tensor& self, int64_t dim, const Tensor& index, cons
 
 // src where the index has positions
 Tensor window(const Tensor& src, const Tensor& index) {
+  if (src.sizes() == index.sizes()) return src;
   return make_view(src, index.sizes(), at_least_1d(src).strides(), 0, false);
 }
 
@@ -80,7 +83,9 @@ void scatter_into(const Tensor& self, int64_t dim, const Tensor& index, const Sc
                  shown_as(number, self, s.index.sizes()), how);
 }
 
-void check_in_place(const Tensor& self, std::initializer_list<const Tensor*> read, const char* op) {
+/// What ops in place look at first: the dimension, then the memory.
+void check_in_place(const Tensor& self, int64_t dim, std::initializer_list<const Tensor*> read, const char* op) {
+  wrap_dim(dim, self.dim(), op);
   for (const Tensor* t : read) check_apart(self, *t, op);
 }
 
@@ -224,7 +229,7 @@ Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
   return result;
 }
 void scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
-  check_in_place(self, {&index, &src}, "scatter_");
+  check_in_place(self, dim, {&index, &src}, "scatter_");
   scatter_into(self, dim, index, src, Combine::Assign, "scatter_");
 }
 
@@ -234,7 +239,7 @@ Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Scala
   return result;
 }
 void scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
-  check_in_place(self, {&index}, "scatter_");
+  check_in_place(self, dim, {&index}, "scatter_");
   scatter_into(self, dim, index, value, Combine::Assign, "scatter_");
 }
 
@@ -247,7 +252,7 @@ Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
 }
 void scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce) {
   Combine how = combine_named(reduce);
-  check_in_place(self, {&index, &src}, "scatter_");
+  check_in_place(self, dim, {&index, &src}, "scatter_");
   scatter_into(self, dim, index, src, how, "scatter_");
 }
 
@@ -260,7 +265,7 @@ Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Scala
 }
 void scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, std::string_view reduce) {
   Combine how = combine_named(reduce);
-  check_in_place(self, {&index}, "scatter_");
+  check_in_place(self, dim, {&index}, "scatter_");
   scatter_into(self, dim, index, value, how, "scatter_");
 }
 
@@ -270,14 +275,14 @@ Tensor scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const T
   return result;
 }
 void scatter_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
-  check_in_place(self, {&index, &src}, "scatter_add_");
+  check_in_place(self, dim, {&index, &src}, "scatter_add_");
   scatter_into(self, dim, index, src, Combine::Add, "scatter_add_");
 }
 
 void scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce,
                      bool include_self) {
   Reduction r = reduction_named(reduce, "scatter_reduce", true);
-  check_in_place(self, {&index, &src}, "scatter_reduce_");
+  check_in_place(self, dim, {&index, &src}, "scatter_reduce_");
   check_ordered(self, r, "scatter_reduce");
   check_same_dtype(self, src, "scatter_reduce");
   Scatter s = check_scatter(self, dim, index, &src, "scatter_reduce");
@@ -315,7 +320,7 @@ Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index, const 
 }
 
 void index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
-  check_in_place(self, {&index, &source}, "index_add_");
+  check_in_place(self, dim, {&index, &source}, "index_add_");
   bool one = !alpha.is_complex() && alpha.to_double() == 1;
   const bool whole = !alpha.is_complex() && std::trunc(alpha.to_double()) == alpha.to_double();
   FACULA_CHECK(one || self.dtype() == DType::Bool || !is_bits(self.dtype()) || whole, ErrorKind::Runtime,
@@ -333,7 +338,7 @@ Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Ten
 }
 
 void index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
-  check_in_place(self, {&index, &source}, "index_copy_");
+  check_in_place(self, dim, {&index, &source}, "index_copy_");
   FACULA_CHECK(index.dtype() == DType::Int64, ErrorKind::Runtime, "index_copy: the index must be int64, got ",
                index.dtype());
   scatter_positions(self, dim, index, source, Combine::Assign, "index_copy", ErrorKind::Index);
@@ -389,7 +394,7 @@ Tensor index_fill(const Tensor& self, int64_t dim, const Tensor& index, const Te
 void index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce,
                    bool include_self) {
   Reduction r = reduction_named(reduce, "index_reduce", false);
-  check_in_place(self, {&index, &source}, "index_reduce_");
+  check_in_place(self, dim, {&index, &source}, "index_reduce_");
   check_ordered(self, r, "index_reduce");
   Positions p = check_positions(self, dim, index, "index_reduce");
   Tensor values = check_source(self, p, source, "index_reduce", ErrorKind::Runtime);

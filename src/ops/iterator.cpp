@@ -43,11 +43,11 @@ Plan copy_plan(const Tensor& out, const Tensor& in) {
   plan.out.dtype = out.dtype();
   plan.in[0].data = in.impl()->data;
   plan.in[0].dtype = in.dtype();
-  std::vector<Dims> strides{Dims(out.strides()), broadcast_strides(in.sizes(), in.strides(), out.sizes())};
-  Dims order = dimension_order(out.sizes(), List<Dims>(strides));
+  std::array<Dims, 2> strides{Dims(out.strides()), broadcast_strides(in.sizes(), in.strides(), out.sizes())};
+  const Dims order = dimension_order(out.sizes(), {strides.data(), strides.size()});
   for (int64_t& s : strides[0]) s = wrapping_mul(s, out.item_size());
   for (int64_t& s : strides[1]) s = wrapping_mul(s, in.item_size());
-  collapse(plan, out.sizes(), strides, order);
+  collapse(plan, out.sizes(), {strides.data(), strides.size()}, order);
   return plan;
 }
 

@@ -123,9 +123,11 @@ std::tuple<Tensor, Tensor> linalg_solve_ex(const Tensor& A, const Tensor& B, boo
   return {vector ? alias(squeeze(x, -1)) : x, info};
 }
 
-Tensor linalg_solve_triangular(const Tensor& self, const Tensor& B, bool upper, bool left, bool unitriangular,
+Tensor linalg_solve_triangular(const Tensor& self, const Tensor& given, bool upper, bool left, bool unitriangular,
                                const Out&) {
   check_square("linalg.solve_triangular", self);
+  const bool fits = is_inexact(self.dtype()) && is_inexact(given.dtype()) && can_cast(given.dtype(), self.dtype());
+  const Tensor B = fits ? to_dtype(given, self.dtype()) : given;  // the result has the dtype of the matrix
   check_pair("linalg.solve_triangular", self, B);
   FACULA_CHECK(B.dim() >= 2 && B.size(left ? -2 : -1) == self.size(-1), ErrorKind::Runtime,
                "linalg.solve_triangular: the shapes do not fit, got ", self.sizes(), " and ", B.sizes());

@@ -92,19 +92,6 @@ Tensor _nll_backward(const Tensor& grad_output, IntList sizes, const Tensor& tar
   return out;
 }
 
-Tensor _class_logsumexp(const Tensor& self) {
-  check_scores("cross_entropy", self);
-  FACULA_CHECK(self.dim() == 3, ErrorKind::Runtime, "cross_entropy: scores (N, C, S), got shape ", self.sizes());
-  ClassLoss p = class_loss(self.sizes(), 0);
-  Tensor out = facula::empty({p.samples, p.inner}, self.dtype(), self.device());
-  if (self.is_meta() || !out.numel()) return out;  // sizes beside a zero may be ones that nobody could count up to
-  Tensor log_sum = facula::empty({2, p.samples, p.inner}, compute_dtype(self.dtype()), self.device());
-  class_logsumexp_kernel(self.device(), log_sum, as_contiguous(self), p);
-  const Tensor top = make_view(log_sum, out.sizes(), out.strides(), 0, false),
-               rest = make_view(log_sum, out.sizes(), out.strides(), out.numel(), false);
-  return to_dtype(ops::add(top, rest, Scalar(1)), self.dtype());
-}
-
 std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight,
                                                   int64_t reduction, int64_t ignore_index, double label_smoothing) {
   check_scores("cross_entropy", self);

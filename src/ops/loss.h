@@ -22,10 +22,8 @@ inline Kernel<void(const Tensor& losses, const Tensor& weights, const Tensor& se
 inline Kernel<void(const Tensor& grad_input, const Tensor& scale, const Tensor& target, const Tensor& weight,
                    const ClassLoss& p)>
     nll_backward_kernel{"nll_loss"};
-/// Fills log_sum (2, N, S): the largest scores, and the logarithms of the sums of exponentials relative to them.
-inline Kernel<void(const Tensor& log_sum, const Tensor& self, const ClassLoss& p)> class_logsumexp_kernel{
-    "cross_entropy"};
-/// Fills log_sum as well.
+/// Fills log_sum (2, N, S) as well: the largest scores, and the logarithms of the sums of exponentials relative to
+/// them.
 inline Kernel<void(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target,
                    const Tensor& weight, const Tensor& log_sum, const ClassLoss& p)>
     cross_entropy_kernel{"cross_entropy"};

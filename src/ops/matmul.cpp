@@ -132,6 +132,8 @@ Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const S
 
 Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha,
                const Out& out) {
+  for (const Tensor* batch : {&batch1, &batch2})  // a batch has a second and a third dimension
+    if (batch->dim() < 3) wrap_dim(batch == &batch1 ? 1 : 2, batch->dim(), "baddbmm");
   check_matrices("baddbmm", batch1, batch2, 3);
   return add_product("baddbmm", self, batch1, batch2, {batch1.size(0), batch1.size(1), batch2.size(2)}, beta, alpha,
                      out);
@@ -181,12 +183,12 @@ Tensor linear(const Tensor& self, const Tensor& weight, const Tensor& bias, cons
   for (int64_t d = 0; d + 1 < self.dim(); ++d) p.rows *= self.size(d);
   Dims sizes(self.sizes().slice(0, static_cast<size_t>(self.dim()) - 1));
   if (weight.dim() == 2) sizes.push_back(p.columns);
-  Tensor result = out.make(sizes, self.dtype(), self.device());
   if (bias.defined()) {
     check_dtypes("linear", self, bias);
     FACULA_CHECK(broadcasts_to(bias.sizes(), sizes), ErrorKind::Runtime, "linear: bias must broadcast to ", sizes,
                  ", got ", bias.sizes());
   }
+  Tensor result = out.make(sizes, self.dtype(), self.device());
   if (result.is_meta()) return result;
   if (bias.defined() && bias.dim() == 1 && bias.size(0) == p.columns && bias.is_contiguous()) {
     p.bias = bias.data<char>();

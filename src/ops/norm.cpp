@@ -51,6 +51,21 @@ Tensor per_channel(const Tensor& t, DType compute) {
   return !plain.defined() || plain.dim() == 1 ? plain : make_view(plain, {plain.numel()}, {1}, 0, false);
 }
 
+/// Scale and shift of every channel; fills rstd.
+std::pair<Tensor, Tensor> channel_factors(Tensor& rstd, const Tensor& mean, const Tensor& variance,
+                                          const Tensor& weight, const Tensor& bias, double eps) {
+  const Device device = rstd.device();
+  if (channel_factors_kernel.table[static_cast<size_t>(device.type)]) {
+    const Tensor scale = weight.defined() ? facula::empty(rstd.sizes(), rstd.dtype(), device) : rstd;
+    const Tensor shift = facula::empty(rstd.sizes(), rstd.dtype(), device);
+    channel_factors_kernel(device, rstd, scale, shift, mean, variance, weight, bias, eps);
+    return {scale, shift};
+  }
+  rstd = rsqrt(add(variance, Scalar(eps), Scalar(1)));
+  const Tensor scale = weight.defined() ? mul(rstd, weight) : rstd, shift = neg(mul(mean, scale));
+  return {scale, bias.defined() ? add(shift, bias, Scalar(1)) : shift};
+}
+
 /// In channels-last memory every element of a channel is a run by itself.
 ChannelLayout channel_layout(const Tensor& self) {
   int64_t outer = self.size(0), channels = self.size(1);
@@ -231,10 +246,8 @@ std::tuple<Tensor, Tensor, Tensor> _channel_norm(const Tensor& self, const Tenso
     mean = parameter(running_mean, compute);
     variance = parameter(running_var, compute);
   }
-  rstd = rsqrt(add(variance, Scalar(eps), Scalar(1)));
-  Tensor scale = weight.defined() ? mul(rstd, per_channel(weight, compute)) : rstd;
-  Tensor shift = neg(mul(mean, scale));
-  if (bias.defined()) shift = add(shift, per_channel(bias, compute), Scalar(1));
+  const auto [scale, shift] =
+      channel_factors(rstd, mean, variance, per_channel(weight, compute), per_channel(bias, compute), eps);
   channel_affine_kernel(self.device(), out, input, scale, shift, layout);
   return {out, mean.is_same(running_mean) ? clone(mean, std::nullopt) : mean, rstd};
 }

@@ -40,6 +40,11 @@ struct ChannelLayout {
 /// Mean and biased variance of every channel.
 inline Kernel<void(const Tensor& mean, const Tensor& variance, const Tensor& self, const ChannelLayout& layout)>
     channel_moments_kernel{"_channel_norm"};
+/// Of every channel rstd = 1 / sqrt(variance + eps), scale = rstd * weight and shift = bias - mean * scale, each
+/// rounded once; weight and bias may be undefined. A device without it computes them by ops.
+inline Kernel<void(const Tensor& rstd, const Tensor& scale, const Tensor& shift, const Tensor& mean,
+                   const Tensor& variance, const Tensor& weight, const Tensor& bias, double eps)>
+    channel_factors_kernel{"_channel_norm"};
 /// out = self * scale + shift.
 inline Kernel<void(const Tensor& out, const Tensor& self, const Tensor& scale, const Tensor& shift,
                    const ChannelLayout& layout)>

@@ -221,15 +221,22 @@ Tensor log_normal_(const Tensor& self, double mean, double std, Generator* gener
 
 // ---- new tensors
 
+/// The dtype of a result that holds fractions: looked at before out= is written.
+static DType of_fractions(std::optional<DType> dtype, const Out& out, const char* op) {
+  const DType d = dtype.value_or(out.dtype_or(default_dtype()));
+  FACULA_CHECK(is_inexact(d), ErrorKind::NotImplemented, op, ": expected a floating or complex dtype, got ", d);
+  return d;
+}
+
 Tensor rand(IntList size, Generator* generator, std::optional<DType> dtype, std::optional<Device> device,
             const Out& out) {
-  return uniform_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(out.device_or(kCPU))),
-                  0, 1, generator);
+  const DType d = of_fractions(dtype, out, "rand");
+  return uniform_(out.make(size, d, device.value_or(out.device_or(kCPU))), 0, 1, generator);
 }
 Tensor randn(IntList size, Generator* generator, std::optional<DType> dtype, std::optional<Device> device,
              const Out& out) {
-  return normal_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(out.device_or(kCPU))), 0,
-                 1, generator);
+  const DType d = of_fractions(dtype, out, "randn");
+  return normal_(out.make(size, d, device.value_or(out.device_or(kCPU))), 0, 1, generator);
 }
 Tensor randint(int64_t low, int64_t high, IntList size, Generator* generator, std::optional<DType> dtype,
                std::optional<Device> device, const Out& out) {
@@ -294,8 +301,9 @@ Tensor normal(double mean, const Tensor& std, Generator* generator, const Out& o
 }
 Tensor normal(double mean, double std, IntList size, Generator* generator, std::optional<DType> dtype,
               std::optional<Device> device, const Out& out) {
-  return normal_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(out.device_or(kCPU))),
-                 mean, std, generator);
+  FACULA_CHECK(!(std < 0), ErrorKind::Runtime, "normal_: expected std >= 0, got ", std);
+  const DType d = of_fractions(dtype, out, "normal_");
+  return normal_(out.make(size, d, device.value_or(out.device_or(kCPU))), mean, std, generator);
 }
 
 Tensor bernoulli(const Tensor& self, Generator* generator, const Out& out) {

@@ -36,15 +36,26 @@ void Reduction::require_elements(const Tensor& self, bool dim_given, const char*
   throw_error(ErrorKind::Index, op, ": dimension ", empty_dim, " must not have size zero, got shape ", self.sizes());
 }
 
+void take_shape(const Tensor& fresh, IntList shape) {
+  if (fresh.sizes() != shape) set_sizes(fresh.impl(), shape, contiguous_strides(shape));
+}
+
 namespace {
 
 // Runs a fold, whose accumulator is of dtype `made`, and converts its result to `dtype`.
 Tensor fold(const FoldKernel& kernel, DType made, const Tensor& self, const Reduction& r, const FoldArgs& args,
             DType dtype, const Out& out) {
-  Tensor result = made == dtype ? out.make(r.shape, dtype, self.device()) : facula::empty(r.shape, made, self.device());
-  if (!self.is_meta())
-    kernel(self.device(), make_view(result, r.kept, contiguous_strides(r.kept), 0, false), self, args);
-  return made == dtype ? result : to_dtype(result, dtype);
+  const bool direct = made == dtype;
+  if (direct && out.given()) {
+    Tensor result = out.make(r.shape, dtype, self.device());
+    if (!self.is_meta())
+      kernel(self.device(), make_view(result, r.kept, contiguous_strides(r.kept), 0, false), self, args);
+    return result;
+  }
+  Tensor result = facula::empty(r.kept, made, self.device());
+  if (!self.is_meta()) kernel(self.device(), result, self, args);
+  take_shape(result, r.shape);
+  return direct ? result : to_dtype(result, dtype);
 }
 Tensor fold(const FoldKernel& kernel, const Tensor& self, const Reduction& r, const FoldArgs& args, DType dtype,
             const Out& out) {
@@ -75,9 +86,9 @@ DType mean_dtype(const Tensor& self, std::optional<DType> dtype) {
 
 Tensor extremum(const FoldKernel& kernel, const Tensor& self, std::optional<IntList> dim, bool keepdim, const char* op,
                 const Out& out) {
+  Reduction r(self, dim, keepdim, op);
   FACULA_CHECK(!self.is_complex() && self.dtype() != DType::UInt64, ErrorKind::NotImplemented, op,
                ": not implemented for dtype ", self.dtype());
-  Reduction r(self, dim, keepdim, op);
   r.require_elements(self, dim && !dim->empty(), op);
   return fold(kernel, self, r, {.compute = wide(self.dtype())}, self.dtype(), out);
 }
@@ -127,6 +138,7 @@ Tensor sum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::op
 
 Tensor nansum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype,
               const Out& out) {
+  const Reduction checked(self, dim, keepdim, "nansum");  // dimensions are looked at first
   FACULA_CHECK(!self.is_complex(), ErrorKind::Runtime, "nansum: a real tensor, got ", self.dtype());
   DType result = sum_dtype(self, dtype, out);
   FACULA_CHECK(!out.given() || is_bits(self.dtype()) || is_floating(result), ErrorKind::NotImplemented,

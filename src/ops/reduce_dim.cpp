@@ -2,6 +2,7 @@
 #include "ops/copies.h"
 #include "ops/lines.h"
 #include "ops/reduce.h"
+#include "ops/reduction.h"
 #include "raw_ops.h"
 
 namespace facula::ops {
@@ -9,11 +10,13 @@ namespace {
 
 using Pair = std::tuple<Tensor, Tensor>;
 
+/// Of a fresh result.
 Tensor without_dim(const Tensor& t, int64_t dim) {
   if (t.dim() == 0) return t;
   Dims sizes(t.sizes());
   sizes.erase(static_cast<size_t>(dim));
-  return make_view(t, sizes, contiguous_strides(sizes), 0, false);
+  take_shape(t, sizes);
+  return t;
 }
 
 // One value and its position per line.
@@ -41,7 +44,7 @@ void require_numbers(const Tensor& self, const char* op) {
 Tensor arg_extremum(const PositionKernel& kernel, const Tensor& self, std::optional<int64_t> dim, bool keepdim,
                     const char* op) {
   require_real(self, op, ErrorKind::Runtime);
-  require_numbers(self, op);
+  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::Runtime, op, ": not implemented for dtype ", self.dtype());
   if (dim) return std::get<1>(chosen(kernel, self, *dim, keepdim, op));
   FACULA_CHECK(self.numel() > 0, ErrorKind::Index, op, ": an empty tensor needs the dimension to reduce, got shape ",
                self.sizes());

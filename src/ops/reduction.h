@@ -19,4 +19,8 @@ struct Reduction {
   int64_t empty_dim = -1;  // a reduced dimension of size zero
 };
 
+/// Gives a contiguous tensor that nobody else knows yet another shape of as many elements: without the view that would
+/// be a tensor more.
+void take_shape(const Tensor& fresh, IntList shape);
+
 }  // namespace facula::ops

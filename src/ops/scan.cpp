@@ -26,17 +26,20 @@ Tensor cumprod(const Tensor& self, int64_t dim, std::optional<DType> dtype, cons
 }
 
 Tensor logcumsumexp(const Tensor& self, int64_t dim, const Out& out) {
+  wrap_dim(dim, self.dim(), "logcumsumexp");
   FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::NotImplemented, "logcumsumexp: not implemented for dtype ",
                self.dtype());
   return map_lines(logcumsumexp_kernel, self, dim, self.dtype(), "logcumsumexp", out, compute_dtype(self.dtype()));
 }
 
 std::tuple<Tensor, Tensor> cummax(const Tensor& self, int64_t dim, const Out& out0, const Out& out1) {
+  wrap_dim(dim, self.dim(), "cummax");
   require_real(self, "cummax");
   return with_positions(cummax_kernel, self, dim, -1, "cummax", out0, out1);
 }
 
 std::tuple<Tensor, Tensor> cummin(const Tensor& self, int64_t dim, const Out& out0, const Out& out1) {
+  wrap_dim(dim, self.dim(), "cummin");
   require_real(self, "cummin");
   return with_positions(cummin_kernel, self, dim, -1, "cummin", out0, out1);
 }

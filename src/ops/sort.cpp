@@ -40,10 +40,13 @@ struct Rows {
     return make_view(t, sizes, strides, 0, false);
   }
   bool in_place(const Tensor& t) const { return t.is_contiguous() && (order.empty() || order.back() == t.dim() - 1); }
+  /// A contiguous tensor, the dimension of which is its last, as a matrix.
+  Tensor matrix(const Tensor& t, int64_t count) const {
+    return t.dim() == 2 ? t : make_view(t, {rows, count}, {count, 1}, 0, false);
+  }
   // A (rows, count) tensor that may be filled for `t`: its own memory when the dimension is last already.
   Tensor target(const Tensor& t, int64_t count) const {
-    return in_place(t) ? make_view(t, {rows, count}, {count, 1}, 0, false)
-                       : facula::empty({rows, count}, t.dtype(), t.device());
+    return in_place(t) ? matrix(t, count) : facula::empty({rows, count}, t.dtype(), t.device());
   }
   void give_back(const Tensor& t, const Tensor& filled) const {
     if (in_place(t)) return;
@@ -52,10 +55,10 @@ struct Rows {
   }
   // The rows of `t`, copied where they do not lie contiguous.
   Tensor source(const Tensor& t) const {
-    if (in_place(t)) return make_view(t, {rows, n}, {n, 1}, 0, false);
+    if (in_place(t)) return matrix(t, n);
     Tensor from = view(t), packed = facula::empty(from.sizes(), t.dtype(), t.device());
     copy_elements(packed, from);
-    return make_view(packed, {rows, n}, {n, 1}, 0, false);
+    return matrix(packed, n);
   }
 };
 
@@ -69,8 +72,12 @@ std::tuple<Tensor, Tensor> sorted(const Tensor& self, int64_t dim, bool descendi
   if (self.is_meta() || self.numel() == 0) return {values, indices};
   Rows rows(self, d);
   Tensor row_values = rows.target(values, rows.n), row_indices = rows.target(indices, rows.n);
-  Tensor from = rows.view(self);
-  copy_elements(make_view(row_values, from.sizes(), contiguous_strides(from.sizes()), 0, false), from);
+  if (rows.in_place(self)) {
+    copy_elements(row_values, rows.matrix(self, rows.n));
+  } else {
+    const Tensor from = rows.view(self);
+    copy_elements(make_view(row_values, from.sizes(), contiguous_strides(from.sizes()), 0, false), from);
+  }
   sort_kernel(self.device(), row_values, row_indices, descending);
   rows.give_back(values, row_values);
   rows.give_back(indices, row_indices);
@@ -179,6 +186,7 @@ std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool
 
 std::tuple<Tensor, Tensor> kthvalue(const Tensor& self, int64_t k, int64_t dim, bool keepdim, const Out& out0,
                                     const Out& out1) {
+  wrap_dim(dim, self.dim(), "kthvalue");
   check_ordered(self, "kthvalue", ErrorKind::NotImplemented);
   FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "kthvalue: a tensor of numbers, got bool");
   check_out_apart(out0, {&self}, "kthvalue");

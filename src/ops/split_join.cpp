@@ -265,15 +265,18 @@ Tensor repeat(const Tensor& self, IntList repeats) {
   }
   Tensor result = facula::empty(sizes, self.dtype(), self.device());
   if (result.is_meta() || result.numel() == 0) return result;
-  // every dimension seen as (copies, elements)
+  // Every dimension is seen as (copies, elements), where there are several: that makes no more dimensions than a tensor
+  // can have.
+  const auto add_dim = [&](int64_t size, int64_t to, int64_t from) {
+    if (size == 1) return;
+    split.push_back(size);
+    target_strides.push_back(to);
+    source_strides.push_back(from);
+  };
   for (int64_t i = 0; i < n; ++i) {
-    int64_t own = i < shift ? 1 : self.size(i - shift);
-    split.push_back(repeats[i]);
-    split.push_back(own);
-    target_strides.push_back(own * result.stride(i));
-    target_strides.push_back(result.stride(i));
-    source_strides.push_back(0);
-    source_strides.push_back(i < shift ? 0 : self.stride(i - shift));
+    const int64_t own = i < shift ? 1 : self.size(i - shift);
+    add_dim(repeats[i], own * result.stride(i), 0);
+    add_dim(own, result.stride(i), i < shift ? 0 : self.stride(i - shift));
   }
   copy_into(make_view(result, split, target_strides, 0, false), make_view(self, split, source_strides, 0, false));
   return result;

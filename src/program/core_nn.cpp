@@ -125,9 +125,13 @@ Tensor embedding_renormed(const Tensor& self, const Tensor& indices, double max_
   FACULA_CHECK(self.dim() == 2, ErrorKind::Runtime, "embedding_renorm: a matrix is expected, got ", self.sizes());
   const GradMode off(false);
   const Tensor rows = reshape(indices, {-1}), values = index_select(self, 0, rows);
-  const Tensor norms = linalg_vector_norm(values, Scalar(norm_type), IntList{1}, true, std::nullopt);
-  const Tensor factors = where(gt(norms, Scalar(max_norm)), max_norm / (norms + 1e-7), ones_like(norms));
-  return index_copy(self, 0, rows, values * factors);  // rows that are named twice are the same twice
+  // in float64, where the small number is not lost beside a norm above 1: the new norm, rounded, is not above
+  // max_norm again
+  const DType wide = values.is_complex() ? DType::Complex128 : DType::Float64;
+  const Tensor norms = linalg_vector_norm(values, Scalar(norm_type), IntList{1}, true, wide);
+  const Tensor scaled = to_dtype(values * (max_norm / (norms + 1e-7)), values.dtype());
+  const Tensor made = where(gt(to_dtype(norms, real_dtype(values.dtype())), Scalar(max_norm)), scaled, values);
+  return index_copy(self, 0, rows, made);  // rows that are named twice are the same twice
 }
 Tensor embedding_renorm_(const Tensor& self, const Tensor& indices, double max_norm, double norm_type) {
   const GradMode off(false);

@@ -271,7 +271,9 @@ PyObject* method_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
 PyObject* get_grad_fn(PyObject* o, void*) {
   return guarded([&] {
     TensorImpl* impl = tensor_of(o).impl();
-    return wrap_node(live_flags(impl) & kRequiresGrad ? grad_fn(impl) : Ref<Node>());
+    Ref<Node> node = live_flags(impl) & kRequiresGrad ? grad_fn(impl) : Ref<Node>();
+    if (node) collect_cycles_through(o);  // hooks and attributes of the node may lead back to the tensor
+    return wrap_node(std::move(node));
   });
 }
 PyObject* get_output_nr(PyObject* o, void*) {

@@ -54,8 +54,11 @@ Tensor sparse_zeros(const char* op, const Tensor* like, bool sized, IntList size
 /// asks for another one.
 PyObject* zeros_into_sparse(const char* op, PyObject* out, IntList size, std::optional<DType> dtype,
                             std::optional<Device> device, PyObject* layout);
-/// Throws for a sparse layout, unless it is that of `like`.
-void refuse_layout(const char* op, PyObject* layout, const Tensor* like = nullptr);
+/// Throws for a sparse layout.
+void refuse_layout(const char* op, PyObject* layout);
+/// What a factory takes the form from: `like`, or `strided`, which is made where a COO tensor is to give a strided one.
+/// Throws for other changes of the layout.
+const Tensor& like_in_layout(const char* op, PyObject* layout, const Tensor& like, Tensor& strided);
 
 /// A composite is seen where Python calls it: by observers around the ops that it is made of; and whoever stands in for
 /// kernels may answer the whole, where it is one op to PyTorch.

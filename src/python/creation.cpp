@@ -53,7 +53,7 @@ Owned number_of_array(PyObject* array) {
 
 bool is_ndarray(PyObject* o) { return std::string_view(Py_TYPE(o)->tp_name) == "numpy.ndarray"; }
 bool is_array(PyObject* o) {
-  return is_ndarray(o) || (!is_tensor(o) && !is_number(o) && PyObject_HasAttrString(o, "__array_interface__"));
+  return is_ndarray(o) || (!is_tensor(o) && !is_number(o) && has_attribute(o, "__array_interface__"));
 }
 
 DType number_dtype(PyObject* o) {
@@ -455,7 +455,7 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optiona
   Wanted wanted{dtype, device};
   if (is_plain(data)) return convert(from_sequence(data, dtype), {std::nullopt, device}, false);
   if (is_array(data)) return convert(from_array(data), wanted, copy);
-  if (!is_number(data) && PyObject_HasAttrString(data, "__cuda_array_interface__")) {
+  if (!is_number(data) && has_attribute(data, "__cuda_array_interface__")) {
     Owned module(check(PyImport_ImportModule("facula.cuda._interface")));
     Owned made(check(call_python(PyObject_CallMethod, module.get(), "tensor_of", "O", data)));
     return convert(tensor_of(made.get()), wanted, copy);
@@ -466,7 +466,7 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optiona
     const int64_t count = static_cast<int64_t>(storage->nbytes) / item_size(own);
     return convert(tensor_on_storage(storage, own, 0, {count}, {1}, "tensor"), {std::nullopt, device}, false);
   }
-  if (PyObject_HasAttrString(data, "__array__") && !is_number(data)) {
+  if (has_attribute(data, "__array__") && !is_number(data)) {
     Owned array(check(call_python(PyObject_CallMethod, data, "__array__", nullptr)));
     return convert(from_array(array.get()), wanted, copy);
   }

@@ -153,16 +153,27 @@ void FunctionNode::take(PyObject* result, Tensor* results) const {
 
 }  // namespace
 
-PyObject* context_attributes(Node* node) {
+PyObject* context_of(Node* node) {
   auto* function = dynamic_cast<FunctionNode*>(node);
-  return function && Py_REFCNT(function->context()) == 1 ? self_of(function->context())->dict : nullptr;
+  return function ? function->context() : nullptr;
 }
 
 namespace {
 
 // ---- the context
 
+int context_traverse(PyObject* o, visitproc visit, void* arg) {
+  Py_VISIT(self_of(o)->dict);
+  return 0;
+}
+
+int context_clear(PyObject* o) {
+  Py_CLEAR(self_of(o)->dict);
+  return 0;
+}
+
 void context_dealloc(PyObject* o) {
+  PyObject_GC_UnTrack(o);
   PyNode* self = self_of(o);
   if (self->weak_references) PyObject_ClearWeakRefs(o);
   Py_CLEAR(self->dict);
@@ -400,7 +411,7 @@ bool is_special(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
   for (Py_ssize_t i = 0; i < nargs; ++i) {
     if (is_tensor(args[i])) {
       dual |= (tensor_of(args[i]).flags() & kDual) != 0;
-      if (!is_plain_tensor(args[i]) && PyObject_HasAttrString(args[i], "_vmap_level")) return true;
+      if (!is_plain_tensor(args[i]) && has_attribute(args[i], "_vmap_level")) return true;
     }
   }
   return dual && flag(cls, NAME("_has_jvp"));
@@ -420,7 +431,7 @@ PyObject* apply_positional(PyObject* cls, PyObject* const* args, Py_ssize_t narg
 
 PyObject* method_apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
-    FACULA_CHECK(PyObject_HasAttrString(cls, "_backward_cls"), ErrorKind::Type,
+    FACULA_CHECK(has_attribute(cls, "_backward_cls"), ErrorKind::Type,
                  "apply: call it on a subclass of autograd.Function, got ",
                  reinterpret_cast<PyTypeObject*>(cls)->tp_name);
     Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
@@ -460,7 +471,10 @@ void init_function(PyObject* module) {
   FunctionType.tp_name = "facula._C._FunctionBase";
   FunctionType.tp_base = &NodeType;
   FunctionType.tp_basicsize = sizeof(PyNode);
-  FunctionType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+  FunctionType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
+  FunctionType.tp_traverse = context_traverse;
+  FunctionType.tp_clear = context_clear;
+  FunctionType.tp_free = PyObject_GC_Del;
   FunctionType.tp_doc = "Base of autograd.Function and of its contexts.";
   FunctionType.tp_new = PyType_GenericNew;
   FunctionType.tp_dealloc = context_dealloc;

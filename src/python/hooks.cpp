@@ -162,7 +162,7 @@ int visit_hook(const std::shared_ptr<Hook>& hook, Visit&& visit) {
 template <class Visit>
 int visit_node(Node* node, Visit&& visit) {
   int status = 0;
-  if (PyObject* attributes = context_attributes(node)) status = visit(attributes);
+  if (PyObject* context = context_of(node)) status = visit(context);  // its class visits the attributes
   auto visit_one = [&](const auto& hook) { return visit_hook(hook, visit); };
   if (!status && node->is_accumulator) status = static_cast<AccumulateGrad*>(node)->after_accumulate.visit(visit_one);
   NodeExtra* extra = node->extra_if_any();
@@ -185,12 +185,21 @@ int visit_history(const Tensor& tensor, visitproc visit, void* arg) {
 void clear_python_history(const Tensor& tensor) {
   Node* node = own_node(tensor);
   if (!node) return;
-  if (!node->is_accumulator) {
-    clear_history(tensor);
-    return;
-  }
-  static_cast<AccumulateGrad*>(node)->after_accumulate.take();
-  if (NodeExtra* extra = node->extra_if_any()) extra->tensor_hooks.take();
+  if (node->is_accumulator) clear_hooks(node);
+  else clear_history(tensor);
+}
+
+int visit_hooks(Node* node, visitproc visit, void* arg) {
+  return visit_node(node, [&](PyObject* o) { return visit(o, arg); });
+}
+
+void clear_hooks(Node* node) {
+  if (node->is_accumulator) static_cast<AccumulateGrad*>(node)->after_accumulate.take();
+  NodeExtra* extra = node->extra_if_any();
+  if (!extra) return;
+  extra->tensor_hooks.take();
+  extra->before.take();
+  extra->after.take();
 }
 
 void collect_cycles_through(PyObject* tensor) {

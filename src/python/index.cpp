@@ -5,6 +5,7 @@
 #include "core/host.h"
 #include "core/number.h"
 #include "core/sparse.h"
+#include "core/write.h"
 #include "functions.h"
 #include "python/args.h"
 #include "python/dispatch.h"
@@ -88,12 +89,13 @@ bool treat_as_tuple(PyObject* key) {
 }
 
 int64_t dims_consumed(PyObject* item) {
+  if (PyLong_CheckExact(item) || PySlice_Check(item)) return 1;
   if (item == Py_None || item == Py_Ellipsis || PyBool_Check(item)) return 0;
   if (is_tensor(item)) {
     const Tensor& t = operand_tensor_of(item);
     return t.dtype() == DType::Bool || t.dtype() == DType::UInt8 ? t.dim() : 1;
   }
-  if (PyObject_HasAttrString(item, "__array_interface__") && !is_number(item)) {
+  if (has_attribute(item, "__array_interface__") && !is_number(item)) {
     Owned dtype(PyObject_GetAttrString(item, "dtype"));
     Owned kind(dtype ? PyObject_GetAttrString(dtype.get(), "kind") : nullptr);
     Owned ndim(PyObject_GetAttrString(item, "ndim"));
@@ -108,16 +110,13 @@ class Reader {
   explicit Reader(const Tensor& t) : result_{t, {}} {}
 
   Indexed read(PyObject* key) {
-    if (!treat_as_tuple(key)) {
-      items_ = {key};
-    } else {
-      kept_ = Owned(PyList_Check(key) ? check(PyList_AsTuple(key)) : Py_NewRef(key));
-      Py_ssize_t n = PyTuple_GET_SIZE(kept_.get());
-      for (Py_ssize_t i = 0; i < n; ++i) items_.push_back(PyTuple_GET_ITEM(kept_.get(), i));
-    }
+    kept_ = Owned(treat_as_tuple(key) ? PySequence_Tuple(key) : PyTuple_Pack(1, key));
+    const List<PyObject*> items(&PyTuple_GET_ITEM(check(kept_.get()), 0),
+                                static_cast<size_t>(PyTuple_GET_SIZE(kept_.get())));
+    several_ = items.size() > 1;
     int64_t consumed = 0;
     int ellipses = 0;
-    for (PyObject* item : items_) {
+    for (PyObject* item : items) {
       consumed += dims_consumed(item);
       ellipses += item == Py_Ellipsis;
     }
@@ -125,7 +124,7 @@ class Reader {
     FACULA_CHECK(consumed <= result_.view.dim(), ErrorKind::Index, "index: too many indices for tensor of dimension ",
                  result_.view.dim(), ", got ", consumed);
     rest_ = result_.view.dim() - consumed;
-    for (PyObject* item : items_) take(item);
+    for (PyObject* item : items) take(item);
     return std::move(result_);
   }
 
@@ -139,7 +138,7 @@ class Reader {
     } else if (item == Py_Ellipsis) {
       at_ += rest_;
     } else if (PySlice_Check(item)) {
-      view = apply_slice(view, at_, item, items_.size() > 1);
+      view = apply_slice(view, at_, item, several_);
       ++at_;
     } else if (PyBool_Check(item)) {
       view = unsqueeze(view, at_);
@@ -149,8 +148,8 @@ class Reader {
       take_integer(to_int(item));
     } else if (is_tensor(item)) {
       take_tensor(operand_tensor_of(item));
-    } else if (is_nested_sequence(item) || PyObject_HasAttrString(item, "__array_interface__") ||
-               PyObject_HasAttrString(item, "__array__")) {
+    } else if (is_nested_sequence(item) || has_attribute(item, "__array_interface__") ||
+               has_attribute(item, "__array__")) {
       take_tensor(index_tensor(item));
     } else if (PyIndex_Check(item)) {
       take_integer(to_int(item));
@@ -216,7 +215,7 @@ class Reader {
 
   Indexed result_;
   Owned kept_;  // holds the items
-  std::vector<PyObject*> items_;
+  bool several_ = false;
   int64_t at_ = 0, rest_ = 0;
   int64_t taken_ = 0;  // dimensions that integers took away, less those that None and bools put in
 };
@@ -326,14 +325,26 @@ bool assigned_by_class(const Tensor& self, const Indexed& indexed, PyObject* val
   return Owned(dispatch_call("_assign", arguments.get())).get() != nullptr;
 }
 
+// Where x[...] = v writes. Where the key is wrong, what is wrong with the written memory and the number is said first.
+Indexed written_part(const Tensor& self, PyObject* key, PyObject* value) {
+  try {
+    bool quick = false;
+    Indexed indexed{quick_view(self, key, quick), {}};
+    if (!quick) indexed = Reader(self).read(key);
+    return indexed;
+  } catch (const Error&) {
+    if (is_number(value)) element_number(self.dtype(), value);
+    if (is_tensor(key)) check_apart(self, tensor_of(key), "index_put_");
+    throw;
+  }
+}
+
 void assign_item(const Tensor& self, PyObject* key, PyObject* value) {
   FACULA_CHECK(!is_sparse(self), ErrorKind::Type, "index: Cannot assign to a sparse tensor, got layout ",
                layout_of(self));
   if (key == Py_False) return;            // nothing is chosen, whatever the value's shape
   if (key == Py_True) key = Py_Ellipsis;  // all of it: a dimension in front of the value counts for nothing
-  bool quick = false;
-  Indexed indexed{quick_view(self, key, quick), {}};
-  if (!quick) indexed = Reader(self).read(key);
+  Indexed indexed = written_part(self, key, value);
   if (assigned_by_class(self, indexed, value)) return;
   if (!indexed.advanced) {
     if (is_number(value)) {

@@ -2,6 +2,7 @@
 #include "autograd/function_support.h"
 #include "core/sparse.h"
 #include "functions_create.h"
+#include "functions_shape.h"
 #include "functions_sparse.h"
 #include "python/bindings.h"
 
@@ -24,7 +25,9 @@ Dims block_sizes(const Tensor& t) {
 /// except that of rows or columns from coordinates.
 void check_made_from(std::string_view op, Layout like, Layout wanted) {
   const bool blocks = wanted == Layout::SparseCoo || is_blocked(like) == is_blocked(wanted);
-  const bool made = blocks && (op == "zeros_like" || like == Layout::SparseCoo || like == wanted);
+  const bool converted = op == "zeros_like" && wanted != Layout::Strided;
+  const bool made =
+      like == Layout::SparseCoo ? blocks || wanted == Layout::Strided : blocks && (converted || like == wanted);
   FACULA_CHECK(made, ErrorKind::Runtime, op, ": a tensor of another sparse layout cannot be made (convert it), got ",
                like, " and ", wanted);
 }
@@ -42,8 +45,8 @@ Tensor sparse_zeros(const char* op, const Tensor* like, bool sized, IntList size
   if (like && !dtype) dtype = like->dtype();
   if (like && !device) device = like->device();
   const Layout wanted = wanted_layout(layout, like);
+  if (like && !sized && is_sparse(*like)) check_made_from(op, layout_of(*like), wanted);
   if (like && !sized && is_sparse(*like) && wanted != Layout::Strided) {
-    check_made_from(op, layout_of(*like), wanted);
     std::optional<IntList> block;
     const Dims sizes = block_sizes(*like);
     if (is_blocked(wanted)) block = sizes;
@@ -64,12 +67,20 @@ PyObject* zeros_into_sparse(const char* op, PyObject* out, IntList size, std::op
   return Py_NewRef(out);
 }
 
-void refuse_layout(const char* op, PyObject* layout, const Tensor* like) {
+void refuse_layout(const char* op, PyObject* layout) {
   if (!given(layout)) return;
   const Layout wanted = to_layout(layout);
-  const bool kept = like && is_sparse(*like) && layout_of(*like) == wanted;
-  FACULA_CHECK(kept || wanted == Layout::Strided, ErrorKind::Runtime, op,
-               "(...) is not implemented for sparse layout, got ", wanted);
+  FACULA_CHECK(wanted == Layout::Strided, ErrorKind::Runtime, op, "(...) is not implemented for sparse layout, got ",
+               wanted);
+}
+
+const Tensor& like_in_layout(const char* op, PyObject* layout, const Tensor& like, Tensor& strided) {
+  if (!given(layout) || to_layout(layout) == layout_of(like)) return like;
+  const Layout wanted = to_layout(layout);
+  FACULA_CHECK(wanted == Layout::Strided, ErrorKind::Runtime, op, "(...) is not implemented for sparse layout, got ",
+               wanted);
+  check_made_from(op, layout_of(like), wanted);
+  return strided = expand(empty(Dims{}, like.dtype(), like.device()), like.sizes(), false);
 }
 
 }  // namespace facula::python

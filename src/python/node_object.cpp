@@ -25,7 +25,27 @@ ShortLock& node_lock(const void* p) {
 /// Whoever lets go of a node looks whether it has an object, without a lock.
 void show_as(Node* node, PyObject* o) { std::atomic_ref<void*>(node->pyobj).store(o, std::memory_order_relaxed); }
 
+/// The node that nobody but its object keeps alive: neither a tensor nor another node leads to it.
+Node* own_node(PyObject* o) {
+  PyNode* self = self_of(o);
+  return self->owns_node && self->node->refs.load() == 1 ? self->node : nullptr;
+}
+
+int node_traverse(PyObject* o, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(o));
+  Py_VISIT(self_of(o)->dict);
+  Node* node = own_node(o);
+  return node ? visit_hooks(node, visit, arg) : 0;
+}
+
+int node_clear(PyObject* o) {
+  Py_CLEAR(self_of(o)->dict);
+  if (Node* node = own_node(o)) clear_hooks(node);
+  return 0;
+}
+
 void node_dealloc(PyObject* o) {
+  if (PyObject_IS_GC(o)) PyObject_GC_UnTrack(o);
   PyNode* self = self_of(o);
   if (self->owns_node) {
     Holding guard(node_lock(self->node));
@@ -191,6 +211,7 @@ std::string public_name(const Node& node) {
   static const std::map<std::string_view, std::string_view> names = {
       {"ChannelNormBackward0", "NativeBatchNormBackward0"},
       {"ClampBackward0", "ClampBackward1"},
+      {"ConvertedBackward0", "ToSparseBackward0"},
       {"CrossEntropyBackward0", "NllLossBackward0"},
       {"EntrBackward0", "SpecialEntrBackward0"},
       {"ErfcxBackward0", "SpecialErfcxBackward0"},
@@ -250,10 +271,13 @@ PyTypeObject* class_of(const Node& node) {
   auto found = classes.find(key);
   if (found != classes.end()) return found->second;
   auto* qualified = new std::string("facula.autograd." + name);  // kept by the class
-  PyType_Slot slots[] = {
-      {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)}, {Py_tp_getset, saved_properties(node)}, {0, nullptr}};
-  PyType_Spec spec = {qualified->c_str(), sizeof(PyNode), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                      slots};
+  PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
+                         {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
+                         {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
+                         {Py_tp_getset, saved_properties(node)},
+                         {0, nullptr}};
+  PyType_Spec spec = {qualified->c_str(), sizeof(PyNode), 0,
+                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
   Owned bases(check(PyTuple_Pack(1, &NodeType)));
   auto* made = reinterpret_cast<PyTypeObject*>(check(PyType_FromSpecWithBases(&spec, bases.get())));
   return classes[key] = made;

@@ -50,10 +50,13 @@ PyObject* tensor_hook_dict(const Tensor& tensor);
 int visit_history(const Tensor& tensor, visitproc visit, void* arg);
 /// Lets go of them.
 void clear_python_history(const Tensor& tensor);
+/// The same of the hooks and metadata of a node that only its object keeps alive.
+int visit_hooks(Node* node, visitproc visit, void* arg);
+void clear_hooks(Node* node);
 /// From now on the object of the tensor takes part in garbage collection.
 void collect_cycles_through(PyObject* tensor);
-/// The attributes of the context behind a node, when only the node keeps it alive; null for other nodes.
-PyObject* context_attributes(Node* node);
+/// The context behind a node, which holds one reference to it; null for other nodes.
+PyObject* context_of(Node* node);
 
 /// The storage whose bytes `.data` shows, for the storage of a `.data`; any other storage itself.
 Storage* shared_storage(Storage* storage);

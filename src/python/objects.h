@@ -72,6 +72,12 @@ PyObject* wrap_generator(Generator* generator);
 bool is_dtype(PyObject* o);
 bool is_device(PyObject* o);
 
+/// Whether the object has an attribute. Where it has none, no exception is made on the way, which would take longer
+/// than most ops; what lists, slices and numbers of Python itself do not have is not looked for.
+bool has_attribute(PyObject* o, const char* name);
+/// The attribute, or null without an exception where there is none.
+PyObject* optional_attribute(PyObject* o, PyObject* name);
+
 /// Calls with an override: an argument whose class defines `__torch_function__`.
 bool has_override(PyObject* o);
 /// As has_override, for a class that does more than Tensor's own, which gives results the subclass.

@@ -119,17 +119,34 @@ void leave_calls_to_kernels(PyObject* cls) {
   if (inherited && PyObject_SetAttr(cls, torch_function_name(), disabled_implementation) < 0) throw PythonError{};
 }
 
+PyObject* optional_attribute(PyObject* o, PyObject* name) {
+  PyObject* found = nullptr;
+#if PY_VERSION_HEX >= 0x030D0000
+  const int result = PyObject_GetOptionalAttr(o, name, &found);
+#else
+  const int result = _PyObject_LookupAttr(o, name, &found);
+#endif
+  if (result < 0) PyErr_Clear();
+  return found;
+}
+
+bool has_attribute(PyObject* o, const char* name) {
+  const PyTypeObject* type = Py_TYPE(o);
+  if (type == &PyLong_Type || type == &PySlice_Type || type == &PyList_Type || type == &PyTuple_Type ||
+      type == &PyFloat_Type || type == &PyBool_Type || type == &PyUnicode_Type || o == Py_Ellipsis || o == Py_None)
+    return false;
+  const Owned key(check(PyUnicode_InternFromString(name)));
+  return Owned(optional_attribute(o, key.get())).get() != nullptr;
+}
+
 bool has_override(PyObject* o) {
   PyTypeObject* type = Py_TYPE(o);
   if (type == &TensorType || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o) || PyTuple_Check(o) ||
       PyList_Check(o) || o == Py_None || PyType_Check(o)) {
     return false;
   }
-  PyObject* found = PyObject_GetAttr(reinterpret_cast<PyObject*>(type), torch_function_name());
-  if (!found) {
-    PyErr_Clear();
-    return false;
-  }
+  PyObject* found = optional_attribute(reinterpret_cast<PyObject*>(type), torch_function_name());
+  if (!found) return false;
   Py_DECREF(found);
   return found != disabled_implementation;
 }

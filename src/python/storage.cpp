@@ -568,7 +568,7 @@ Storage* storage_of(PyObject* o, const char* op) {
   return self_of(inner.get())->storage;  // kept alive by the outer object
 }
 
-bool has_storage(PyObject* o) { return is_storage(o) || PyObject_HasAttrString(o, "_untyped_storage"); }
+bool has_storage(PyObject* o) { return is_storage(o) || has_attribute(o, "_untyped_storage"); }
 
 std::optional<DType> storage_dtype(PyObject* o) {
   if (is_storage(o)) return std::nullopt;

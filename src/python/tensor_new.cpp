@@ -70,10 +70,9 @@ Tensor construct(PyObject* args, PyObject* kwargs, const Request& request) {
   }
   FACULA_CHECK(n == 1, ErrorKind::Type, request.name, "(): expected sizes, a sequence, a tensor or a storage, got ", n,
                " arguments, the first of class ", Py_TYPE(first)->tp_name);
-  if (PyObject_HasAttrString(first, "_cdata")) return from_storage(first, request);
-  FACULA_CHECK(!is_number(first) && (PySequence_Check(first) || PyObject_HasAttrString(first, "__array__")),
-               ErrorKind::Type, request.name, "(): expected sizes, a sequence, a tensor or a storage, got ",
-               Py_TYPE(first)->tp_name);
+  if (has_attribute(first, "_cdata")) return from_storage(first, request);
+  FACULA_CHECK(!is_number(first) && (PySequence_Check(first) || has_attribute(first, "__array__")), ErrorKind::Type,
+               request.name, "(): expected sizes, a sequence, a tensor or a storage, got ", Py_TYPE(first)->tp_name);
   return tensor_from_data(first, dtype, device, true);
 }
 

@@ -391,6 +391,7 @@ PyObject* method_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t
   if (tells_otherwise(self)) return call_override("is_contiguous", true, self, args, n, kwnames);
   return guarded([&] {
     PyObject* format = only_argument("is_contiguous", "memory_format", args, n, kwnames);
+    if (is_coo(tensor_of(self))) return Py_NewRef(Py_False);
     const Tensor& t = strided_tensor_of(self);
     if (!format) return PyBool_FromLong(t.is_contiguous());
     FACULA_CHECK(PyObject_TypeCheck(format, &MemoryFormatType), ErrorKind::Type,

@@ -1,4 +1,5 @@
 // Arithmetic of sparse tensors with numbers, strided and sparse tensors; sums and norms.
+#include "core/checked.h"
 #include "functions.h"
 #include "ops/kernel_table.h"
 #include "raw_sparse.h"
@@ -84,6 +85,9 @@ Tensor add(const Operand& self, const Operand& other, const Scalar& alpha) {
   const bool first = self.is_tensor() && is_sparse(self.tensor());
   const bool second = other.is_tensor() && is_sparse(other.tensor());
   if (first && second) return sum_of_two(self.tensor(), other.tensor(), alpha);
+  if (first && other.is_tensor() && is_compressed(self.tensor()))
+    return add_to_dense(alpha.equals(1) ? other.tensor() : facula::mul(other.tensor(), alpha), self.tensor(),
+                        Scalar(1));
   FACULA_CHECK(!first, ErrorKind::Runtime, "add: beside a sparse tensor the strided one comes first, got ",
                layout_of(self.tensor()), " and a ", other.is_tensor() ? "strided tensor" : "number");
   FACULA_CHECK(self.is_tensor(), ErrorKind::Runtime, "add: a number and a sparse tensor, got ",
@@ -100,7 +104,7 @@ void add_(const Operand& self, const Operand& other, const Scalar& alpha) {
     FACULA_CHECK(can_cast(made.dtype(), target.dtype()), ErrorKind::Runtime,
                  "add_: the result cannot be written into the tensor, since result type ", made.dtype(),
                  " can't be cast to ", target.dtype());
-    return copy_elements(target, made);
+    return put_into(target, made);
   }
   const Entries entries = entries_of(other.tensor());
   facula::index_add_(as_rows(alias(target), other.tensor()), 0, entries.places, entries.values, alpha);
@@ -113,7 +117,49 @@ Tensor sub(const Operand& self, const Operand& other, const Scalar& alpha) {
 
 namespace {
 
+/// Index rows and values of `n` copies, one behind the other, at the positions 0 to n - 1 of dimension `dim`.
+void repeat_along(Tensor& index, Tensor& values, int64_t dim, int64_t n) {
+  const int64_t rows = index.size(0), m = index.size(1);
+  const int64_t total = (Checked(n) * m).get("mul", "the number of entries", m, " * ", n);
+  Dims many{n}, flat{total};
+  for (int64_t s : values.sizes()) many.push_back(s);
+  for (int64_t d = 1; d < values.dim(); ++d) flat.push_back(values.size(d));
+  values = facula::reshape(facula::expand(facula::unsqueeze(values, 0), many), flat);
+  const Tensor place =
+      facula::unsqueeze(facula::arange(Scalar(0), Scalar(n), Scalar(1), DType::Int64, index.device()), 1);
+  const Tensor at = facula::reshape(facula::expand(place, {n, m}), {1, total});
+  const Tensor all = facula::reshape(facula::expand(facula::unsqueeze(index, 1), {rows, n, m}), {rows, total});
+  const Tensor parts[] = {facula::narrow(all, 0, 0, dim), at, facula::narrow(all, 0, dim + 1, rows - dim - 1)};
+  index = facula::cat(TensorList(parts, 3), 0);
+}
+
+/// A COO tensor broadcast to a shape; dense dimensions stay the last ones.
+Tensor broadcast_coo(const Tensor& self, IntList shape) {
+  const SparseParts& p = sparse_parts(self);
+  const int64_t ndim = static_cast<int64_t>(shape.size()), sparse_dims = ndim - p.dense_dim, more = ndim - self.dim();
+  const Tensor front = facula::zeros({more, p.indices.size(1)}, DType::Int64, self.device());
+  Tensor index = joined(front, p.indices, 0), values = p.values;
+  for (int64_t d = 0; d < sparse_dims; ++d)
+    if (d < more || self.size(d - more) != shape[static_cast<size_t>(d)])
+      repeat_along(index, values, d, shape[static_cast<size_t>(d)]);
+  Dims whole{index.size(1)};
+  for (int64_t d = sparse_dims; d < ndim; ++d) whole.push_back(shape[static_cast<size_t>(d)]);
+  values = facula::clone(facula::expand(values, whole), MemoryFormat::Contiguous);
+  const Tensor made = make_coo(index, values, shape, false);
+  return p.coalesced ? coalesced_of(made) : made;
+}
+
+/// Whether two COO tensors have the same sparse dimensions, so that dense ones may be broadcast.
+bool differ_in_dense_sizes(const Tensor& a, const Tensor& b) {
+  return is_coo(a) && is_coo(b) && a.dim() == b.dim() && dense_dim_of(a) == dense_dim_of(b) &&
+         leading_sizes(a) == leading_sizes(b) && !(a.sizes() == b.sizes());
+}
+
 Tensor product_of_two(const Tensor& a, const Tensor& b) {
+  if (differ_in_dense_sizes(a, b)) {
+    const Dims shape = broadcast(a.sizes(), b.sizes(), "mul");
+    return product_of_two(broadcast_coo(a, shape), broadcast_coo(b, shape));
+  }
   check_same_shape("mul", a, b);
   const DType dtype = result_dtype(a, b);
   const Entries x = merged(cast(entries_of(a), dtype)), y = merged(cast(entries_of(b), dtype));
@@ -131,6 +177,8 @@ Tensor product_of_two(const Tensor& a, const Tensor& b) {
 }
 
 Tensor times_dense(const Tensor& self, const Tensor& dense) {
+  if (is_coo(self) && !broadcasts_to(dense.sizes(), self.sizes()))
+    return times_dense(broadcast_coo(self, broadcast(self.sizes(), dense.sizes(), "mul")), dense);
   FACULA_CHECK(broadcasts_to(dense.sizes(), self.sizes()), ErrorKind::Runtime,
                "mul: a strided factor must broadcast to the sparse one of shape ", self.sizes(), ", got ",
                dense.sizes());
@@ -151,20 +199,36 @@ Tensor mul(const Operand& self, const Operand& other) {
   }
   if (is_sparse(b.tensor())) {
     if (sparse.dim() == 0 && b.impl()->ndim > 0) return sparse::mul(b, Operand(dense_of(sparse)));
-    if (b.impl()->ndim == 0 && sparse.dim() > 0) return sparse::mul(a, Operand(dense_of(b.tensor())));
+    if (b.impl()->ndim == 0) return sparse::mul(a, Operand(dense_of(b.tensor())));
     return product_of_two(self.tensor(), other.tensor());
   }
   return times_dense(sparse, b.tensor());
 }
 
-Tensor div(const Operand& self, const Operand& other) {
+namespace {
+
+/// The values of a sparse tensor divided by a number; `rounds` wants values of one place as one.
+template <class Divide>
+Tensor divided(const Operand& self, const Operand& other, bool rounds, Divide&& divide) {
   const bool fits = self.is_tensor() && is_sparse(self.tensor()) && (!other.is_tensor() || other.impl()->ndim == 0);
   FACULA_CHECK(fits, ErrorKind::Runtime, "div: the divisor must be a number or strided without dimensions, got ",
                other.is_tensor() ? layout_of(other.tensor()) : Layout::Strided, " with ",
                other.is_tensor() ? other.impl()->ndim : 0, " dimensions");
   const Tensor divisor = other.is_tensor() ? dense_of(other.tensor()) : Tensor();
-  const Tensor sparse = self.tensor();
-  return with_values(sparse, facula::div(sparse_parts(sparse).values, divisor.defined() ? Operand(divisor) : other));
+  const Tensor sparse = rounds && is_coo(self.tensor()) ? coalesced_of(self.tensor()) : self.tensor();
+  return with_values(sparse, divide(sparse_parts(sparse).values, divisor.defined() ? Operand(divisor) : other));
+}
+
+}  // namespace
+
+Tensor div(const Operand& self, const Operand& other) {
+  return divided(self, other, false, [](const Tensor& x, const Operand& by) { return facula::div(x, by); });
+}
+Tensor _div_floor(const Operand& self, const Operand& other) {
+  return divided(self, other, true, [](const Tensor& x, const Operand& by) { return facula::_div_floor(x, by); });
+}
+Tensor _div_trunc(const Operand& self, const Operand& other) {
+  return divided(self, other, true, [](const Tensor& x, const Operand& by) { return facula::_div_trunc(x, by); });
 }
 
 Tensor _pow(const Operand& self, const Operand& exponent) {
@@ -220,18 +284,6 @@ Tensor _to_device(const Tensor& self, std::optional<Device> device, DType dtype)
   return make_sparse(std::move(parts), self.sizes());
 }
 
-void zero_(const Tensor& self) {
-  if (is_coo(self)) {
-    const SparseParts& p = sparse_parts(self);
-    Dims shape(p.values.sizes());
-    shape[0] = 0;
-    take_parts(self, make_coo(facula::empty({p.sparse_dim, 0}, DType::Int64, self.device()),
-                              facula::empty(shape, self.dtype(), self.device()), self.sizes(), true));
-  } else {
-    take_parts(self, with_values(self, facula::zeros_like(sparse_parts(self).values)));
-  }
-}
-
 namespace {
 
 Tensor without_entries(const Tensor& self, Device place, DType kind) {
@@ -245,31 +297,73 @@ Tensor without_entries(const Tensor& self, Device place, DType kind) {
   return make_sparse(std::move(parts), self.sizes());
 }
 
+/// The places of a compressed tensor with values that `make` gives in the form of its own.
+template <class Make>
+Tensor at_same_places(const char* op, const Tensor& self, std::optional<Device> device, Make&& make) {
+  FACULA_CHECK(is_compressed(self), ErrorKind::NotImplemented, op, ": not implemented for COO tensors, got layout ",
+               layout_of(self));
+  SparseParts parts = sparse_parts(self);
+  parts.indices = facula::_to_device(facula::clone(parts.indices), device, parts.indices.dtype());
+  parts.plain = facula::_to_device(facula::clone(parts.plain), device, parts.plain.dtype());
+  parts.values = make(parts.values);
+  return make_sparse(std::move(parts), self.sizes());
+}
+
 }  // namespace
 
-Tensor zeros_like(const Tensor& self, std::optional<MemoryFormat>, std::optional<DType> dtype,
+void zero_(const Tensor& self) {
+  if (is_coo(self)) {
+    const SparseParts& p = sparse_parts(self);
+    Dims shape(p.values.sizes());
+    shape[0] = 0;
+    take_parts(self, make_coo(facula::empty({p.sparse_dim, 0}, DType::Int64, self.device()),
+                              facula::empty(shape, self.dtype(), self.device()), self.sizes(), true));
+  } else {
+    take_parts(self, without_entries(self, self.device(), self.dtype()));
+  }
+}
+
+void fill_(const Tensor& self, const Scalar& value) {
+  FACULA_CHECK(is_compressed(self), ErrorKind::NotImplemented, "fill_: not implemented for COO tensors, got layout ",
+               layout_of(self));
+  facula::fill_(sparse_parts(self).values, value);
+}
+
+Tensor zeros_like(const Tensor& self, std::optional<MemoryFormat> format, std::optional<DType> dtype,
                   std::optional<Device> device) {
   const DType kind = dtype.value_or(self.dtype());
   const Device place = device.value_or(self.device());
   if (!is_coo(self)) return without_entries(self, place, kind);
+  FACULA_CHECK(!format, ErrorKind::Runtime,
+               "zeros_like: memory_format is only supported by strided tensors, got layout ", layout_of(self));
   const SparseParts& p = sparse_parts(self);
   Dims shape(p.values.sizes());
   shape[0] = 0;
   return make_coo(facula::empty({p.sparse_dim, 0}, DType::Int64, place), facula::empty(shape, kind, place),
                   self.sizes(), true);
 }
+Tensor ones_like(const Tensor& self, std::optional<MemoryFormat>, std::optional<DType> dtype,
+                 std::optional<Device> device) {
+  return at_same_places("ones_like", self, device,
+                        [&](const Tensor& v) { return facula::ones_like(v, std::nullopt, dtype, device); });
+}
+Tensor full_like(const Tensor& self, const Scalar& fill_value, std::optional<MemoryFormat>, std::optional<DType> dtype,
+                 std::optional<Device> device) {
+  return at_same_places("full_like", self, device,
+                        [&](const Tensor& v) { return facula::full_like(v, fill_value, std::nullopt, dtype, device); });
+}
 Tensor randn_like(const Tensor& self, Generator* generator, std::optional<MemoryFormat>, std::optional<DType> dtype,
                   std::optional<Device> device) {
-  FACULA_CHECK(!is_coo(self), ErrorKind::NotImplemented, "randn_like: not implemented for COO tensors, got layout ",
-               layout_of(self));
-  const Tensor like = sparse::_to_device(self, device, self.dtype());
-  return with_values(like, facula::randn_like(sparse_parts(like).values, generator, std::nullopt, dtype, std::nullopt));
+  return at_same_places("randn_like", self, device,
+                        [&](const Tensor& v) { return facula::randn_like(v, generator, std::nullopt, dtype, device); });
 }
 Tensor empty_like(const Tensor& self, std::optional<MemoryFormat> format, std::optional<DType> dtype,
                   std::optional<Device> device) {
-  FACULA_CHECK(!format, ErrorKind::Runtime,
+  FACULA_CHECK(!is_coo(self) || !format, ErrorKind::Runtime,
                "empty_like: memory_format is only supported by strided tensors, got layout ", layout_of(self));
-  return sparse::zeros_like(self, format, dtype, device);
+  if (is_coo(self)) return sparse::zeros_like(self, format, dtype, device);
+  return at_same_places("empty_like", self, device,
+                        [&](const Tensor& v) { return facula::empty_like(v, std::nullopt, dtype, device); });
 }
 
 }  // namespace facula::sparse

@@ -58,6 +58,10 @@ Tensor _values_by(const Tensor& self, const Tensor& mask, std::optional<Layout>)
   return sparse::without_base(facula::reshape(values, parts.values.sizes()));
 }
 
+Tensor _converted(const Tensor& self, const Tensor& pattern, std::optional<Layout>, IntList) {
+  return sparse::with_values(pattern, ops::_values_by(self, pattern, std::nullopt));
+}
+
 }  // namespace facula::ops
 
 namespace facula {
@@ -68,7 +72,7 @@ Tensor converted(const Tensor& self, Layout layout, IntList block, int64_t spars
   const Tensor pattern =
       _nonzero_pattern(self.requires_grad() ? alias(self) : self, layout, block, sparse_dim, dense_dim);
   if (!(recorded(live_flags(self.impl())))) return pattern;
-  return _with_values(pattern, _values_by(self, pattern, layout_of(self)));
+  return _converted(self, pattern, layout_of(self), is_sparse(self) ? IntList(sparse::block_of(self)) : IntList{});
 }
 
 int64_t dense_dim_given(const char* op, const Tensor& self, std::optional<int64_t> dense_dim) {
@@ -156,14 +160,18 @@ Tensor sparse_mask(const Tensor& self, const Tensor& mask) {
 }
 
 const Tensor& resize_as_sparse_(const Tensor& self, const Tensor& the_template) {
+  if (is_compressed(self)) return _resize_as_compressed_(self, the_template);
   const SparseParts& like = sparse::coo_parts("resize_as_sparse_", the_template);
   return sparse_resize_(self, the_template.sizes(), like.sparse_dim, like.dense_dim);
 }
 
-Tensor in_layout(const Tensor& t, std::optional<Layout> layout) {
-  if (!layout || *layout == layout_of(t)) return t;
+Tensor in_layout(const Tensor& t, std::optional<Layout> layout, IntList block) {
+  if (!layout) return t;
+  if (is_blocked(*layout) && block.size() == 2)
+    return *layout == layout_of(t) && IntList(sparse::block_of(t)) == block ? t
+                                                                            : to_sparse(t, layout, block, std::nullopt);
+  if (*layout == layout_of(t) || is_blocked(*layout)) return t;
   if (*layout == Layout::Strided) return to_dense(t, std::nullopt, std::nullopt);
-  if (is_blocked(*layout)) return t;
   return to_sparse(t, layout, std::nullopt, std::nullopt);
 }
 

@@ -7,6 +7,7 @@
 #include "core/write.h"
 #include "functions.h"
 #include "observe/observer.h"
+#include "op_ids_shape.h"
 #include "ops/kernel_table.h"
 #include "ops/out.h"
 #include "sparse/adapter.h"
@@ -37,7 +38,7 @@ const Row* find_row(uint16_t op) {
     });
   }
   const char* name = call.info().name;
-  throw_error(ErrorKind::NotImplemented, name,
+  throw_error(call.op == op_id::expand ? ErrorKind::Runtime : ErrorKind::NotImplemented, name,
               ": not implemented for sparse tensors (to_dense() gives what every op takes), got layouts ",
               layouts.str());
 }
@@ -55,8 +56,7 @@ void write(const char* op, const Tensor& target, const Tensor& made) {
   FACULA_CHECK(made.sizes() == target.sizes() || is_sparse(target), ErrorKind::Runtime, op, "_: the result has shape ",
                made.sizes(), " and does not fit in place into shape ", target.sizes());
   check_written(target, op);
-  if (!is_sparse(target) && is_sparse(made)) copy_elements(target, dense_of(made));
-  else copy_elements(target, made);
+  put_into(target, made);
 }
 
 void run_in_place(const Row& row, const OpCall& call) {

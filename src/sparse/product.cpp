@@ -115,7 +115,8 @@ Tensor _sparse_addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2,
   const Tensor product = mm(mat1, mat2);
   const Tensor scaled = alpha.equals(1) ? product : mul(product, alpha);
   const bool none = !beta.is_complex() && beta.to_double() == 0;
-  if (none && self.sizes() == product.sizes()) return scaled;
+  if (none && self.sizes() == product.sizes())
+    return is_sparse(scaled) && !is_sparse(self) ? to_dense(scaled, std::nullopt, std::nullopt) : scaled;
   const Tensor start = beta.equals(1) ? self : mul(self, beta);
   if (is_sparse(start) && !is_sparse(scaled)) return add(scaled, start);
   return add(start, scaled);

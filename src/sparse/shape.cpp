@@ -120,6 +120,15 @@ Tensor back_to(const Tensor& like, const Tensor& made) {
   return in_layout_of(made, layout_of(like), {1, 1});
 }
 
+/// The matrices of a batch that `choose` takes of each part: places, values and blocks stay.
+template <class F>
+Tensor of_batches(const Tensor& self, IntList sizes, F&& choose) {
+  SparseParts parts = sparse_parts(self);
+  for (Tensor* part : {&parts.indices, &parts.plain, &parts.values})
+    *part = facula::clone(choose(*part), MemoryFormat::Contiguous);
+  return make_sparse(std::move(parts), sizes);
+}
+
 }  // namespace
 
 Tensor select(const Tensor& self, int64_t dim, int64_t index) {
@@ -132,6 +141,11 @@ Tensor select(const Tensor& self, int64_t dim, int64_t index) {
     FACULA_CHECK(batch == 0 || d < batch || d >= batch + 2, ErrorKind::Runtime,
                  "select(): of a batch of compressed matrices no row or column can be taken, got dimension ", d, " of ",
                  self.sizes());
+    if (d < batch) {
+      Dims sizes(self.sizes());
+      sizes.erase(static_cast<size_t>(d));
+      return of_batches(self, sizes, [&](const Tensor& part) { return facula::select(part, d, at); });
+    }
     return back_to(self, sparse::select(coo_of(self), d, at));
   }
   const SparseParts& p = sparse_parts(self);
@@ -154,11 +168,13 @@ Tensor slice(const Tensor& self, int64_t given_dim, int64_t given_start, int64_t
   const int64_t dim = own_dim(self, given_dim, "slice"), size = self.size(dim);
   const auto inside = [&](int64_t bound) { return std::clamp<int64_t>(bound < 0 ? bound + size : bound, 0, size); };
   const int64_t start = inside(given_start), end = std::max(inside(given_end), start);
-  if (!is_coo(self)) return back_to(self, sparse::slice(coo_of(self), dim, start, end, step));
-  const SparseParts& p = sparse_parts(self);
   Dims sizes(self.sizes());
   const int64_t count = end > start ? (end - start - 1) / step + 1 : 0;
   sizes[dim] = count;
+  if (!is_coo(self) && dim < sparse_parts(self).plain.dim() - 1)
+    return of_batches(self, sizes, [&](const Tensor& part) { return facula::slice(part, dim, start, end, step); });
+  if (!is_coo(self)) return back_to(self, sparse::slice(coo_of(self), dim, start, end, step));
+  const SparseParts& p = sparse_parts(self);
   SparseParts parts = p;
   if (dim >= p.sparse_dim) {
     parts.values = facula::slice(p.values, dim - p.sparse_dim + 1, start, end, step);

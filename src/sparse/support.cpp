@@ -1,6 +1,7 @@
 #include "sparse/support.h"
 
 #include "core/checked.h"
+#include "core/kernel.h"
 #include "functions.h"
 #include "sparse/lines.h"
 
@@ -241,6 +242,14 @@ Tensor in_layout_of(const Tensor& self, Layout layout, IntList block) {
   if (layout_of(self) == layout && IntList(wanted) == IntList(block_of(self))) return self;
   if (is_counted(self, layout)) return counted(self, layout);
   return compressed_of_entries(entries_of(self), self.sizes(), dense_dim_of(self), layout, wanted);
+}
+
+void put_into(const Tensor& target, const Tensor& made) {
+  if (!is_sparse(made)) return copy_elements(target, made);
+  if (!is_sparse(target)) return copy_elements(target, dense_of(made));
+  const Tensor fitting = in_layout_of(made, layout_of(target), block_of(target));
+  if (fitting.dtype() == target.dtype()) return take_parts(target, fitting);
+  take_parts(target, with_values(fitting, to_dtype(sparse_parts(fitting).values, target.dtype())));
 }
 
 }  // namespace facula::sparse

@@ -66,6 +66,8 @@ Tensor dense_of(const Tensor& self);
 /// In another layout; blocked ones need block sizes.
 Tensor in_layout_of(const Tensor& self, Layout layout, IntList block);
 Tensor with_values(const Tensor& self, const Tensor& values);
+/// A result becomes the value of `target`, in its layout and dtype: a sparse one gets other places, too.
+void put_into(const Tensor& target, const Tensor& made);
 /// Throws for what is not a COO tensor.
 const SparseParts& coo_parts(const char* op, const Tensor& self);
 /// The two block sizes of a blocked layout, ones of the others.

@@ -16,12 +16,16 @@ class Pattern(NamedTuple):
     statement: str = ""  # of the statement at which it is seen,
     program: str = ""  # of the program up to there,
     said: str = ""  # and of the texts of both exceptions, "PyTorch's | Facula's", and the two values
-    only: str = ""  # "nan": a value is NaN; "extreme": one is NaN, infinite, or above 1e5 in size; "zero": one side's are all zero
+    # "nan": a value is NaN; "extreme": one is NaN, infinite, or above 1e5 in size; "zero": one side's are all zero; "step": what differs
+    # differs by one
+    only: str = ""
 
 
 _THEIRS = "only PyTorch raises (RuntimeError|NotImplementedError)"
 _BOTH = "^error class"
 _VIEW = r"\.(select|split|narrow|chunk|unbind|expand|diagonal|as_strided|transpose|t|flatten|view|unfold|movedim|swapaxes|permute|squeeze|unsqueeze|reshape|T|mT|detach|data)\b|\["
+
+_ROUNDED = "i0|i1|exp|log|sin|cos|tan|sigmoid|erf|gamma|window|fft|norm|conv|linear|@|mul|mean|std|var|sqrt|pow|sum|linalg|softmax|gelu|silu|psi"
 
 ACCEPTED: dict[str, list[Pattern]] = {
     # ---- Facula does what PyTorch refuses
@@ -72,6 +76,7 @@ ACCEPTED: dict[str, list[Pattern]] = {
     "statistics of every floating dtype": [Pattern(_THEIRS, said="^std_var_all: Unsupported dtype")],
     "which results show a part of another tensor's memory is each library's own": [
         Pattern("raises RuntimeError", "detach_", said="detach views in-place"),
+        Pattern("^requires_grad", "requires_grad_", "affine_grid|func\\.vjp\\(torch\\.(real|positive|resolve_conj)|to_sparse[^\0]*movedim"),
         Pattern(_THEIRS, program="jacfwd|jacrev|hessian", said="^Output 0 of View is a view"),
         Pattern(_THEIRS, "squeeze_|\\.t_|transpose_", said="is a view and is being modified inplace"),
     ],
@@ -81,9 +86,9 @@ ACCEPTED: dict[str, list[Pattern]] = {
     "losses broadcast": [Pattern(f"{_THEIRS}|{_BOTH}", "soft_margin_loss")],
     "what is no tensor has no tangent": [Pattern("only PyTorch raises TypeError", "unpack_dual", said="^_unpack_dual\\(\\): argument 'dual'")],
     # ---- Facula refuses what PyTorch does
-    "a tangent has the dtype of its primal": [
-        Pattern("only Facula raises RuntimeError|^error class", said="the tangent must have the primal's (dtype|shape)"),
-        Pattern("^dtype", "jvp"),
+    "the tangent of a real tensor is real, and that of a result as wide as the result": [
+        Pattern("only Facula raises RuntimeError|^error class", said="the tangent (of a real tensor|must have the primal's shape)"),
+        Pattern("^dtype", "jvp|make_dual"),
         Pattern("^value", "jvp\\(torch\\.\\w+, \\(v\\d+, v\\d+\\)"),
     ],
     "at most one ellipsis, as in NumPy": [Pattern("only Facula raises IndexError", said="at most one ellipsis")],
@@ -115,10 +120,10 @@ ACCEPTED: dict[str, list[Pattern]] = {
         Pattern("^gradient value", program="(?s)ndtr.*\\.data = "),
         Pattern("backward only ours: only Facula raises RuntimeError", program="hardtanh|relu6", said="backward of hardtanh "),
         Pattern("backward only ours: only Facula raises RuntimeError", program="\\.data = ", said="modified by an inplace operation"),
-        Pattern("backward only ours: only Facula raises RuntimeError", said="backward of (ldexp|kron|cross_entropy|_?polar|ndtr|_?linalg_\\w+|svdvals|eigvals\\w*)"),
-        Pattern("backward only ours: only Facula raises RuntimeError", program="ldexp|kron|polar", said="backward of mul "),
+        Pattern("backward only ours: only Facula raises RuntimeError", said="backward of (ldexp|kron|row_norm|cross_entropy|_?polar|ndtr|_?linalg_\\w+|svdvals|eigvals\\w*)"),
+        Pattern("backward only ours: only Facula raises RuntimeError", program="ldexp|kron|polar", said="backward of (mul|pow) "),
     ],
-    "the gradient of the logarithm of the determinant of a singular matrix is an error, not infinite": [Pattern("backward only ours", program="det", said="singular")],
+    "the gradient of the logarithm of the determinant of a singular matrix is an error, not infinite": [Pattern("backward only ours", program="det", said="singular"), Pattern("backward only ours", program="lstsq", said="finite elements")],
     # ---- both refuse, and name it differently
     "NotImplementedError is a RuntimeError: what catches PyTorch's catches this one": [Pattern("^error class RuntimeError not NotImplementedError")],
     "two things are wrong, and each library names one of them": [
@@ -166,10 +171,11 @@ ACCEPTED: dict[str, list[Pattern]] = {
         Pattern("^(value|shape)", "torch\\.\\w+\\(.*\\b(v\\d+)\\b.*out=\\1\\)"),
         Pattern("^(value|shape)", "torch\\.\\w+\\(.*out=v\\d+\\)", only="zero"),
         Pattern("^value", "torch\\.(amax|amin)\\(.*out=v\\d+\\)", only="extreme"),
+        Pattern("^value", "torch\\.prod\\(.*out=v\\d+\\)", "inplace=True|\\[|view|detach"),  # the argument is known by another name
         Pattern("only PyTorch raises RuntimeError", "torch\\.\\w+\\(.*\\b(v\\d+)\\b.*out=\\1\\)", said="^The size of tensor a"),
         Pattern("only PyTorch raises IndexError", "out=", said="^Dimension out of range.*out= had shape"),
     ],
-    "NaN has no sign and no payload that computing keeps": [Pattern("^value", "signbit|copysign"), Pattern("^value", said="\\[.*(-4194300|2143290000|2147480000|2146960000|-524288)\\.0")],
+    "NaN has no sign and no payload that computing keeps": [Pattern("^value", "signbit|copysign"), Pattern("^value", "(sin|cos|tan|exp|sqrt)h?\\b", said="complex", only="nan"), Pattern("^value", said="\\[.*(-4194300|2143290000|2147480000|2146960000|-524288)\\.0")],
     "what is refused counts as a write, since some elements may have been written": [
         Pattern("backward only ours: only Facula raises RuntimeError", program="\\.(scatter|scatter_add|index_\\w+|put|masked_scatter)_\\(", said="modified by an inplace operation"),
     ],
@@ -197,7 +203,22 @@ ACCEPTED: dict[str, list[Pattern]] = {
     "PyTorch's acosh gives a gradient where the value is NaN": [Pattern("^(gradient )?value", program="acosh", only="nan")],
     "an extremum that is NaN hands its gradient to the NaN; PyTorch's is 0 / 0": [Pattern("^gradient value", program="amax|amin|aminmax|\\.(max|min)\\(|median", only="nan")],
     "the gradient of the tangent of a normalisation: PyTorch's is not the derivative": [Pattern("^gradient value", program="(?s)dual_level.*(layer_norm|batch_norm)")],
-    "beside a pole, the last digits of the argument decide": [Pattern("^(gradient )?value", "\\b(digamma|psi|gammaln|lgamma|polygamma|mvlgamma|zeta|logit|reciprocal|log\\d*p?_?|erfinv|rsqrt|tan|asin|acos|acosh|atanh|addcdiv|entr|sqrt)_?\\b", only="extreme"), Pattern("^value", "binary_cross_entropy\\(.*sigmoid"), Pattern("^value", "angle|sqrt|atan2|pow", "_window|fft"), Pattern("^value", program="linalg\\.cross\\(fit\\((v\\d+), 2, 3\\), fit\\(\\1"), Pattern("^value", "div|/", "lgamma|digamma", only="extreme"), Pattern("^value", "isin\\(", "i0|i1|exp|log|gamma|erf|sin|tan")],
+    "beside a pole, the last digits of the argument decide": [Pattern("^(gradient )?value", "\\b(digamma|psi|gammaln|lgamma|polygamma|mvlgamma|zeta|logit|reciprocal|log\\d*p?_?|erfinv|rsqrt|tan|asin|acos|acosh|atanh|addcdiv|entr|sqrt)_?\\b", only="extreme"), Pattern("^value", "binary_cross_entropy\\(.*sigmoid"), Pattern("^value", "angle|sqrt|atan2|pow", "_window|fft"), Pattern("^value", program="linalg\\.cross\\(fit\\((v\\d+), 2, 3\\), fit\\(\\1"), Pattern("^value", "div|/", "lgamma|digamma", only="extreme"), Pattern("^value", "isin\\(", "i0|i1|exp|log|gamma|erf|sin|tan"),
+        Pattern("^value", "acosh|asin|acos|atanh", "stft|fft"),
+        Pattern("^value", "digamma|lgamma|reciprocal|1 /", "(batch|instance|group|layer)_norm"),  # of equal numbers: zero, and what is nearly zero
+        Pattern("^value", "\\btan_?\\(", "conv|linear|norm|linalg|matmul|@"),
+        Pattern("^value", "(mse|l1|huber)_loss\\(.*weight=", only="extreme"),  # weights whose sum is nearly zero
+    ],
+    "at a jump of a function, the last digits of the argument decide": [
+        Pattern("^value", "ceil|floor|trunc|frac|round|sign|sgn|//|%|remainder|fmod|heaviside|to\\(torch.u?int", _ROUNDED, only="step"),
+        Pattern("^kind", " in v", _ROUNDED),
+        Pattern("^(value|shape)", "nonzero|logical_(and|or|xor|not)|torch\\.(all|any)\\(", "_window|softmax|norm\\("),  # what is nearly zero, or zero
+        Pattern("^value", "view\\(torch\\.u?int", _ROUNDED),  # the last digits as bits
+        Pattern("^value", "heaviside", "ndtr|exp|erfc|sigmoid|softm|norm"),
+    ],
+    "in place, a sparse tensor gets a new value, which another tensor on its old parts does not see": [
+        Pattern("^value", program="(?s)(v\\d+) = [^\\n]*to_sparse.*= \\1\\.(unsqueeze|squeeze|transpose|t|detach|view)\\(.*\\1\\.\\w+_\\([^\\n]*$"),
+    ],
     "of equal numbers a normalisation leaves the zero that it is; PyTorch's rounding is enlarged": [Pattern("^(gradient )?(value|shape)", program="_norm\\(|Norm", only="zero")],
     "a loss of tensors of several dtypes has their common one": [Pattern("^dtype", "soft_margin_loss|binary_cross_entropy")],
     "a sparse product and a summand of several dtypes have their common one": [Pattern("^dtype", "sparse\\.addmm")],
@@ -229,9 +250,9 @@ ACCEPTED: dict[str, list[Pattern]] = {
         Pattern("^is_leaf", "diff\\("),
         Pattern("^is_leaf", "requires_grad(_| = True)"),
     ],
-    "zeros(out=) and its like end the history of what they overwrite": [Pattern("^requires_grad", "jvp|func\\.grad", "torch\\.(zeros|ones|eye)\\(.*out=")],
+    "zeros(out=) and its like end the history of what they overwrite": [Pattern("^requires_grad", "jvp|func\\.grad|linearize", "torch\\.(zeros|ones|eye)\\(.*out=")],
     "where infinities meet, the order of sums and products decides": [
-        Pattern("^(gradient )?value", "conv|bilinear|linear|gelu|scaled_dot|matmul|@|einsum|\\b[bm]m\\b|sum|mean|backward", only="extreme"),
+        Pattern("^(gradient )?value", "conv|bilinear|linear|solve|gelu|scaled_dot|matmul|@|einsum|\\b[bm]m\\b|sum|mean|backward", only="extreme"),
         Pattern("^(gradient )?value", program="\\binf\\b|1e30", only="extreme")],
     "PyTorch's tangents require a gradient by the way they are computed": [Pattern("^requires_grad", "unpack_dual")],
     "PyTorch's all() writes nothing into an out= of uint8": [Pattern("^value", "torch\\.(all|any)\\(.*out=")],

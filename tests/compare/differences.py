@@ -84,7 +84,7 @@ def differ(a, b, narrow: bool = False) -> str | None:
     if isinstance(a, str) and isinstance(b, str) and a != b:
         try:
             x, y = complex(a), complex(b)
-            return None if abs(x - y) <= 2e-4 * max(1e-2, abs(x)) or (x != x and y != y) else "value"
+            return None if abs(x - y) <= (NARROW if narrow else 2e-4) * max(1e-2, abs(x)) or (x != x and y != y) else "value"
         except ValueError:
             return "kind"
     return None if a == b else "kind"
@@ -152,6 +152,9 @@ def fits(only: str, values: tuple) -> bool:
         return True
     if only == "zero":
         return any(all(v != "nan" and abs(v) < TINY for v in numbers(side)) for side in values)
+    if only == "step":
+        pairs = zip(*(numbers(side) for side in values))
+        return all(x == y or (x != "nan" and y != "nan" and min(abs(x - y), abs(abs(x - y) - 1)) < TINY * max(1, abs(x))) for x, y in pairs)
     seen = list(numbers(list(values)))
     nan = any(v == "nan" or v != v for v in seen)
     return nan or (only == "extreme" and any(v != "nan" and not abs(v) < EXTREME for v in seen))
@@ -169,7 +172,7 @@ def accepted(program: list[str], difference: Difference) -> str | None:
 
 
 # What a program whose differences are listed shows at worst.
-SEVERITIES = ("warning", "layout", "error class", "raised by one", "silent")
+SEVERITIES = ("warning", "layout", "error class", "only PyTorch refuses", "only Facula refuses", "silent")
 
 
 def severity(difference: Difference) -> str:
@@ -177,7 +180,9 @@ def severity(difference: Difference) -> str:
         return "silent"
     if difference.kind.startswith(("stride", "lazy")):
         return "layout"
-    return next((name for name in ("warning", "error class") if difference.kind.startswith(name)), "raised by one")
+    if difference.kind.startswith(("warning", "error class")):
+        return "warning" if difference.kind.startswith("warning") else "error class"
+    return "only PyTorch refuses" if "only PyTorch raises" in difference.kind else "only Facula refuses"
 
 
 class Summary:
@@ -217,8 +222,10 @@ class Summary:
                 yield "        " + difference.detail
         for reason, count in self.accepted.most_common():
             yield f"{count:5d} accepted: {reason}"
-        listed = ", ".join(f"{name} {self.listed[name]}" for name in SEVERITIES)
-        yield f"SUMMARY programs {self.programs} silent {self.silent} other {self.other} kinds {len(self.different)} listed: {listed}"
+        share = 100 / max(1, self.programs)
+        listed = ", ".join(f"{name} {self.listed[name]} ({self.listed[name] * share:.2f} %)" for name in SEVERITIES)
+        total = sum(self.listed.values())
+        yield f"SUMMARY programs {self.programs} silent {self.silent} other {self.other} kinds {len(self.different)} listed {total} ({total * share:.2f} %): {listed}"
 
 
 def read(path: str) -> dict[int, list | str]:

@@ -36,6 +36,7 @@ class ScriptClass:
         self.name, self.library = name, library
         self.kind: str = next((b.id for b in node.bases if isinstance(b, ast.Name)), "")
         self.parameters, self.buffers, self.constants, self.fields, self.methods = [], [], {}, [], {}
+        self.kinds: dict[str, Any] = {}  # annotations of attributes, syntax trees
         for item in node.body:
             self._member(item)
         self.python: Any = self._made()
@@ -53,15 +54,23 @@ class ScriptClass:
                 self.constants[item.targets[0].id] = self.library.literal(item.value)
         elif isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name) and not item.target.id.startswith("__"):
             self.fields.append(item.target.id)
+            self.kinds[item.target.id] = item.annotation
             if item.value is not None:
                 self.constants[item.target.id] = self.library.literal(item.value)
 
+        elif isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Subscript):  # of names that are numbers
+            place = item.targets[0]
+            if getattr(place.value, "id", None) == "__annotations__" and isinstance(place.slice, ast.Constant):
+                self.fields.append(place.slice.value)
+                self.kinds[place.slice.value] = item.value
+
     def _made(self):
         short = self.name.rpartition(".")[2]
-        if self.kind == "NamedTuple":
-            return collections.namedtuple(short, self.fields)
-        if self.kind == "Enum":
-            return enum.Enum(short, self.constants)
+        if self.kind in ("NamedTuple", "Enum"):
+            named = self.kind == "NamedTuple"
+            made = collections.namedtuple(short, self.fields) if named else enum.Enum(short, self.constants)
+            made._declared_by = self  # for who writes an instance
+            return made
         if self.kind == "Module":
             return self.library.module_class(self, short)
         return None
@@ -130,7 +139,9 @@ class Library:
         names = [n for n in records.names() if n.startswith("code/") and n.endswith(".py")]
         if sum(records.entry(n).nbytes for n in names) > _LONGEST:
             raise ScriptError(f"jit.load: the archive has more than {_LONGEST} bytes of source")
-        self._texts = {n: records.read(n) for n in names}
+        self.sources: dict[str, Any] = {n: records.read(n) for n in names}
+        self.version: bytes = records.read("version") if "version" in records else b"3\n"
+        self._texts = dict(self.sources)
 
     def named(self, path: str) -> Any:
         """The function or the class that `__torch__.a.b.name` names; members of enums too."""

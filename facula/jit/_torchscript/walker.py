@@ -35,7 +35,6 @@ class Function:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.body is None:  # compiled when first called: archives hold much that is never used
             self.body: Any = Compiler(self._library, self.name).block(self.node.body)
-            self.node: Any = None
         env = self._bound(args, kwargs)
         library = self._library
         library.depth += 1

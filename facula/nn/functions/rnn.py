@@ -2,7 +2,8 @@
 
 A layer projects its whole input once; what is left for each step is one product with the hidden state and the
 cell's formula, which `_rnn_layer` does for all steps. Layers that it does not know (LSTM with a projection, narrow
-dtypes) run the same steps here, packed sequences over batches that shrink (or, backwards in time, grow).
+dtypes) run the same steps here, packed sequences over batches that shrink (or, backwards in time, grow). An LSTM of
+bfloat16 over equal batches is computed in float32 and rounded in the end, as PyTorch's is by oneDNN.
 """
 
 from __future__ import annotations
@@ -100,6 +101,8 @@ def _direction_packed_reverse(cell, steps, first_hidden, weights):
 
 def _one_layer(mode, input, start, weights, has_biases, batch_sizes, reverse: bool):
     """One layer in one direction: (output like input, tuple of final hidden tensors)."""
+    if mode == "LSTM" and _widened(input, start, weights, has_biases, batch_sizes):
+        return _in_float32(input, start, weights, has_biases, reverse)
     w_ih, w_hh, *rest = weights
     b_ih, b_hh, *projection = rest if has_biases else (None, None, *rest)
     gates = linear(input, w_ih, b_ih)
@@ -110,6 +113,22 @@ def _one_layer(mode, input, start, weights, has_biases, batch_sizes, reverse: bo
     flat = gates.reshape(-1, gates.size(-1))
     output, h, c = _nn._rnn_layer(flat, start[0], cell, w_hh, b_hh, mode, sizes, reverse)
     return output.reshape(*gates.shape[:-1], output.size(-1)), (h, c) if mode == "LSTM" else (h,)
+
+
+def _widened(input, start, weights, has_biases, batch_sizes) -> bool:
+    """Whether a layer of an LSTM is computed in float32: all is bfloat16, but for the cell, which may be float32."""
+    if input.dtype != facula.bfloat16 or input.device.type != "cpu" or batch_sizes is not None:
+        return False
+    h, c = start
+    known = len(weights) == (4 if has_biases else 2) and c.dtype in (facula.bfloat16, facula.float32)
+    return known and all(t.dtype == facula.bfloat16 for t in (h, *weights))
+
+
+def _in_float32(input, start, weights, has_biases, reverse: bool):
+    """As `_one_layer`; results are rounded to the dtypes of the input and of the states."""
+    input32, h32, c32, *weights32 = (t.float() for t in (input, *start, *weights))
+    output, final = _one_layer("LSTM", input32, (h32, c32), weights32, has_biases, None, reverse)
+    return output.to(input.dtype), tuple(state.to(given.dtype) for state, given in zip(final, start))
 
 
 def _steps_in_python(cell, gates, start, weights, batch_sizes, reverse: bool):

@@ -102,7 +102,13 @@ def _add_state(model, recorder: _Recorder) -> None:
     recorder.scopes = []
 
 
-def module_graph(model, inputs) -> GraphDef:
+def _has_dict(results) -> bool:
+    if isinstance(results, (tuple, list)):
+        return any(map(_has_dict, results))
+    return isinstance(results, dict)
+
+
+def module_graph(model, inputs, strict: bool) -> GraphDef:
     """Calls `model` on `inputs` (a tensor, or a tuple of its arguments) and gives what ran as a graph.
 
     The call has effects of any other: random numbers are consumed, and running statistics move in training mode.
@@ -116,6 +122,11 @@ def module_graph(model, inputs) -> GraphDef:
     _add_state(model, recorder)
     with facula.no_grad(), _scopes(model, recorder), recorder:
         results = model(*arguments)
+    if strict and _has_dict(results):
+        raise RuntimeError(
+            "SummaryWriter.add_graph: results in a dict are taken where use_strict_trace is False (another call may give "
+            f"other keys), got {type(results).__name__} of {type(model).__name__}"
+        )
     for i, value in enumerate(_tensors(results)):
         source = recorder.maker(value)
         recorder.add(f"output/{i}", "Output", [source] if source else [], [value])

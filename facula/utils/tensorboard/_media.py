@@ -108,13 +108,14 @@ def draw_boxes(pixels: np.ndarray, boxes: np.ndarray, labels, rescale: float) ->
     picture = Image.fromarray(pixels)
     pen = ImageDraw.Draw(picture)
     for i, (left, top, right, bottom) in enumerate(boxes.reshape(-1, 4).tolist()):
-        pen.rectangle((left, top, right, bottom), outline="red", width=2)
+        corners = [(left, top), (left, bottom), (right, bottom), (right, top), (left, top)]
+        pen.line(corners, fill="red", width=2)  # around the edge of the box, as PyTorch's lines are
         if labels is not None:
             extent = pen.textbbox((left, bottom), labels[i], anchor="lb")
             pen.rectangle(extent, fill="red")
             pen.text((left, bottom), labels[i], fill="black", anchor="lb")
     if rescale != 1:
-        picture = picture.resize((int(picture.width * rescale), int(picture.height * rescale)))
+        picture = picture.resize((int(picture.width * rescale), int(picture.height * rescale)), Image.Resampling.LANCZOS)
     return np.asarray(picture)
 
 

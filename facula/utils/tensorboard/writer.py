@@ -443,13 +443,13 @@ class SummaryWriter:
             model: the module.
             input_to_model: what it is called with: a tensor, or a tuple of arguments.
             verbose: whether the nodes are printed.
-            use_strict_trace: has no meaning here, since nothing is compiled.
+            use_strict_trace: whether results in a dict are refused, as PyTorch's tracer does.
 
-        Errors: ValueError without input_to_model.
+        Errors: ValueError without input_to_model; RuntimeError for results in a dict where use_strict_trace is True.
         """
         if input_to_model is None:
             raise ValueError("SummaryWriter.add_graph: the module is run on input_to_model, got None")
-        graph = module_graph(model, input_to_model)
+        graph = module_graph(model, input_to_model, use_strict_trace)
         if verbose:
             print(text_format.MessageToString(graph))
         self._get_file_writer().add_graph(graph)

@@ -19,12 +19,12 @@ template <class T, bool half = false>
 class Forward {
  public:
   Forward(const Problem<T>& p, const Tensor& out, const Tensor& sums)
-      : p_(p), out_(out), sums_(sums.data<T>()), scratch_(count(p)) {
+      : p_(p), out_(out), sums_(sums.data<T>()), scratch_(count(p)), score_row_(score_row(p)) {
     panels_ = scratch_.take(panel_rows(p) * p.size);
-    values_ = scratch_.take(panel_rows(p) * p.widest_row());      // at first the keys
-    query_ = scratch_.take(kQueries * std::max(p.row(), kKeys));  // bfloat16: rounded weights
-    scores_ = scratch_.take(kQueries * kKeys);
-    result_ = scratch_.take(kQueries * p.value_row());
+    values_ = scratch_.take(panel_rows(p) * p.widest_row());  // at first the keys
+    query_ = scratch_.take(most_rows(p) * query_row(p));
+    scores_ = scratch_.take(most_rows(p) * score_row_);
+    result_ = scratch_.take(most_rows(p) * p.value_row());
   }
 
   void run(int64_t head, int64_t block) {
@@ -32,15 +32,17 @@ class Forward {
     const int64_t first = block * kQueries, count = std::min(kQueries, p_.queries - first);
     const Plane query = plane(p_.in.query, head), out = plane(out_, head);
     const Plane mask = p_.in.mask.defined() ? plane(p_.in.mask, head) : Plane{};
-    if constexpr (!half) pack_rows(query, first, count, kQueries, T(p_.options.scale), query_, p_.row());
-    std::fill_n(largest_, kQueries, kNever<T>);
-    std::fill_n(sum_, kQueries, T(0));
-    std::fill_n(result_, kQueries * p_.value_row(), T(0));
     const int64_t end = p_.keys_before(first + count), rows = round_up(count, kTileRows);
+    if constexpr (!half) pack_rows(query, first, count, rows, T(p_.options.scale), query_, p_.row());
+    std::fill_n(largest_, count, kNever<T>);
+    std::fill_n(sum_, count, T(0));
+    std::fill_n(result_, rows * p_.value_row(), T(0));
     for (int64_t k = 0; k < end; k += kKeys) {
       const int64_t n = std::min(kKeys, end - k), width = round_up(n, kTileColumns<T>);
       make_scores(query, first, k, rows, count, width);
-      for (int64_t r = 0; r < count; ++r) weigh(mask, head, first + r, r, k, n, width);
+      // of a panel's columns those of whole vectors are weighed: the product goes through n of them
+      const int64_t weighed = half ? width : round_up(n, VectorOf<T>::lanes);
+      for (int64_t r = 0; r < count; ++r) weigh(mask, head, first + r, r, k, n, weighed);
       add_values(k, rows, count, n);
     }
     for (int64_t r = 0; r < count; ++r) {
@@ -53,8 +55,14 @@ class Forward {
 
  private:
   static int64_t panel_rows(const Problem<T>& p) { return round_up(p.keys, kTileColumns<T>); }
+  /// Rows of a block, and scores of a row: no more than there are, where there are few.
+  static int64_t most_rows(const Problem<T>& p) {
+    return half ? kQueries : std::min(kQueries, round_up(p.queries, kTileRows));
+  }
+  static int64_t score_row(const Problem<T>& p) { return half ? kKeys : std::min(kKeys, panel_rows(p)); }
+  static int64_t query_row(const Problem<T>& p) { return half ? std::max(p.row(), kKeys) : p.row(); }  // or weights
   static int64_t count(const Problem<T>& p) {
-    return panel_rows(p) * (p.size + p.widest_row()) + kQueries * (std::max(p.row(), kKeys) + kKeys + p.value_row());
+    return panel_rows(p) * (p.size + p.widest_row()) + most_rows(p) * (query_row(p) + score_row(p) + p.value_row());
   }
 
   void pack_head(int64_t head) {
@@ -79,12 +87,12 @@ class Forward {
 #if defined(__AVX512F__)
       const int64_t panel = half_panel_bytes(p_.size);
       half_block(rows_in_place(query, first), reinterpret_cast<const char*>(panels_) + k / kHalfColumns * panel, panel,
-                 count, width, p_.size, scores_, kKeys, false);
-      for (int64_t r = 0; r < count; ++r) scale_row(scores_ + r * kKeys, width, T(p_.options.scale));
+                 count, width, p_.size, scores_, score_row_, false);
+      for (int64_t r = 0; r < count; ++r) scale_row(scores_ + r * score_row_, width, T(p_.options.scale));
 #endif
     } else {
       product<T>({query_, p_.row(), 1}, {panels_ + k * p_.size, kTileColumns<T>, p_.size * kTileColumns<T>}, rows,
-                 width, p_.size, scores_, kKeys, false);
+                 width, p_.size, scores_, score_row_, false);
     }
   }
 
@@ -94,19 +102,19 @@ class Forward {
 #if defined(__AVX512F__)
       char* rounded = reinterpret_cast<char*>(query_);
       for (int64_t r = 0; r < count; ++r)
-        round_row(scores_ + r * kKeys, round_up(n, kPairLanes), rounded + r * 2 * kHalfKeys);
+        round_row(scores_ + r * score_row_, round_up(n, kPairLanes), rounded + r * 2 * kHalfKeys);
       half_block({rounded, 2 * kHalfKeys, 4, true}, from_row(reinterpret_cast<const char*>(values_), k),
                  half_panel_bytes(p_.keys), count, p_.value_size, n, result_, p_.value_row(), true);
 #endif
     } else {
-      product<T>({scores_, kKeys, 1}, {values_ + k * p_.value_row(), p_.value_row(), kTileColumns<T>}, rows,
+      product<T>({scores_, score_row_, 1}, {values_ + k * p_.value_row(), p_.value_row(), kTileColumns<T>}, rows,
                  round_up(p_.value_size, kTileColumns<T>), n, result_, p_.value_row(), true);
     }
   }
 
   /// Scores become weights relative to the largest so far; what was summed before is made relative to it, too.
   void weigh(const Plane& mask, int64_t head, int64_t query, int64_t r, int64_t k, int64_t n, int64_t width) {
-    T* x = scores_ + r * kKeys;
+    T* x = scores_ + r * score_row_;
     apply_mask(p_, mask, query, k, n, width, x);
     const T found = extremum<T, true>(width, x), before = largest_[r];
     const T now = found > before || found != found ? found : before;
@@ -131,7 +139,7 @@ class Forward {
   const Tensor& out_;
   T* sums_;
   Scratch<T> scratch_;
-  int64_t head_ = -1;
+  int64_t score_row_, head_ = -1;
   T *panels_, *values_, *query_, *scores_, *result_;
   T largest_[kQueries], sum_[kQueries];
 };
@@ -160,7 +168,7 @@ void run_kept(const Tensor& out, uint64_t seed, double p) {
 }
 
 void attention_cpu(const Tensor& out, const Tensor& sums, const AttentionInputs& in, const AttentionOptions& options) {
-  LockRelease release(true);
+  LockRelease release(sums.numel() * in.key.size(-2) * in.key.size(-1) > kGrain);
   if (multiplies_pairs(in)) run_forward<float, true>(Problem<float>(in, options), out, sums);
   else if (sums.dtype() == DType::Float32) run_forward(Problem<float>(in, options), out, sums);
   else run_forward(Problem<double>(in, options), out, sums);

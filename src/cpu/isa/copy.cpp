@@ -1,6 +1,7 @@
 // copy_: the same elements into another layout or dtype; fill_: one number into all of them.
 
 #include "core/copy_bytes.h"
+#include "core/number.h"
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "cpu/isa/cast.h"
@@ -279,10 +280,23 @@ bool copy_conjugated(const Tensor& out, const Tensor& in) {
   return true;
 }
 
+/// One piece of memory into another; false where it is not that.
+bool copy_dense(const Tensor& out, const Tensor& in) {
+  if (out.dtype() != in.dtype() || !out.is_contiguous() || !in.is_contiguous() || out.numel() != in.numel() ||
+      out.is_conj() != in.is_conj() || out.dtype() == DType::Bool)
+    return false;
+  const int64_t item = out.item_size();
+  char* to = out.data<char>();
+  const char* from = in.data<char>();
+  parallel_for(0, out.numel(), kGrain,
+               [=](int64_t a, int64_t b) { copy_bytes(to + a * item, from + a * item, (b - a) * item); });
+  return true;
+}
+
 void copy_cpu(const Tensor& out, const Tensor& in) {
   if (out.numel() == 0) return;
   LockRelease release(out.numel() > kGrain);
-  if (copy_conjugated(out, in)) return;
+  if (copy_dense(out, in) || copy_conjugated(out, in)) return;
   Plan plan = copy_plan_by_rows(out, in);
   int64_t item = out.item_size();
   int64_t d = out.dtype() == in.dtype() ? transposed_dim(plan, item) : -1;
@@ -325,8 +339,16 @@ void fill_cpu(const Tensor& out, const Scalar& value) {
     if (out.numel()) std::memset(out.data(), 0, static_cast<size_t>(out.numel() * out.item_size()));
     return;
   }
-  if (out.is_dense()) return fill_dense(out, scalar_tensor(value, out.dtype()).data<char>());
-  copy_kernel(kCPU, out, scalar_tensor(value, out.dtype()));
+  alignas(16) char element[16];
+  visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
+    const T converted = element_of<T>(value);
+    std::memcpy(element, &converted, sizeof converted);
+  });
+  if (out.is_dense()) return fill_dense(out, element);
+  Plan plan = copy_plan_by_rows(out, out);  // of one element for all places
+  plan.in[0].data = element;
+  for (int64_t& stride : plan.in[0].strides) stride = 0;
+  copy_all(plan);
 }
 
 }  // namespace

@@ -34,32 +34,44 @@ struct Dimension {
   bool reduced;
 };
 
-// Dimensions of more than one element, innermost first, neighbours of one kind that lie evenly merged.
-std::vector<Dimension> dimensions(const Tensor& out, const Tensor& in) {
-  std::vector<Dimension> dims;
-  for (int64_t d = 0; d < in.dim(); ++d) {
-    bool reduced = out.size(d) == 1;
-    if (in.size(d) != 1)
-      dims.push_back({in.size(d), in.stride(d) * in.item_size(), reduced ? 0 : out.stride(d), reduced});
-  }
-  // a stride of zero brings nothing new into the cache line: outermost
-  auto distance = [](const Dimension& d) { return d.in == 0 ? INT64_MAX : std::abs(d.in); };
-  std::reverse(dims.begin(), dims.end());
-  std::stable_sort(dims.begin(), dims.end(),
-                   [&](const Dimension& a, const Dimension& b) { return distance(a) < distance(b); });
-  std::vector<Dimension> merged;
-  for (const Dimension& d : dims) {
-    if (!merged.empty()) {
-      Dimension& last = merged.back();
-      if (last.reduced == d.reduced && d.in == last.in * last.size && (d.reduced || d.out == last.out * last.size)) {
-        last.size *= d.size;
-        continue;
-      }
+/// Dimensions of more than one element, innermost first, neighbours of one kind that lie evenly merged.
+struct FoldDimensions {
+  static constexpr int kMost = 64;
+  Dimension dims[kMost];
+  int count = 0;
+
+  FoldDimensions(const Tensor& out, const Tensor& in) {
+    const IntList sizes = in.sizes(), steps = in.strides(), results = out.sizes(), result_steps = out.strides();
+    const int64_t item = in.item_size();
+    for (size_t d = sizes.size(); d-- > 0;) {
+      if (sizes[d] == 1) continue;
+      const bool reduced = results[d] == 1;
+      place({sizes[d], steps[d] * item, reduced ? 0 : result_steps[d], reduced});
     }
-    merged.push_back(d);
+    merge();
   }
-  return merged;
-}
+
+ private:
+  // a stride of zero brings nothing new into the cache line: outermost
+  static int64_t distance(const Dimension& d) { return d.in == 0 ? INT64_MAX : std::abs(d.in); }
+  void place(const Dimension& d) {
+    int at = count++;
+    for (; at > 0 && distance(d) < distance(dims[at - 1]); --at) dims[at] = dims[at - 1];
+    dims[at] = d;
+  }
+  void merge() {
+    int merged = 0;
+    for (int i = 0; i < count; ++i) {
+      const Dimension& d = dims[i];
+      Dimension* last = merged ? &dims[merged - 1] : nullptr;
+      if (last && last->reduced == d.reduced && d.in == last->in * last->size &&
+          (d.reduced || d.out == last->out * last->size))
+        last->size *= d.size;
+      else dims[merged++] = d;
+    }
+    count = merged;
+  }
+};
 
 FoldPlan plan_fold(const Tensor& out, const Tensor& in, DType compute) {
   FoldPlan plan;
@@ -67,14 +79,14 @@ FoldPlan plan_fold(const Tensor& out, const Tensor& in, DType compute) {
   plan.dtype = in.dtype();
   plan.compute = compute;
   plan.inner_stride = in.item_size();
-  bool first = true;
-  for (const Dimension& d : dimensions(out, in)) {
-    if (first) {
+  const FoldDimensions all(out, in);
+  for (int i = 0; i < all.count; ++i) {
+    const Dimension& d = all.dims[i];
+    if (i == 0) {
       plan.columns = !d.reduced;
       plan.inner = d.size;
       plan.inner_stride = d.in;
       plan.inner_out = d.out;
-      first = false;
       continue;
     }
     (d.reduced ? plan.reduced : plan.kept).push_back(d.size);

@@ -1,13 +1,18 @@
-// Products of float32 matrices: 6 by 16 results stay in registers while the sums run along blocks of the inner
-// dimension (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008). Blocks of b are
-// copied into panels of 16 columns, blocks of a into panels of up to 6 rows, each in the order in which it is read;
-// what is read only a few times is read where it lies. Every result is one chain of fused multiply-adds along a block,
-// and blocks are added in order, wherever in the matrix it lies: so pieces agree with the whole.
+// Products of float32 matrices: a tile of results stays in registers while the sums run along blocks of the inner
+// dimension (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008): 6 by 16 with AVX2, 14
+// by 32 with AVX-512. Blocks of b are copied into panels as wide as a tile, blocks of a into panels up to as high, each
+// in the order in which it is read; what is read only a few times is read where it lies. Every result is one chain of
+// fused multiply-adds along a block, and blocks are added in order, wherever in the matrix it lies: so pieces agree
+// with the whole.
 #include "cpu/gemm.h"
 
-// Measured with AVX2 only; elsewhere the libraries' kernels are used.
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#include "cpu/matmul.h"
 
+#if defined(__AVX2__)
+
+#include <immintrin.h>
+
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -19,18 +24,49 @@ namespace facula::cpu::FACULA_ISA {
 namespace {
 
 using V = VectorOf<float>::type;
-constexpr int kLanes = VectorOf<float>::lanes, kVectors = 2, kWide = kVectors * kLanes, kHigh = 6;
-static_assert(kWide == kGemmColumns && kHigh == kGemmRows);
 
-// Measured: the longest chain, rows of a block of a (with the chain, a part of the second-level cache), columns of a
-// block of b (the third-level cache).
-constexpr int64_t kChain = 384, kBlockRows = 96, kBlockColumns = 2048;
-// Columns that do not repay packing a, rows that do not repay packing b, and what fits the first-level cache anyway.
-constexpr int64_t kFewColumns = 64, kFewRows = 12, kSmallMatrix = 1 << 12;
+// Measured, of each level: the tile; the longest chain, rows of a block of a (with the chain, a part of the
+// second-level cache), columns of a block of b (the third-level cache); columns that do not repay packing a, and rows
+// that do not repay packing b; which products are left to other kernels.
+#if defined(__AVX512F__)
+constexpr int kHigh = 14;
+constexpr int64_t kChain = 384, kBlockRows = 168, kBlockColumns = 2048, kFewColumns = 128, kFewRows = 42;
+constexpr ProductTable kProducts = {.small = 64, .dot_rows = {4, 8, 32}};
+#else
+constexpr int kHigh = 6;
+constexpr int64_t kChain = 384, kBlockRows = 96, kBlockColumns = 2048, kFewColumns = 64, kFewRows = 12;
+constexpr ProductTable kProducts = {.small = 64, .small_transposed = 128, .dot_rows = {8, 16, 16}};
+#endif
+constexpr int kLanes = VectorOf<float>::lanes, kVectors = 2, kWide = kVectors * kLanes;
+// Rows that, with more than a few columns, repay no tile: they are multiplied with b line by line, so many columns at a
+// time. Rows of sums do not lie a multiple of 4096 bytes apart: a load after a store to such a place waits for it.
+constexpr int64_t kTileColumns = 64, kLineRows = kLanes / 4, kLineColumns = 4096, kSumsRow = kLineColumns + 5 * kLanes;
+// Elements that fit the first-level cache anyway; those of a matrix whose lines are read a few at a time, where they
+// lie; columns of a block of b that is packed for a few rows, which stays in the second-level cache.
+constexpr int64_t kSmallMatrix = 1 << 12, kNearMatrix = 1 << 20, kNearColumns = 256;
 // Panels that are written side by side, and how many lines ahead memory is asked for: rows are then read as they lie.
 constexpr int64_t kPanelsAtOnce = 16, kLinesAhead = 16;
 
-#define UNROLLED _Pragma("GCC unroll 16")
+#define UNROLLED _Pragma("GCC unroll 32")
+
+/// The first lanes of a vector, where a matrix ends within it.
+#if defined(__AVX512F__)
+struct Lanes {
+  __mmask16 mask;
+  explicit Lanes(int64_t count) : mask(static_cast<__mmask16>((1U << count) - 1)) {}
+  V load(const float* from) const { return (V)_mm512_maskz_loadu_ps(mask, from); }
+  void store(float* to, V v) const { _mm512_mask_storeu_ps(to, mask, (__m512)v); }
+};
+#else
+struct Lanes {
+  __m256i mask;
+  explicit Lanes(int64_t count)
+      : mask(_mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)),
+                                _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))) {}
+  V load(const float* from) const { return (V)_mm256_maskload_ps(from, mask); }
+  void store(float* to, V v) const { _mm256_maskstore_ps(to, mask, (__m256)v); }
+};
+#endif
 
 /// What becomes of sums: out = alpha sums + bias + beta out.
 struct Finish {
@@ -47,78 +83,97 @@ struct Chain {
   int64_t b_step;
 };
 
-/// R by kWide results. `by_rows`: the step of a is one; else its row stride is. Inlined, it would spill sums.
-template <int R, bool by_rows>
-[[gnu::noinline]] void tile(const Chain& given, float* out, int64_t out_row, const Finish& finish) {
+/// R rows of W vectors of results, of which the last one may be a part. `by_rows`: the step of a is one; else its row
+/// stride is. Inlined, it would spill sums.
+template <int R, int W, bool by_rows, bool part>
+[[gnu::noinline]] void tile(const Chain& given, float* out, int64_t out_row, const Finish& finish, int64_t width) {
   const Chain c = given;
-  constexpr int kHalf = R > 3 ? 3 : R;  // rows beyond it are addressed from another place: strides have few multiples
-  const float *a = c.a, *far = c.a + kHalf * c.row, *b = c.b;
-  V sum[R][kVectors] = {};
-  UNROLLED for (int r = 0; r < R; ++r) __builtin_prefetch(out + r * out_row + kWide - 1, 1);
+  constexpr int kNear = 3, kPlaces = by_rows ? (R + kNear - 1) / kNear : 1;  // strides have few multiples
+  const Lanes lanes(part ? width - (W - 1) * kLanes : 0);
+  auto load = [&](const float* from, int j) __attribute__((always_inline)) {
+    return part && j == W - 1 ? lanes.load(from + j * kLanes) : load_vector(from + j * kLanes);
+  };
+  const float *a[kPlaces], *b = c.b;
+  UNROLLED for (int i = 0; i < kPlaces; ++i) a[i] = c.a + i * kNear * c.row;
+  V sum[R][W] = {};
+  UNROLLED for (int r = 0; r < R; ++r) __builtin_prefetch(out + r * out_row + W * kLanes - 1, 1);
   for (int64_t k = 0; k < c.length; ++k, b += c.b_step) {
-    V y[kVectors];
-    UNROLLED for (int j = 0; j < kVectors; ++j) y[j] = load_vector(b + j * kLanes);
+    V y[W];
+    UNROLLED for (int j = 0; j < W; ++j) y[j] = load(b, j);
     UNROLLED for (int r = 0; r < R; ++r) {
-      const float x = !by_rows ? a[r] : r < kHalf ? a[r * c.row] : far[(r - kHalf) * c.row];
-      UNROLLED for (int j = 0; j < kVectors; ++j) sum[r][j] += x * y[j];
+      const float x = by_rows ? a[r / kNear][r % kNear * c.row] : a[0][r];
+      UNROLLED for (int j = 0; j < W; ++j) sum[r][j] += x * y[j];
     }
-    a += by_rows ? 1 : c.step;
-    far += 1;
+    UNROLLED for (int i = 0; i < kPlaces; ++i) a[i] += by_rows ? 1 : c.step;
   }
   const Finish f = finish;
   UNROLLED for (int r = 0; r < R; ++r) {
-    UNROLLED for (int j = 0; j < kVectors; ++j) {
-      float* to = out + r * out_row + j * kLanes;
+    UNROLLED for (int j = 0; j < W; ++j) {
+      float* to = out + r * out_row;
       V v = f.alpha * sum[r][j];
-      if (f.bias) v += load_vector(f.bias + j * kLanes);
-      if (f.beta != 0) v += f.beta * load_vector(to);
-      std::memcpy(to, &v, sizeof v);
+      if (f.bias) v += load(f.bias, j);
+      if (f.beta != 0) v += f.beta * load(to, j);
+      if (part && j == W - 1) lanes.store(to + j * kLanes, v);
+      else std::memcpy(to + j * kLanes, &v, sizeof v);
     }
   }
 }
 
-/// The same for the last `width` columns, where b has zeros behind them.
-template <int R, bool by_rows>
-void narrow_tile(const Chain& chain, float* out, int64_t out_row, const Finish& finish, int64_t width) {
-  float sums[R * kWide];
-  tile<R, by_rows>(chain, sums, kWide, {1, 0, nullptr});
-  for (int64_t r = 0; r < R; ++r) {
-    for (int64_t j = 0; j < width; ++j) {
-      float& to = out[r * out_row + j];
-      float v = finish.alpha * sums[r * kWide + j];
-      if (finish.bias) v += finish.bias[j];
-      if (finish.beta != 0) v += finish.beta * to;
-      to = v;
-    }
+void finish_line(const Finish& f, const float* sums, int64_t columns, float* out) {
+  for (int64_t j = 0; j < columns; ++j) {
+    float v = f.alpha * sums[j];
+    if (f.bias) v += f.bias[j];
+    if (f.beta != 0) v += f.beta * out[j];
+    out[j] = v;
   }
 }
 
-/// Rows of the next tile of `left`: six, and at the end two tiles of about the same height.
-int64_t next_rows(int64_t left) {
-  return left >= 2 * kHigh || left == kHigh ? kHigh : left > kHigh ? (left + 1) / 2 : left;
+/// Rows of the next tile of `left`: as many as it has, and at the end two tiles of about the same height.
+int64_t next_rows(int64_t left, int64_t high) {
+  return left >= 2 * high || left == high ? high : left > high ? (left + 1) / 2 : left;
 }
 
-template <bool by_rows, int R = kHigh>
-void tile_of(int64_t rows, const Chain& chain, float* out, int64_t out_row, const Finish& finish, int64_t width) {
-  if (rows == R) {
-    if (width == kWide) tile<R, by_rows>(chain, out, out_row, finish);
-    else narrow_tile<R, by_rows>(chain, out, out_row, finish, width);
-  } else if constexpr (R > 1) {
-    tile_of<by_rows, R - 1>(rows, chain, out, out_row, finish, width);
-  }
+/// Lines that lie multiples of 4096 bytes apart share the few places that caches have for each of them.
+bool are_alike(int64_t stride) { return stride % 1024 == 0; }
+
+/// So fewer of them are read side by side.
+int64_t rows_in_place(int64_t stride) {
+  constexpr int64_t kFew = 6;
+  return are_alike(stride) ? kFew : kHigh;
 }
 
-/// Squares of up to eight lines, `stride` apart, become as many rows, `step` apart, of eight elements, the last of them
-/// zeros; rows may overlap: each is written before the next. Of other lines less than a square's length may be left.
+using Tile = void (*)(const Chain& chain, float* out, int64_t out_row, const Finish& finish, int64_t width);
+
+template <int W, bool by_rows, bool part, int... R>
+constexpr std::array<Tile, kHigh> tiles_of(std::integer_sequence<int, R...>) {
+  return {tile<R + 1, W, by_rows, part>...};
+}
+
+/// By the vectors of a row, less one, and the rows, less one.
+template <bool by_rows, bool part>
+constexpr std::array<Tile, kHigh> kTiles[kVectors] = {
+    tiles_of<1, by_rows, part>(std::make_integer_sequence<int, kHigh>()),
+    tiles_of<2, by_rows, part>(std::make_integer_sequence<int, kHigh>())};
+
+Tile tile_of(int64_t rows, int64_t width, bool by_rows) {
+  const int64_t vectors = (width + kLanes - 1) / kLanes;
+  const bool part = width != vectors * kLanes;
+  const auto& tiles = by_rows ? part ? kTiles<true, true> : kTiles<true, false>
+                      : part ? kTiles<false, true>
+                              : kTiles<false, false>;
+  return tiles[vectors - 1][static_cast<size_t>(rows - 1)];
+}
+
+/// Squares of up to kLanes lines, `stride` apart, become rows of kLanes elements, `step` apart, the last of them zeros;
+/// rows may overlap: each is written before the next. Of other lines less than a square's length may be left.
 template <int lines>
 [[gnu::always_inline]] inline void pack_square(const float* from, int64_t stride, int64_t length, float* to,
                                                int64_t step) {
   V row[kLanes];
   UNROLLED for (int i = 0; i < kLanes; ++i) {
-    row[i] = V{};
-    if (i >= lines) continue;
-    if (length >= kLanes) row[i] = load_vector(from + i * stride);
-    else std::memcpy(&row[i], from + i * stride, static_cast<size_t>(length) * sizeof(float));
+    if (i >= lines) row[i] = V{};
+    else if (length >= kLanes) row[i] = load_vector(from + i * stride);
+    else row[i] = Lanes(length).load(from + i * stride);
   }
   Square<float>::transpose(row);
   UNROLLED for (int i = 0; i < kLanes; ++i) {
@@ -158,6 +213,17 @@ void pack_lines(const float* from, int64_t stride, int64_t length, int64_t panel
   }
 }
 
+/// A panel of fewer columns.
+void pack_part(const float* from, int64_t stride, int64_t length, int64_t width, float* to) {
+  for (int64_t j = 0; j < width; j += kLanes) {
+    const Lanes lanes(std::min<int64_t>(kLanes, width - j));
+    for (int64_t k = 0; k < length; ++k) {
+      const V line = lanes.load(from + k * stride + j);
+      std::memcpy(to + k * kWide + j, &line, sizeof line);
+    }
+  }
+}
+
 [[gnu::noinline]] void pack_columns(const MatrixOperand& b, const float* from, int64_t length, int64_t columns,
                                     float* to) {
   const int64_t whole = b.column == 1 ? columns / kWide * kWide : 0;
@@ -167,12 +233,9 @@ void pack_lines(const float* from, int64_t stride, int64_t length, int64_t panel
     const float* first = from + j * b.column;
     float* panel = to + j * length;
     if (b.column == 1) {
-      for (int64_t k = 0; k < length; ++k, panel += kWide) {
-        std::memset(panel, 0, kWide * sizeof(float));
-        std::memcpy(panel, first + k * b.row, static_cast<size_t>(width) * sizeof(float));
-      }
+      pack_part(first, b.row, length, width, panel);
     } else {
-      for (int64_t half = 0; half < kWide; half += kLanes)
+      for (int64_t half = 0; half < width; half += kLanes)
         pack_transposed(first + half * b.column, b.column, length, width - half, panel + half, kWide);
     }
   }
@@ -187,7 +250,7 @@ void pack_lines(const float* from, int64_t stride, int64_t length, int64_t panel
     i = panels * kHigh;
   }
   for (int64_t high = 0; i < rows; i += high) {
-    high = next_rows(rows - i);
+    high = next_rows(rows - i, kHigh);
     const float* first = from + i * a.row;
     float* panel = to + i * length;
     if (a.row != 1) {
@@ -217,6 +280,43 @@ Room room_of_thread() {
   return {b + of_b / sizeof(float), b};
 }
 
+/// sums[r] += a[r] b for R rows of a and K of b, element (r, k) of a at r row + k step.
+template <int R, int K>
+[[gnu::noinline]] void add_lines(const Chain& c, int64_t columns, float* sums) {
+  V x[R][K];
+  UNROLLED for (int r = 0; r < R; ++r) {
+    UNROLLED for (int k = 0; k < K; ++k) x[r][k] = V{} + c.a[r * c.row + k * c.step];
+  }
+  const float* b = c.b;
+  const int64_t b_step = c.b_step;
+  auto add = [&](int64_t j, auto load, auto store) __attribute__((always_inline)) {
+    V y[K];
+    UNROLLED for (int k = 0; k < K; ++k) y[k] = load(b + k * b_step + j);
+    UNROLLED for (int r = 0; r < R; ++r) {
+      V sum = load(sums + r * kSumsRow + j);
+      UNROLLED for (int k = 0; k < K; ++k) sum += x[r][k] * y[k];
+      store(sums + r * kSumsRow + j, sum);
+    }
+  };
+  int64_t j = 0;
+  for (; j + kLanes <= columns; j += kLanes) {
+    add(j, [](const float* from) { return load_vector(from); }, [](float* to, V v) { std::memcpy(to, &v, sizeof v); });
+  }
+  if (j == columns) return;
+  const Lanes lanes(columns - j);
+  add(j, [lanes](const float* from) { return lanes.load(from); }, [lanes](float* to, V v) { lanes.store(to, v); });
+}
+
+/// The same for any number of rows.
+template <int K, int R = kLineRows>
+void add_lines_to(const Chain& given, int64_t rows, int64_t columns, float* sums) {
+  Chain c = given;
+  for (; rows >= R; rows -= R, c.a += R * c.row, sums += R * kSumsRow) add_lines<R, K>(c, columns, sums);
+  if constexpr (R > 1) {
+    if (rows) add_lines_to<K, R - 1>(c, rows, columns, sums);
+  }
+}
+
 /// How long the chains of sums are: of about one length.
 int64_t chain_of(int64_t inner) {
   const int64_t chains = (inner + kChain - 1) / kChain;
@@ -228,12 +328,15 @@ struct Product {
   const MatrixProduct& p;
   const PackedColumns& packed;
   const Room room;
-  bool a_in_place, b_in_place;
+  bool a_in_place, b_in_place, by_lines;
 
   Product(const MatrixProduct& p, const PackedColumns& packed) : p(p), packed(packed), room(room_of_thread()) {
     const bool small_a = p.rows * p.inner <= kSmallMatrix, small_b = p.inner * p.columns <= kSmallMatrix;
     a_in_place = p.a.column == 1 ? p.columns <= kFewColumns : small_a;
-    b_in_place = !packed.data && p.b.column == 1 && (p.rows <= kFewRows || small_b);
+    const bool b_lies = !packed.data && p.b.column == 1;
+    by_lines = b_lies && p.rows <= kLineRows && p.columns > kTileColumns;
+    const bool few = p.rows <= (are_alike(p.b.row) ? kHigh : kFewRows) && p.inner * p.columns <= kNearMatrix;
+    b_in_place = b_lies && (few || small_b);
   }
   const float* a(int64_t i, int64_t k) const {
     return reinterpret_cast<const float*>(p.a.data) + i * p.a.row + k * p.a.column;
@@ -242,41 +345,63 @@ struct Product {
     return reinterpret_cast<const float*>(p.b.data) + k * p.b.row + j * p.b.column;
   }
 
+  Finish finish_of(int64_t j, int64_t k) const {
+    const auto* bias = reinterpret_cast<const float*>(p.bias);
+    return {static_cast<float>(p.alpha.to_double()), k ? 1.0f : static_cast<float>(p.beta.to_double()),
+            bias && !k ? bias + j : nullptr};
+  }
+
   /// Rows [i0, i0 + rows), columns [j0, j0 + columns), `length` elements of the sums from k0 on.
   void block(int64_t i0, int64_t rows, int64_t j0, int64_t columns, int64_t k0, int64_t length) const {
-    const float alpha = static_cast<float>(p.alpha.to_double());
-    const float beta = k0 ? 1.0f : static_cast<float>(p.beta.to_double());
-    const float* bias = k0 ? nullptr : reinterpret_cast<const float*>(p.bias);
     const bool by_rows = a_in_place && p.a.column == 1;
+    const int64_t most = by_rows ? rows_in_place(p.a.row) : kHigh;
     const float* panels = packed.data ? packed.data + k0 * packed.columns + (packed.first + j0) * length : room.b;
     for (int64_t j = 0; j < columns; j += kWide) {
       const int64_t width = std::min<int64_t>(kWide, columns - j);
-      const bool there = b_in_place && width == kWide;
-      const Finish finish{alpha, beta, bias ? bias + j0 + j : nullptr};
+      const Finish finish = finish_of(j0 + j, k0);
       for (int64_t i = 0, high = 0; i < rows; i += high) {
-        high = next_rows(rows - i);
+        high = next_rows(rows - i, most);
         Chain c{length, room.a + i * length, 0, high, panels + j * length, kWide};
         if (a_in_place) c.a = a(i0 + i, k0), c.row = p.a.row, c.step = p.a.column;
-        if (there) c.b = b(k0, j0 + j), c.b_step = p.b.row;
+        if (b_in_place) c.b = b(k0, j0 + j), c.b_step = p.b.row;
         float* out = reinterpret_cast<float*>(p.out) + (i0 + i) * p.out_row + j0 + j;
-        if (by_rows) tile_of<true>(high, c, out, p.out_row, finish, width);
-        else tile_of<false>(high, c, out, p.out_row, finish, width);
+        tile_of(high, width, by_rows)(c, out, p.out_row, finish, width);
       }
     }
   }
 
-  void pack_b(int64_t j0, int64_t columns, int64_t k0, int64_t length) const {
-    const int64_t whole = b_in_place ? columns / kWide * kWide : 0;
-    if (whole < columns) pack_columns(p.b, b(k0, j0 + whole), length, columns - whole, room.b + whole * length);
+  /// All rows, columns [j0, j0 + columns): along the rows of b as they lie in memory.
+  void lines(int64_t j0, int64_t columns, int64_t k0, int64_t length) const {
+    constexpr int64_t kLines = 4;
+    float* sums = room.b;
+    for (int64_t i = 0; i < p.rows; ++i)
+      std::memset(sums + i * kSumsRow, 0, static_cast<size_t>(columns) * sizeof(float));
+    Chain c{length, a(0, k0), p.a.row, p.a.column, b(k0, j0), p.b.row};
+    int64_t k = 0;
+    for (int64_t count = 0; k < length; k += count, c.a += count * c.step, c.b += count * c.b_step) {
+      count = length - k >= kLines ? kLines : 1;
+      (count == kLines ? add_lines_to<kLines> : add_lines_to<1>)(c, p.rows, columns, sums);
+    }
+    const Finish f = finish_of(j0, k0);
+    for (int64_t i = 0; i < p.rows; ++i)
+      finish_line(f, sums + i * kSumsRow, columns, reinterpret_cast<float*>(p.out) + i * p.out_row + j0);
+  }
+
+  void run_lines(int64_t chain) const {
+    for (int64_t j = 0; j < p.columns; j += kLineColumns)
+      for (int64_t k = 0; k < p.inner; k += chain)
+        lines(j, std::min(kLineColumns, p.columns - j), k, std::min(chain, p.inner - k));
   }
 
   void run() const {
     const int64_t chain = chain_of(p.inner);
-    for (int64_t j = 0; j < p.columns; j += kBlockColumns) {
-      const int64_t columns = std::min(kBlockColumns, p.columns - j);
+    if (by_lines) return run_lines(chain);
+    const int64_t wide = !packed.data && p.rows <= kBlockRows ? kNearColumns : kBlockColumns;
+    for (int64_t j = 0; j < p.columns; j += wide) {
+      const int64_t columns = std::min(wide, p.columns - j);
       for (int64_t k = 0; k < p.inner; k += chain) {
         const int64_t length = std::min(chain, p.inner - k);
-        if (!packed.data) pack_b(j, columns, k, length);
+        if (!packed.data && !b_in_place) pack_columns(p.b, b(k, j), length, columns, room.b);
         for (int64_t i = 0; i < p.rows; i += kBlockRows) {
           const int64_t rows = std::min(kBlockRows, p.rows - i);
           if (!a_in_place) pack_rows(p.a, a(i, k), length, rows, room.a);
@@ -320,6 +445,8 @@ void pack_isa(const MatrixProduct& given, int64_t from, int64_t to, float* packe
 void register_gemm() {
   gemm = gemm_isa;
   gemm_pack = pack_isa;
+  gemm_tile = {kHigh, kWide, kLineRows};
+  float_products = kProducts;
 }
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -277,13 +277,13 @@ Plan index_plan(const Tensor& dense, const IndexMap& map) {
   plan.out.data = dense.data<char>();
   plan.in[0].data = map.index.data<char>();
   plan.in[1].data = map.target.data<char>();
-  std::vector<Dims> strides{Dims(dense.strides()), Dims(map.strides), Dims(map.index.strides())};
-  Dims order = dimension_order(dense.sizes(), strides);
+  std::array<Dims, 3> strides{Dims(dense.strides()), Dims(map.strides), Dims(map.index.strides())};
+  const Dims order = dimension_order(dense.sizes(), {strides.data(), strides.size()});
   std::swap(strides[1], strides[2]);
   for (int64_t& s : strides[0]) s = wrapping_mul(s, dense.item_size());
   for (int64_t& s : strides[1]) s = wrapping_mul(s, 8);
   for (int64_t& s : strides[2]) s = wrapping_mul(s, map.target.item_size());
-  collapse(plan, dense.sizes(), strides, order);
+  collapse(plan, dense.sizes(), {strides.data(), strides.size()}, order);
   return plan;
 }
 

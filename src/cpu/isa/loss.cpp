@@ -118,6 +118,7 @@ void log_sum_columns(A* top, A* out, const T* x, const ClassLoss& p) {
   for (int64_t s = 0; s < p.inner; ++s) out[s] = std::log(out[s]);
 }
 
+/// Fills log_sum.
 void class_logsumexp_cpu(const Tensor& log_sum, const Tensor& self, const ClassLoss& p) {
   LockRelease unlocked(self.numel() > kLongWork);
   const int64_t length = p.classes * p.inner;
@@ -396,7 +397,6 @@ void ctc_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tenso
 void register_loss() {
   nll_kernel.set(DeviceType::CPU, nll_cpu);
   nll_backward_kernel.set(DeviceType::CPU, nll_backward_cpu);
-  class_logsumexp_kernel.set(DeviceType::CPU, class_logsumexp_cpu);
   cross_entropy_kernel.set(DeviceType::CPU, cross_entropy_cpu);
   cross_entropy_backward_kernel.set(DeviceType::CPU, cross_entropy_backward_cpu);
   class_weights_kernel.set(DeviceType::CPU, class_weights_cpu);

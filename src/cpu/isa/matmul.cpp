@@ -230,17 +230,70 @@ void dot_tile(const MatrixProduct& p, const T* a, const T* b, T* sums) {
   std::memcpy(sums, &all, sizeof all);
 }
 
+/// The products of a line with four others, added up in a vector each: so many vectors of a line at a time, so that
+/// memory is read in long runs, and lines that share places of the first-level cache fit it.
+template <class T, class V = typename VectorOf<T>::type>
+[[gnu::noinline]] void four_lines(const T* a, const T* b, int64_t b_step, int64_t n, V* sums) {
+  constexpr int lanes = VectorOf<T>::lanes, kLines = 4, kRun = 2;
+  V part[kLines * kRun] = {};
+  int64_t k = 0;
+  for (; k + kRun * lanes <= n; k += kRun * lanes) {
+    V x[kRun];
+    UNROLLED for (int i = 0; i < kRun; ++i) x[i] = load_vector(a + k + i * lanes);
+    UNROLLED for (int c = 0; c < kLines; ++c) {
+      UNROLLED for (int i = 0; i < kRun; ++i) part[c * kRun + i] += x[i] * load_vector(b + c * b_step + k + i * lanes);
+    }
+  }
+  if (k + lanes <= n) {
+    const V x = load_vector(a + k);
+    UNROLLED for (int c = 0; c < kLines; ++c) part[c * kRun] += x * load_vector(b + c * b_step + k);
+    k += lanes;
+  }
+  if (k < n) {
+    const V x = last_lanes(a + n, n - k);
+    UNROLLED for (int c = 0; c < kLines; ++c) part[c * kRun + 1] += x * last_lanes(b + c * b_step + n, n - k);
+  }
+  UNROLLED for (int c = 0; c < kLines; ++c) sums[c] = part[c * kRun] + part[c * kRun + 1];
+}
+
+/// Whether lines of b share places of the caches, which have room for a few of them only: multiples of 4096 bytes
+/// apart. Of a matrix that lies in memory far away many lines are read at once all the same.
+template <class T>
+bool are_alike(const MatrixProduct& p) {
+  constexpr int64_t kApart = 4096 / sizeof(T), kFar = (16 << 20) / sizeof(T);
+  return VectorOf<T>::lanes >= 4 && p.b.column % kApart == 0 && p.inner * p.columns <= kFar;
+}
+
+/// dot_tile for one line of a.
+template <class T>
+void line_tile(const MatrixProduct& p, const T* a, const T* b, T* sums) {
+  constexpr int lanes = VectorOf<T>::lanes, kLines = 4;
+  typename VectorOf<T>::type sum[std::max(lanes, kLines)];
+  for (int c = 0; c < lanes; c += kLines) four_lines(a, b + c * p.b.column, p.b.column, p.inner, sum + c);
+  const auto all = sum_each<lanes>(sum);
+  std::memcpy(sums, &all, sizeof all);
+}
+
 template <int R, class T>
 void dot_rows(const MatrixProduct& p, const T* a, const T* b, T* out, int64_t from, int64_t to, bool add) {
   constexpr int C = VectorOf<T>::lanes / R;
+  const bool few_at_once = R == 1 && are_alike<T>(p);
+  typedef T Part __attribute__((vector_size(C * sizeof(T))));
   T sums[C * R];
   for (int64_t c = from; c < to; c += C) {
     const int64_t first = std::max(std::min(c, to - C), int64_t{0});  // the last tile overlaps the one before
-    dot_tile<R>(p, a, b + first * p.b.column, sums);
-    if (first == c) {
-      UNROLLED for (int i = 0; i < R * C; ++i) {
-        T& x = out[i / C * p.out_row + c + i % C];
-        x = add ? x + sums[i] : sums[i];
+    if (few_at_once) line_tile(p, a, b + first * p.b.column, sums);
+    else dot_tile<R>(p, a, b + first * p.b.column, sums);
+    if (c + C <= to) {
+      UNROLLED for (int r = 0; r < R; ++r) {
+        Part part, old;
+        std::memcpy(&part, sums + r * C, sizeof part);
+        T* to = out + r * p.out_row + c;
+        if (add) {
+          std::memcpy(&old, to, sizeof old);
+          part += old;
+        }
+        std::memcpy(to, &part, sizeof part);
       }
     } else {
       for (int r = 0; r < R; ++r)

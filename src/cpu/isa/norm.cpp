@@ -497,6 +497,24 @@ void each_channel_run(const ChannelLayout& layout, T* out, F&& body) {
   });
 }
 
+void channel_factors_cpu(const Tensor& rstd, const Tensor& scale, const Tensor& shift, const Tensor& mean,
+                         const Tensor& variance, const Tensor& weight, const Tensor& bias, double eps) {
+  visit_floating("batch_norm", rstd.dtype(), [&]<class T, class A>(T, A) {
+    T *r = rstd.data<T>(), *s = scale.data<T>(), *b = shift.data<T>();
+    const T *m = mean.data<T>(), *v = variance.data<T>();
+    const T *w = weight.defined() ? weight.data<T>() : nullptr, *o = bias.defined() ? bias.data<T>() : nullptr;
+    FACULA_SIMD
+    for (int64_t c = 0; c < rstd.numel(); ++c) {
+      const double inverse = 1.0 / std::sqrt(static_cast<double>(load(v[c])) + eps);
+      const T factor = T(w ? inverse * static_cast<double>(load(w[c])) : inverse);
+      const double offset = o ? static_cast<double>(load(o[c])) : 0.0;
+      r[c] = T(inverse);
+      s[c] = factor;
+      b[c] = T(offset - static_cast<double>(load(m[c])) * static_cast<double>(load(factor)));
+    }
+  });
+}
+
 void channel_affine_cpu(const Tensor& out, const Tensor& self, const Tensor& scale, const Tensor& shift,
                         const ChannelLayout& layout) {
   if (layout.channels == 0) return;
@@ -545,6 +563,7 @@ void register_norm() {
   row_norm_kernel.set(DeviceType::CPU, row_norm_cpu);
   row_norm_backward_kernel.set(DeviceType::CPU, row_norm_backward_cpu);
   channel_moments_kernel.set(DeviceType::CPU, channel_moments_cpu);
+  channel_factors_kernel.set(DeviceType::CPU, channel_factors_cpu);
   channel_affine_kernel.set(DeviceType::CPU, channel_affine_cpu);
   channel_sums_kernel.set(DeviceType::CPU, channel_sums_cpu);
   channel_combine_kernel.set(DeviceType::CPU, channel_combine_cpu);

@@ -26,6 +26,8 @@ struct AxisTable {
 
   AxisTable() = default;
   explicit AxisTable(const PoolAxis& axis) : in(axis.in), step(axis.step), begin(), end(), divisor() {
+    const auto outputs = static_cast<size_t>(axis.out);
+    begin.reserve(outputs), end.reserve(outputs), divisor.reserve(outputs);
     for (int64_t o = 0; o < axis.out; ++o) {
       begin.push_back(axis.begin(o));
       end.push_back(axis.end(o));

@@ -39,9 +39,12 @@ struct ArgExtremum {
       for (int64_t i = 0; i < kStep; ++i) found |= static_cast<unsigned>(same_value(x[block + i], best));
       if (found) break;
     }
-    while (!same_value(x[block], best)) ++block;
+    const int32_t left = static_cast<int32_t>(std::min(kStep, n - block));
+    int32_t place = left;  // the first of them that is it
+#pragma omp simd reduction(min : place)
+    for (int32_t i = 0; i < left; ++i) place = std::min(place, same_value(x[block + i], best) ? i : left);
     *value = best;
-    *position = block;
+    *position = block + place;
   }
 };
 

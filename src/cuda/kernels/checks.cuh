@@ -18,8 +18,6 @@ FACULA_FN bool holds(C x, double most) {
     return x != C(0);
   } else if constexpr (what == Holds::NotNegative) {
     return !(x < C(0));
-  } else if constexpr (what == Holds::UnitInterval) {
-    return !(x < C(0)) && !(x > C(1));
   } else if constexpr (what == Holds::InUnitInterval) {
     return x >= C(0) && x <= C(1);
   } else if constexpr (what == Holds::Degree) {

@@ -69,23 +69,6 @@ FACULA_FN A fold_log_sum(Line& x, A& top, A* room) {
   return kernels::log(total);
 }
 
-template <class T, class A, int kWarps, int kHeld>
-__global__ __launch_bounds__(256) void class_logsumexp(LineShape s, const void* in, void* out) {
-  FACULA_SHARED(A, room, kMostWarps);
-  const Int64 lines = s.outer * s.inner;
-  for_groups<kWarps>(lines, [&](Int64 line, int member) {
-    const bool has = line < lines;
-    LinePart<T, A, kWarps, kHeld> x{static_cast<const T*>(in) + (has ? line_start(s, line) : 0), has ? s.n : 0, s.inner,
-                                    member};
-    x.load();
-    A top;
-    const A log_sum = fold_log_sum<kWarps>(x, top, room);
-    if (!has || member) return;
-    static_cast<A*>(out)[line] = top;
-    static_cast<A*>(out)[lines + line] = log_sum;
-  });
-}
-
 /// A group of threads for each position.
 template <class T, class A, int kWarps, int kHeld>
 __global__ __launch_bounds__(256) void cross_entropy(ClassArgs p) {

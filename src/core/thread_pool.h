@@ -1,0 +1,24 @@
+// The threads that help a calling thread with the pieces of a loop (core/parallel.h is what kernels use).
+//
+//   caller:  opens a job -> takes pieces ------------> none left -> waits for those that others have -> closes it
+//   worker:  waits -------> takes pieces of open jobs -> none left -> waits
+//
+// Nobody waits for a worker that has not begun: on a machine where other programs run, a worker may come late or not at
+// all, and then the caller does its pieces as well. A worker that waits first spins, then lets other programs run, then
+// sleeps.
+#pragma once
+
+namespace facula::thread_pool {
+
+using Piece = void (*)(void* context, int piece);
+
+/// Calls piece(context, i) once for each i below `pieces`, on this thread and at most `threads` - 1 others, and returns
+/// when all are done. A call must not throw. When too many callers are there at once, it runs on this thread alone.
+void run(int threads, int pieces, Piece piece, void* context);
+
+/// Whether this thread is in a piece now.
+bool in_piece();
+/// 0 for threads that are not the pool's.
+int thread_number();
+
+}  // namespace facula::thread_pool
