@@ -565,7 +565,7 @@ def numpy(self, *, force=False):
     if not force and type(self) is Tensor:
         try:
             return asarray(memoryview(self))
-        except BufferError:  # the reason follows, or the dtype has no name as a buffer
+        except (BufferError, RuntimeError):  # the reason follows, or the dtype has no name as a buffer
             pass
     if _is_wrapper(self):
         raise RuntimeError(f"numpy: .numpy() is not supported for tensor subclasses without memory, got {type(self).__name__}")

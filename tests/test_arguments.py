@@ -182,7 +182,6 @@ EXCEPTIONS = {
         "nn/attention/varlen.py": "varlen_attn(max_k max_q num_splits)",
         "nn/functions/loss_classification.py": "linear_cross_entropy(options)",
         "nn/functions/matmul.py": "scaled_mm(use_fast_accum)",
-        "utils/tensorboard/writer.py": "SummaryWriter.add_graph(use_strict_trace)",
     },
     "repositories on the network are refused; a folder needs none of it": {
         "hub.py": """

@@ -211,7 +211,7 @@ assert facula.load(f, map_location="cpu")["a"].device.type == "cpu"
 # a model trains there as on the CPU
 def train(device):
     facula.manual_seed(0)
-    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 8), nn.Dropout(0.2), nn.Linear(8, 3))
+    model = nn.Sequential(nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 8), nn.Dropout(0.2), nn.Linear(8, 3))
     model.to(device)
     losses = []
     for optimizer in (facula.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), facula.optim.AdamW(model.parameters(), lr=1e-2, amsgrad=True)):

@@ -357,10 +357,15 @@ int64_t place_of(const T* sequence, const int64_t* order, int64_t n, T wanted, b
     const auto element = static_cast<Compared>(sequence[order ? order[i] : i]);
     return right ? !(element > value) : !(element >= value);
   };
-  if (n == 0) return 0;
-  int64_t start = 0;  // the steps are the same for all values, so that nothing has to be guessed
-  for (; n > 1; n -= n / 2) start = before(start + n / 2 - 1) ? start + n / 2 : start;
-  return start + before(start);
+  // which elements are looked at decides what is found in a sequence that is not sorted: the same on every device
+  int64_t start = 0;
+  while (n > 0) {
+    const int64_t half = n / 2;
+    const bool skip = before(start + half);
+    start = skip ? start + half + 1 : start;
+    n = skip ? n - half - 1 : half;
+  }
+  return start;
 }
 
 template <class T>

@@ -41,11 +41,15 @@ using Pairs = __m512i;          // 32 elements
   std::memcpy(&element, from, sizeof element);
   return _mm512_set1_epi32(element);
 }
-/// bfloat16 to float32. Written without intrinsics, about which GCC 12 warns.
+// Written without intrinsics, about which GCC 12 warns.
+using Halves [[gnu::vector_size(32)]] = uint16_t;
+using Words [[gnu::vector_size(64)]] = uint32_t;
+[[gnu::always_inline]] inline Words words_of(__m256i halves) {
+  return __builtin_convertvector(reinterpret_cast<Halves>(halves), Words);
+}
+/// bfloat16 to float32.
 [[gnu::always_inline]] inline __m512 widened_halves(__m256i halves) {
-  using Halves [[gnu::vector_size(32)]] = uint16_t;
-  using Words [[gnu::vector_size(64)]] = uint32_t;
-  return reinterpret_cast<__m512>(__builtin_convertvector(reinterpret_cast<Halves>(halves), Words) << 16);
+  return reinterpret_cast<__m512>(words_of(halves) << 16);
 }
 [[gnu::always_inline]] inline __mmask16 first_lanes(int64_t count) {
   return static_cast<__mmask16>(count >= kPairLanes ? 0xffff : count <= 0 ? 0 : (1 << count) - 1);
@@ -190,10 +194,10 @@ inline void round_row(const float* x, int64_t n, char* to) {
 /// 16 n numbers of two rows, rounded, as pairs.
 inline void round_pairs(const float* even, const float* odd, int64_t n, char* to) {
   const auto wide = [](const float* x) __attribute__((always_inline)) {
-    return _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_loadu_ps(x))));
+    return words_of(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_loadu_ps(x))));
   };
   for (int64_t i = 0; i < n; i += kPairLanes)
-    _mm512_storeu_si512(to + 4 * i, _mm512_or_si512(wide(even + i), _mm512_slli_epi32(wide(odd + i), 16)));
+    _mm512_storeu_si512(to + 4 * i, reinterpret_cast<__m512i>(wide(even + i) | wide(odd + i) << 16));
 }
 
 /// The left factor in bytes: pair k of row r at data + r row + k step; `by_rows` where the step is a pair.
