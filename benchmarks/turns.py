@@ -7,8 +7,10 @@ import re
 import select
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
+from contextlib import contextmanager
 
 
 class Failed(Exception):
@@ -63,3 +65,25 @@ def by_turns(workers: dict[str, Process], rounds: int, **what) -> dict[str, dict
         result[framework] = {key: statistics.median(turn[key] for turn in measured) for key in measured[0]}
         result[framework]["least"] = min(turn["seconds"] for turn in measured)
     return result
+
+
+@contextmanager
+def busy(threads: int):
+    """Keep so many processors busy."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(threads)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def slowdowns(row: dict) -> str:
+    """Say how many times as long both took on the busy machine, where that was measured."""
+    if "busy" not in row:
+        return ""
+    ours, theirs = (
+        row["busy"][framework]["seconds"] / row["measured"][framework]["seconds"] for framework in ("facula", "torch")
+    )
+    return f"  busy: {ours:.2f} and {theirs:.2f} times as long"

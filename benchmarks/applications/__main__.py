@@ -14,17 +14,15 @@ import argparse
 import ast
 import json
 import statistics
-import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from machine import add_level, at_level, describe  # noqa: E402
-from turns import Failed, Process, by_turns  # noqa: E402
+from turns import Failed, Process, busy, by_turns, slowdowns  # noqa: E402
 
 KINDS = ("language", "pictures", "science", "tables")
 TURN = 0.5  # seconds
@@ -40,18 +38,6 @@ def programs() -> list[tuple[str, str, str, bool]]:
                 if isinstance(mark, ast.Call) and getattr(mark.func, "id", "") == "application":
                     found.append((kind, node.name, mark.args[0].value, not mark.keywords))
     return found
-
-
-@contextmanager
-def busy(threads: int):
-    """Keep so many processors busy."""
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(threads)]
-    try:
-        yield
-    finally:
-        for loop in loops:
-            loop.kill()
-            loop.wait()
 
 
 def measure(kind: str, name: str, about: str, exact: bool, options) -> dict:
@@ -85,10 +71,7 @@ def line_of(row: dict) -> str:
         f"{row['ratio']:6.2f} {row['ratio_of_minima']:6.2f}",
         f"{'' if row['differs'] is None else format(row['differs'], '.1e'):>8}",
     ]
-    if "busy" in row:
-        slower = [row["busy"][framework]["seconds"] / measured[framework]["seconds"] for framework in ("facula", "torch")]
-        parts.append(f"  busy: {slower[0]:.2f} and {slower[1]:.2f} times as long")
-    return " ".join(parts)
+    return " ".join(parts) + slowdowns(row)
 
 
 def main() -> None:
