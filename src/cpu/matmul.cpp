@@ -229,10 +229,11 @@ bool has_float16_products() {
 }
 #endif
 
-/// Without such instructions oneDNN emulates them, at a quarter of the speed of float32.
+/// Without such instructions oneDNN emulates them, at a quarter of the speed of float32. A lower level than the
+/// processor's has none.
 bool multiplies_narrow([[maybe_unused]] DType dtype) {
 #if defined(__x86_64__)
-  static const bool bfloat16 = __builtin_cpu_supports("avx512bf16"), float16 = bfloat16 && has_float16_products();
+  static const bool bfloat16 = half_gemm, float16 = bfloat16 && has_float16_products();
   return dtype == DType::BFloat16 ? bfloat16 : float16;
 #else
   return true;
