@@ -30,11 +30,11 @@ using V = VectorOf<float>::type;
 // that do not repay packing b; which products are left to other kernels.
 #if defined(__AVX512F__)
 constexpr int kHigh = 14;
-constexpr int64_t kChain = 384, kBlockRows = 168, kBlockColumns = 2048, kFewColumns = 128, kFewRows = 42;
+constexpr int64_t kChain = 192, kBlockRows = 336, kBlockColumns = 2048, kFewColumns = 128, kFewRows = 42;
 constexpr ProductTable kProducts = {.small = 64, .dot_rows = {4, 8, 32}};
 #else
 constexpr int kHigh = 6;
-constexpr int64_t kChain = 384, kBlockRows = 96, kBlockColumns = 2048, kFewColumns = 64, kFewRows = 12;
+constexpr int64_t kChain = 192, kBlockRows = 192, kBlockColumns = 2048, kFewColumns = 64, kFewRows = 12;
 constexpr ProductTable kProducts = {.small = 64, .small_transposed = 128, .dot_rows = {8, 16, 16}};
 #endif
 constexpr int kLanes = VectorOf<float>::lanes, kVectors = 2, kWide = kVectors * kLanes;
