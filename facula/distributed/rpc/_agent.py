@@ -389,7 +389,8 @@ class Agent(Answers):
                 del self._gathers[key]
         if complete:
             values = {name: entry[name][2] for name in names}
-            for other, call, _ in entry.values():
+            # this process comes last: it may end as soon as it has its answer
+            for other, call, _ in sorted(entry.values(), key=lambda told: told[0] == self.rank):
                 self._tell_gathered(other, call, RESULT, values)
         else:
             self._look_at_gathers()
