@@ -57,7 +57,7 @@ REASONS = [
     (r"float16 .*cdist", "distances are rounded to the narrow dtype before their derivative divides by them"),
 ]
 CONVOLUTIONS = """convolutions: a window's products are one chain of float32 in oneDNN's channels-last kernels, and tiles of
-    F(4x4, 3x3) with AVX2, where PyTorch with AVX-512 adds blocks of sixteen channels"""
+    F(4x4, 3x3) with AVX2 and AVX-512, where PyTorch with AVX-512 adds blocks of sixteen channels"""
 EPSILON = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 MODELS = """resnet18 resnet50 densenet121 mobilenetv3_small_050 efficientnet_b0 convnext_atto vit_tiny_patch16_224
     deit_tiny_patch16_224 mixer_s32_224 regnety_002 ghostnet_100 repvgg_a0 xcit_nano_12_p16_224 poolformer_s12
