@@ -275,7 +275,7 @@ def _statements(op: Op, form: str) -> str:
 
 
 def _is_like(op: Op) -> bool:
-    """Whether a factory makes what has the form of a tensor, `like` in its code, and takes a layout; others take zeros of it."""
+    """Return True if a factory takes the form of a tensor, named `like` in its code, and a layout; others take zeros of it."""
     return "layout" in op.python_only and op.name.endswith("_like") and op.name not in EMPTY_FACTORIES
 
 

@@ -271,3 +271,16 @@ def test_lstm_of_bfloat16_is_computed_in_float32(options):
         assert (p.grad.float() - q.grad).abs().max() <= 0.02 * q.grad.abs().max(), name
     with pytest.raises(RuntimeError, match="same dtype"):
         narrow(x, (h.float(), c))
+
+
+def test_lstm_in_a_region_is_the_lstm_of_bfloat16():
+    wide = facula.nn.LSTM(8, 16)
+    narrow = facula.nn.LSTM(8, 16).bfloat16()
+    narrow.load_state_dict(wide.state_dict())
+    x = facula.randn(5, 3, 8)
+    expected, (h, c) = narrow(x.bfloat16())
+    for layer in (wide, narrow):
+        with facula.autocast("cpu", dtype=facula.bfloat16):
+            output, states = layer(x)
+        assert output.dtype == facula.bfloat16 and facula.equal(output, expected)
+        assert facula.equal(states[0], h) and facula.equal(states[1], c)

@@ -117,7 +117,7 @@ class _Recorded(Function):
 
 
 def _elements(matrix: Tensor) -> Tensor:
-    """What is stored of a matrix of any layout, each place once."""
+    """Return the stored elements of a matrix of any layout, each place once."""
     if matrix.layout == _C.strided:
         return matrix
     return (matrix.coalesce() if matrix.layout == _C.sparse_coo else matrix).values()

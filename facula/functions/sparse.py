@@ -184,7 +184,7 @@ def sparse_compressed_tensor(compressed_indices: Any, plain_indices: Any, values
 
 
 def _check_index_dtypes(op, bounds, other, dtypes):
-    """Indices that are given as tensors are of one dtype, which their layout can hold."""
+    """Refuse indices that are not of one dtype, or of one that the layout cannot hold."""
     if any(dtype not in (_C.int32, _C.int64) for dtype in dtypes) or len(set(dtypes)) > 1:
         raise RuntimeError(f"{op}: {bounds} and {other} must both be int32 or both int64, got {' and '.join(map(str, dtypes))}")
 

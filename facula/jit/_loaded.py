@@ -97,7 +97,7 @@ class LoadedModule(ScriptModule):
         return made
 
     def save(self, f: FileLike, _extra_files: Any = None) -> None:
-        """Writes an archive of TorchScript with the program that was read and the state that the module has now.
+        """Write an archive of TorchScript with the program that was read and the state that the module has now.
 
         Args:
             f: a path, or a writable binary file.
@@ -119,7 +119,7 @@ class LoadedModule(ScriptModule):
 
     @property
     def code(self) -> str:
-        """The text of `forward` in the archive, as it was parsed."""
+        """Return the text of `forward` in the archive, as it was parsed."""
         forward = self._script_class.methods.get("forward")
         return "" if forward is None else ast.unparse(forward.node)
 

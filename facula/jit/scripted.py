@@ -75,7 +75,7 @@ def _note_call(scripted, args, kwargs):
 
 
 def extra_bytes(extra_files: dict[str, str | bytes] | None) -> dict[str, bytes]:
-    """The bytes of files that an archive holds beside its program."""
+    """Return the bytes of files that an archive holds beside its program."""
     files = {}
     for name, data in (extra_files or {}).items():
         if not isinstance(data, (str, bytes)):

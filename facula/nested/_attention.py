@@ -16,7 +16,7 @@ def _lengths(x):
 
 
 def _padded(x):
-    """As `to_padded_tensor`, which refuses tensors whose parts are all empty."""
+    """Pad as `to_padded_tensor` does, but also tensors whose parts are all empty, which it refuses."""
     if isinstance(x, StridedNestedTensor) and x.numel() == 0:
         return x.values().new_zeros(len(x), 0, max(shape[1] for shape in x._shapes))
     return x.to_padded_tensor(0.0)

@@ -5,7 +5,7 @@
 namespace facula {
 namespace {
 
-/// What is known of the Error that a thread throws; nothing after it was caught.
+/// Says what is known of the Error that a thread throws; `Unknown` again once it was caught.
 enum class Thrown : uint8_t { Unknown, ByCheck, Refusal };
 thread_local constinit Thrown thrown = Thrown::Unknown;
 

@@ -1,4 +1,4 @@
-// Whether an exception that leaves an op says that nothing was written.
+// Tells whether an op that ends by an exception has written anything.
 //
 // Ops check their arguments before kernels write. So an Error that was thrown outside of kernels is a refusal, and one
 // that leaves a kernel may have come halfway; a kernel that refuses before it writes says so (throw_refusal()). What
@@ -9,9 +9,9 @@
 
 namespace facula {
 
-/// Whether the Error that this thread has thrown and nobody has caught yet was thrown before anything was written.
+/// Returns whether the Error that leaves this thread's op now was thrown before anything was written.
 bool refused_before_writing() noexcept;
-/// An exception leaves a kernel.
+/// Notes that an exception leaves a kernel.
 [[gnu::cold]] void note_halfway() noexcept;
 [[noreturn, gnu::cold]] void throw_refusal_message(ErrorKind kind, std::initializer_list<MessagePart> parts);
 
@@ -21,7 +21,7 @@ template <class... Args>
   throw_refusal_message(kind, {MessagePart(parts)...});
 }
 
-/// Around a kernel: an exception may leave memory half written.
+/// Lives around a kernel, in which an exception may leave memory half written.
 class KernelRun {
  public:
   KernelRun() = default;

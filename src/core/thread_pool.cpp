@@ -9,19 +9,18 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <climits>
 #include <csignal>
 #include <cstdint>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace facula::thread_pool {
 namespace {
 
-constexpr auto kSpin = std::chrono::microseconds(20);  // how long a waiting thread keeps its processor to itself,
-constexpr auto kAwake =
-    std::chrono::microseconds(2000);  // and how long it looks again after others ran, before it sleeps
-constexpr int kJobs = 8;              // callers that are helped at the same time
+// How long a waiting thread keeps its processor to itself, and how long it looks again after others ran, before it sleeps.
+constexpr auto kSpin = std::chrono::microseconds(20), kAwake = std::chrono::microseconds(2000);
+constexpr int kJobs = 8;  // callers that are helped at the same time
 constexpr int kMostWorkers = 1024;
 
 thread_local constinit bool in_piece_ __attribute__((tls_model("initial-exec"))) = false;
@@ -35,9 +34,10 @@ void pause() {
 #endif
 }
 
-/// Waiting that costs others little: true as long as it is not yet time to sleep.
+/// Waits in a way that costs others little.
 class Patience {
  public:
+  /// Waits for a moment; returns whether it is not yet time to sleep.
   bool wait() {
     if (++rounds_ % 64 != 0) return pause(), true;
     const auto now = std::chrono::steady_clock::now();
@@ -155,7 +155,7 @@ class Pool {
         std::thread([this, i] { serve(i); }).detach();
         started_.store(i + 1, std::memory_order_release);
       }
-    } catch (const std::system_error&) {
+    } catch (const std::system_error&) {  // no thread can be had: those that are there do
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return std::min(count, started_.load(std::memory_order_relaxed));

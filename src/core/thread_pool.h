@@ -16,9 +16,9 @@ using Piece = void (*)(void* context, int piece);
 /// when all are done. A call must not throw. When too many callers are there at once, it runs on this thread alone.
 void run(int threads, int pieces, Piece piece, void* context);
 
-/// Whether this thread is in a piece now.
+/// Returns whether this thread is in a piece now.
 bool in_piece();
-/// 0 for threads that are not the pool's.
+/// Returns which worker of the pool this thread is, from 1 on; 0 for all other threads.
 int thread_number();
 
 }  // namespace facula::thread_pool

@@ -5,19 +5,13 @@
 
 #include "core/parallel.h"
 #include "cpu/packed_weights.h"
+#include "cpu/product_parts.h"
 
 namespace facula::cpu {
 namespace {
 
 constexpr int64_t kItem = sizeof(float);
 constexpr int64_t kThreadedProduct = 1 << 18;  // multiply-adds that a second thread pays for
-
-int64_t pieces_of(int64_t count, int64_t unit) { return (count + unit - 1) / unit; }
-
-/// The first row or column of piece `i` of `pieces`.
-int64_t edge(int64_t i, int64_t pieces, int64_t count, int64_t unit) {
-  return std::min(pieces_of(count, unit) * i / pieces * unit, count);
-}
 
 struct Grid {
   int64_t rows, columns;
@@ -36,18 +30,6 @@ Grid grid_of(const MatrixProduct& p, int64_t count) {
     if (cost < least) least = cost, best = g;
   }
   return best;
-}
-
-MatrixProduct rectangle(const MatrixProduct& p, int64_t from_row, int64_t to_row, int64_t from_column,
-                        int64_t to_column) {
-  MatrixProduct piece = p;
-  piece.rows = to_row - from_row;
-  piece.columns = to_column - from_column;
-  piece.a.data += from_row * p.a.row * kItem;
-  piece.b.data += from_column * p.b.column * kItem;
-  piece.out += (from_row * p.out_row + from_column) * kItem;
-  if (p.bias) piece.bias += from_column * kItem;
-  return piece;
 }
 
 PackedColumns moved(PackedColumns b, int64_t columns, int64_t matrices) {
@@ -108,11 +90,7 @@ void own_product(const MatrixProduct& p, const PackedColumns& b) {
   if (p.batch == 1 && whole) return gemm(p, b);
   auto run = [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) {
-      MatrixProduct one = p;
-      one.batch = 1;
-      one.a.data += i * p.a.batch * kItem;
-      one.b.data += i * p.b.batch * kItem;
-      one.out += i * p.out_batch * kItem;
+      const MatrixProduct one = one_of_batch(p, i);
       if (whole) gemm(one, moved(b, 0, i));
       else divided(one, moved(b, 0, i), count);
     }

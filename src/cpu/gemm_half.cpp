@@ -8,19 +8,14 @@
 
 #include "core/parallel.h"
 #include "cpu/packed_weights.h"
+#include "cpu/product_parts.h"
 
 namespace facula::cpu {
 namespace {
 
-constexpr int64_t kItem = 2;
 constexpr int64_t kThreadedProduct = 1 << 19;  // multiply-adds that a second thread pays for
 constexpr int64_t kThreadedFewRows = 1 << 16;  // the same where each element of b is read from memory for a few
 constexpr int64_t kMostPacked = 8 << 20;       // bytes of b that are packed at once, a part of the third-level cache
-
-int64_t pieces_of(int64_t count, int64_t unit) { return (count + unit - 1) / unit; }
-int64_t edge(int64_t i, int64_t pieces, int64_t count, int64_t unit) {
-  return std::min(pieces_of(count, unit) * i / pieces * unit, count);
-}
 
 /// Strides of dimensions of one element may be anything: one stride of each operand shall be one.
 MatrixProduct with_unit_strides(const MatrixProduct& given) {
@@ -32,17 +27,6 @@ MatrixProduct with_unit_strides(const MatrixProduct& given) {
   if (p.rows == 1 && p.a.column != 1) p.a.row = 1;
   if (p.columns == 1 && p.b.row != 1) p.b.column = 1;
   return p;
-}
-
-MatrixProduct rectangle(const MatrixProduct& p, int64_t row, int64_t end_row, int64_t column, int64_t end_column) {
-  MatrixProduct piece = p;
-  piece.rows = end_row - row;
-  piece.columns = end_column - column;
-  piece.a.data += row * p.a.row * kItem;
-  piece.b.data += column * p.b.column * kItem;
-  piece.out += (row * p.out_row + column) * kItem;
-  if (p.bias) piece.bias += column * kItem;
-  return piece;
 }
 
 void pack(const MatrixProduct& p, char* packed) {
@@ -87,17 +71,6 @@ void single(const MatrixProduct& p) {
     pack(part, room.data<char>());
     multiply(part, room.data<char>());
   }
-}
-
-/// A matrix times a column, read as a row times a matrix.
-MatrixProduct with_few_rows(const MatrixProduct& p) {
-  if (p.columns != 1 || p.rows == 1 || p.out_row != 1 || p.bias) return p;
-  MatrixProduct swapped = p;
-  std::swap(swapped.rows, swapped.columns);
-  swapped.a = {p.b.data, 0, p.b.column, p.b.row};
-  swapped.b = {p.a.data, 0, p.a.column, p.a.row};
-  swapped.out_row = swapped.columns;
-  return swapped;
 }
 
 /// Measured: up to so many rows it is faster to read b where it lies than to pack it. Dot products along the inner
@@ -145,11 +118,7 @@ bool own_half_product(const MatrixProduct& given) {
   const bool whole = work < kThreadedProduct || p.batch >= num_threads();  // single products are not divided
   auto run = [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) {
-      MatrixProduct one = p;
-      one.batch = 1;
-      one.a.data += i * p.a.batch * kItem;
-      one.b.data += i * p.b.batch * kItem;
-      one.out += i * p.out_batch * kItem;
+      const MatrixProduct one = one_of_batch(p, i);
       if (!product_of_few_rows(one)) single(one);
     }
   };

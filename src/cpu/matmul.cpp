@@ -14,6 +14,7 @@
 #include "cpu/gemm.h"
 #include "cpu/gemm_half.h"
 #include "cpu/onednn.h"
+#include "cpu/product_parts.h"
 
 namespace facula::cpu {
 namespace {
@@ -107,18 +108,7 @@ void onednn_product(const MatrixProduct& p, const Layout2d& a, const Layout2d& b
 
 /// Rows [from, to) of the product, or columns where there are more of them.
 MatrixProduct piece_of(const MatrixProduct& p, int64_t from, int64_t to) {
-  MatrixProduct piece = p;
-  int64_t item = item_size(p.dtype);
-  if (p.rows >= p.columns) {
-    piece.rows = to - from;
-    piece.a.data += from * p.a.row * item;
-    piece.out += from * p.out_row * item;
-  } else {
-    piece.columns = to - from;
-    piece.b.data += from * p.b.column * item;
-    piece.out += from * item;
-  }
-  return piece;
+  return p.rows >= p.columns ? rectangle(p, from, to, 0, p.columns) : rectangle(p, 0, p.rows, from, to);
 }
 
 /// OpenBLAS computes on the calling thread only: its own threads would compete with the pool of everything else, each
@@ -131,17 +121,6 @@ void blas_on_threads(const MatrixProduct& p, int64_t i, T alpha, T beta) {
     blas_product<T>(piece, layout_of(piece.a, piece.rows, piece.inner), layout_of(piece.b, piece.inner, piece.columns),
                     i, alpha, beta);
   });
-}
-
-/// A matrix times a column, read as a row times a matrix.
-MatrixProduct with_few_rows(const MatrixProduct& p) {
-  if (p.columns != 1 || p.rows == 1 || p.out_row != 1) return p;
-  MatrixProduct swapped = p;
-  std::swap(swapped.rows, swapped.columns);
-  swapped.a = {p.b.data, p.b.batch, p.b.column, p.b.row};
-  swapped.b = {p.a.data, p.a.batch, p.a.column, p.a.row};
-  swapped.out_row = swapped.columns;
-  return swapped;
 }
 
 template <class T>
@@ -332,14 +311,7 @@ bool product_of_few_rows(const MatrixProduct& given) {
     return true;
   }
   parallel_for(0, p.batch, std::max<int64_t>(1, kSkinnyPiece / work), [&](int64_t from, int64_t to) {
-    MatrixProduct one = p;
-    const int64_t item = item_size(p.dtype);
-    for (int64_t i = from; i < to; ++i) {
-      one.a.data = p.a.data + i * p.a.batch * item;
-      one.b.data = p.b.data + i * p.b.batch * item;
-      one.out = p.out + i * p.out_batch * item;
-      skinny_product(one, 0, p.columns, add);
-    }
+    for (int64_t i = from; i < to; ++i) skinny_product(one_of_batch(p, i), 0, p.columns, add);
   });
   return true;
 }

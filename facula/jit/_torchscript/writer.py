@@ -142,7 +142,7 @@ class _Pickle:
 
 
 def pickles_of(module: Any) -> dict[str, Any]:
-    """The pickles of an archive, by name; raises Unwritable where the state of `module` is none that they can hold."""
+    """Return the pickles of an archive, by name. Raises Unwritable where they cannot hold the state of `module`."""
     pickles = {"data": _Pickle(), "constants": _Pickle()}
     pickles["data"].value(module)
     pickles["constants"].value(tuple(module._script_class.library.constants))

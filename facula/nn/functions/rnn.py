@@ -116,7 +116,7 @@ def _one_layer(mode, input, start, weights, has_biases, batch_sizes, reverse: bo
 
 
 def _widened(input, start, weights, has_biases, batch_sizes) -> bool:
-    """Whether a layer of an LSTM is computed in float32: all is bfloat16, but for the cell, which may be float32."""
+    """Return True if a layer of an LSTM is computed in float32: all is bfloat16, except that the cell may be float32."""
     if input.dtype != facula.bfloat16 or input.device.type != "cpu" or batch_sizes is not None:
         return False
     h, c = start
@@ -125,9 +125,10 @@ def _widened(input, start, weights, has_biases, batch_sizes) -> bool:
 
 
 def _in_float32(input, start, weights, has_biases, reverse: bool):
-    """As `_one_layer`; results are rounded to the dtypes of the input and of the states."""
+    """Compute what `_one_layer` does in float32, and round the results to the dtypes of the input and of the states."""
     input32, h32, c32, *weights32 = (t.float() for t in (input, *start, *weights))
-    output, final = _one_layer("LSTM", input32, (h32, c32), weights32, has_biases, None, reverse)
+    with _autocast.paused():  # a region would make the products narrow again
+        output, final = _one_layer("LSTM", input32, (h32, c32), weights32, has_biases, None, reverse)
     return output.to(input.dtype), tuple(state.to(given.dtype) for state, given in zip(final, start))
 
 
