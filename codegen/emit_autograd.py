@@ -391,14 +391,9 @@ def _inplace(op: Op) -> str:
 
 
 def _apart_check(op: Op) -> str:
-    """Refuse a dimension out of range, then arguments that lie in the written memory: the order in which PyTorch refuses."""
-    if "apart" not in op.checks:
-        return ""
-    me = op.args[0].name
-    dims = [a.name for a in op.args if a.type == "int" and a.name in batching.DIM_NAMES]
-    checks = [f'wrap_dim({name}, {me}.dim(), "{op.name}_");' for name in dims]
-    checks.append(f'check_all_apart("{op.name}_", {", ".join(a.name for a in _tensor_args(op))});')
-    return "".join(f"  {check}\n" for check in checks)
+    names = ", ".join(a.name for a in _tensor_args(op))  # a dimension out of range is refused first
+    dims = "".join(f'  wrap_dim({a.name}, {op.args[0].name}.dim(), "{op.name}_");\n' for a in op.args if a.type == "int" and a.name in batching.DIM_NAMES)
+    return f'{dims}  check_all_apart("{op.name}_", {names});\n' if "apart" in op.checks else ""
 
 
 def _direct(op: Op) -> str:
