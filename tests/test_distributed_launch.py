@@ -6,12 +6,16 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from distributed_ranks import needs_mpi
 
+from facula.distributed import HashStore
 from facula.distributed.elastic import multiprocessing as workers
+from facula.distributed.elastic.agent.server import LocalElasticAgent
 from facula.distributed.elastic.rendezvous import RendezvousParameters, rendezvous_handler_registry
 from facula.distributed.elastic.utils import address_of, is_this_machine, read_settings
 from facula.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -297,6 +301,22 @@ def test_two_machines(tmp_path, way):
     assert sorted(told) == ["0", "1", "2"] and all(e["WORLD_SIZE"] == "3" and e["GROUP_WORLD_SIZE"] == "2" for e in told.values())
     assert len({e["FACULA_STORE_PREFIX"] for e in told.values()}) == len({e["MASTER_PORT"] for e in told.values()}) == 1
     assert {e["LOCAL_WORLD_SIZE"] for e in told.values()} == {"1", "2"}
+
+
+@pytest.mark.parametrize("hosts, rank, stays", [(True, 1, True), (False, 0, False), (None, 0, True), (None, 1, False)])
+def test_the_launcher_that_has_the_store_ends_last(hosts, rank, stays):
+    store = HashStore()
+    agent = object.__new__(LocalElasticAgent)
+    agent._group, agent._info = SimpleNamespace(group_world_size=2), SimpleNamespace(store=store, rank=rank)
+    agent._spec, agent._exit_barrier_timeout = SimpleNamespace(rdzv_handler=SimpleNamespace(_hosts_store=hosts)), 30
+    store.add("finished", 1)  # the other one, which has not read yet that all have
+    leaving = threading.Thread(target=agent._wait_for_other_machines)
+    leaving.start()
+    leaving.join(0.3 if stays else 60)
+    assert leaving.is_alive() == stays
+    store.add("gone", 1)
+    leaving.join(60)
+    assert not leaving.is_alive()
 
 
 def test_a_failure_on_one_machine_ends_the_others(tmp_path):

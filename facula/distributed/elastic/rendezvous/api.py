@@ -135,6 +135,8 @@ class RendezvousHandler(abc.ABC):
     True
     """
 
+    _hosts_store: bool | None = None  # whether the store is with this launcher, which ends last; None: with that of rank 0
+
     @abc.abstractmethod
     def get_backend(self) -> str:
         """Its name."""

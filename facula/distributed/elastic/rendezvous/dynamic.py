@@ -172,7 +172,7 @@ class DynamicRendezvous(RendezvousHandler):
     def __init__(self, store: Store, hosted: bool, master_addr: str, params: RendezvousParameters) -> None:
         from facula.distributed import PrefixStore
 
-        self._run_id, self._settings = params.run_id, _Settings(params)
+        self._run_id, self._settings, self._hosts_store = params.run_id, _Settings(params), hosted
         self._tcp_store, self._address = store, params.local_addr or socket.gethostname()
         self._info = RendezvousStoreInfo(master_addr, store.port)
         self._uid = uuid.uuid4().hex

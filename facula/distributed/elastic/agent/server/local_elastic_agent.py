@@ -187,7 +187,8 @@ class LocalElasticAgent:
         return RunResult(WorkerState.SUCCEEDED, self._by_rank(result.return_values))
 
     def _wait_for_other_machines(self) -> None:
-        """The store may be with this launcher: it stays until all have finished and read so."""
+        """Wait until all have finished. The launcher that has the store stays until the others have read so: any of those that
+        come and go can have it, not only the first rank."""
         if self._group.group_world_size == 1:
             return
         store, count = self._info.store, self._group.group_world_size
@@ -197,7 +198,8 @@ class LocalElasticAgent:
         while time.monotonic() < deadline and not store.check(["all finished"]) and not store.check(["failed"]):
             time.sleep(0.02)
         gone = store.add("gone", 1)
-        if self._info.rank == 0:
+        hosts = self._spec.rdzv_handler._hosts_store
+        if self._info.rank == 0 if hosts is None else hosts:
             deadline = time.monotonic() + 5
             while gone < count and time.monotonic() < deadline:
                 time.sleep(0.02)
