@@ -219,6 +219,18 @@ def test_make_says_what_is_missing(tmp_path):
     assert "'no-compiler' is not here; on Debian or Ubuntu: apt-get install g++" in told("CXX=no-compiler")
 
 
+def test_no_child_python_begins_in_the_source_folder():
+    """There `import facula` finds the source, which has no compiled library where an installed copy is tested."""
+    wrong = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call) and node.args):
+            folder = [ast.unparse(k.value) for k in call.keywords if k.arg == "cwd"]
+            command = ast.unparse(call.args[0])
+            if "ROOT" in folder and "sys.executable" in command and "codegen" not in command:
+                wrong.append(f"{path.relative_to(ROOT)}:{call.lineno}")
+    assert wrong == []
+
+
 def run_codegen(ops_folder: Path, source: Path, out: Path):
     return subprocess.run(
         [sys.executable, "-m", "codegen", "--ops", str(ops_folder), "--source", str(source), "--out", str(out)],

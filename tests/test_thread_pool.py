@@ -3,14 +3,11 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from many_threads import together
 
 import facula
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture
@@ -43,8 +40,9 @@ def test_a_child_of_a_process_with_a_pool_computes(three_threads):
 
 
 @pytest.mark.parametrize("given", [{}, {"GOMP_SPINCOUNT": "77"}, {"OMP_WAIT_POLICY": "passive"}], ids=["nothing", "count", "policy"])
-def test_importing_leaves_the_environment(given):
+def test_importing_leaves_the_environment(given, tmp_path):
     code = "import os; before = dict(os.environ); import facula; assert dict(os.environ) == before"
     own = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
-    run = subprocess.run([sys.executable, "-c", code], env={**own, **given}, cwd=ROOT, capture_output=True, text=True)
+    own["PYTHONPATH"] = os.pathsep.join(sys.path)
+    run = subprocess.run([sys.executable, "-c", code], env={**own, **given}, cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
