@@ -113,22 +113,27 @@ template <int count>
   }
 }
 
+// How far ahead memory is asked for: windows lie far apart in both directions of the matrix.
+constexpr int64_t kRowsAhead = 4, kWindowsAhead = 16;
+
 template <int side>
 void weights_isa(const float* weights, int64_t outputs, int64_t channels, bool back, int64_t column, int64_t width,
-                 int64_t from, int64_t to, float* transformed) {
+                 int64_t from, int64_t to, const WeightPanel& panel) {
   constexpr int taps = side * side;
   const float* end = weights + outputs * channels * taps;
-  const int64_t matrix = matrix_step((back ? outputs : channels) * width);
   const int64_t row_step = back ? channels * taps : taps, column_step = back ? taps : channels * taps;
   for (int64_t j = 0; j < width; j += kLanes) {
     for (int64_t k = from; k < to; ++k) {
       V given[taps], g[taps], lines[6 * side], factors[kTileProducts];
-      load_taps<taps>(weights + k * row_step + (column + j) * column_step, column_step, end, given);
+      const float* windows = weights + k * row_step + (column + j) * column_step;
+      for (int lane = 0; lane < kLanes; ++lane)
+        __builtin_prefetch(windows + lane * column_step + (back ? kRowsAhead : kWindowsAhead) * row_step);
+      load_taps<taps>(windows, column_step, end, given);
       for (int tap = 0; tap < taps; ++tap) g[tap] = given[back ? taps - 1 - tap : tap];
       for (int s = 0; s < side; ++s) evaluate<side, true>(g + s, side, lines + s, side);
       for (int r = 0; r < 6; ++r) evaluate<side, true>(lines + side * r, 1, factors + 6 * r, 1);
-      float* at = transformed + k * width + j;
-      for (int64_t i = 0; i < kTileProducts; ++i) store_vector(at + i * matrix, factors[i]);
+      float* at = panel.first + (k - from) * panel.step + j;
+      for (int64_t i = 0; i < kTileProducts; ++i) store_vector(at + i * panel.matrix, factors[i]);
     }
   }
 }
@@ -238,7 +243,8 @@ void weight_gradients_isa(const float* transformed, int64_t outputs, int64_t cha
 // large weights and one-pixel windows with few results; tiles take 0.4 to 0.8 of their time.
 void register_winograd() {
 #if defined(__AVX512F__)
-  conv_policy = {.tiles = true, .weight_outputs = 256, .weight_size = 1 << 15, .pointwise_results = 16};
+  conv_policy = {
+      .tiles = true, .weight_outputs = 256, .weight_size = 1 << 15, .pointwise_results = 16, .heavy_weights = 1 << 20};
 #elif defined(__AVX2__)
   conv_policy = {.tiles = true,
                  .weight_outputs = 0,
