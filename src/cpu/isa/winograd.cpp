@@ -146,6 +146,14 @@ struct Tile {
         column(number % images.tile_columns * images.side) {}
 };
 
+/// Asks for the memory of `rows` by `columns` pixels, which the next tile reads: it lies in too many lines for the
+/// processor to see.
+template <int rows, int columns, bool written = false>
+[[gnu::always_inline]] inline void ask_for(const float* pixels, int64_t width, int64_t channels) {
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < columns; ++j) __builtin_prefetch(pixels + (i * width + j) * channels, written);
+}
+
 void inputs_isa(const TiledImages& images, const TileBlock& block, int64_t from, int64_t to, float* transformed) {
   const int64_t matrix = matrix_step(block.count * images.channels);
   for (int64_t t = from; t < to; ++t) {
@@ -156,6 +164,9 @@ void inputs_isa(const TiledImages& images, const TileBlock& block, int64_t from,
         y0 >= 0 && x0 >= 0 && y0 + kTileInputs <= images.in_height && x0 + kTileInputs <= images.in_width;
     for (int64_t c = 0; c < images.channels; c += kLanes) {
       V d[kTileProducts];
+      float* at = transformed + t * images.channels + c;
+      const float* next = image + (y0 * images.in_width + x0 + kTileInputs) * images.channels + c;
+      ask_for<kTileInputs, kTileInputs - 2>(next, images.in_width, images.channels);
       for (int64_t i = 0; i < kTileInputs; ++i) {
         for (int64_t j = 0; j < kTileInputs; ++j) {
           const int64_t y = y0 + i, x = x0 + j;
@@ -165,7 +176,6 @@ void inputs_isa(const TiledImages& images, const TileBlock& block, int64_t from,
       }
       for (int64_t j = 0; j < 6; ++j) transform_inputs(d + j, 6);
       for (int64_t i = 0; i < 6; ++i) transform_inputs(d + 6 * i, 1);
-      float* at = transformed + t * images.channels + c;
       for (int64_t i = 0; i < kTileProducts; ++i) store_vector(at + i * matrix, d[i]);
     }
   }
@@ -183,6 +193,7 @@ void results_isa(const TiledImages& images, const TileBlock& block, int64_t from
                      ((tile.image * images.out_height + tile.row) * images.out_width + tile.column) * images.outputs +
                      block.column;
     for (int64_t k = 0; k < block.width; k += kLanes) {
+      ask_for<side, side, true>(results + side * images.outputs + k, images.out_width, images.outputs);
       V m[kTileProducts], lines[6 * side], y[side * side];
       const float* at = transformed + t * block.width + k;
       for (int64_t i = 0; i < kTileProducts; ++i) m[i] = load_vector(at + i * matrix);
@@ -207,6 +218,7 @@ void gradients_isa(const TiledImages& images, const TileBlock& block, int64_t fr
         images.results +
         ((tile.image * images.out_height + tile.row) * images.out_width + tile.column) * images.outputs + block.column;
     for (int64_t k = 0; k < block.width; k += kLanes) {
+      ask_for<side, side>(results + side * images.outputs + k, images.out_width, images.outputs);
       V y[side * side], lines[6 * side], factors[kTileProducts];
       for (int64_t i = 0; i < side; ++i)
         for (int64_t j = 0; j < side; ++j)
