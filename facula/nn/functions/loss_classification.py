@@ -48,8 +48,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     >>> F.nll_loss(log_probs, torch.tensor([0, -100]))
     tensor(0.6931)
     """
-    reduction = _reduction.resolve(size_average, reduce, reduction)
-    return _nn.nll_loss_nd(input, target, weight, _reduction.get_enum(reduction), ignore_index)
+    return _nn.nll_loss_nd(input, target, weight, _reduction.number(size_average, reduce, reduction), ignore_index)
 
 
 def cross_entropy(
@@ -81,10 +80,8 @@ def cross_entropy(
     >>> F.cross_entropy(scores, torch.tensor([[0.9, 0.1, 0.0], [0.0, 0.0, 1.0]]))
     tensor(0.2672)
     """
-    reduction = _reduction.resolve(size_average, reduce, reduction)
-    return _nn.cross_entropy_loss(
-        input, target, weight, _reduction.get_enum(reduction), ignore_index, label_smoothing
-    )
+    number = _reduction.number(size_average, reduce, reduction)
+    return _nn.cross_entropy_loss(input, target, weight, number, ignore_index, label_smoothing)
 
 
 def linear_cross_entropy(

@@ -52,8 +52,9 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     if training:
         if (running_mean is None) != (running_var is None):
             raise ValueError("batch_norm: running_mean and running_var must both be given or both be None, got one of them")
-        _check_values_per_channel("batch_norm", input.size())
-    return facula.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, True)
+        if input.size(0) == 1:
+            _check_values_per_channel("batch_norm", input.size())
+    return _C.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, True)
 
 
 def instance_norm(
@@ -149,10 +150,11 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     """
     if input.dim() < 2:
         raise RuntimeError(f"group_norm: the input needs at least 2 dimensions, got {input.dim()}")
-    size = input.shape
-    if num_groups > 0 and size[0] * size[1] // num_groups * math.prod(size[2:]) == 1:
-        raise ValueError(f"group_norm: needs more than one value per channel, got input shape {tuple(size)}")
-    return facula.group_norm(input, num_groups, weight, bias, eps)
+    if 0 < num_groups and input.numel() < 2 * num_groups:
+        size = input.shape
+        if size[0] * size[1] // num_groups * math.prod(size[2:]) == 1:
+            raise ValueError(f"group_norm: needs more than one value per channel, got input shape {tuple(size)}")
+    return _C.group_norm(input, num_groups, weight, bias, eps)
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:

@@ -42,15 +42,19 @@ class Forward {
       make_scores(query, first, k, rows, count, width);
       // of a panel's columns those of whole vectors are weighed: the product goes through n of them
       const int64_t weighed = half ? width : round_up(n, VectorOf<T>::lanes);
-      for (int64_t r = 0; r < count; ++r) weigh(mask, head, first + r, r, k, n, weighed);
+      if (end <= VectorOf<T>::lanes && !p_.in.mask.defined() && p_.options.dropout == 0) weigh_few(first, count, n);
+      else
+        for (int64_t r = 0; r < count; ++r) weigh(mask, head, first + r, r, k, n, weighed);
       add_values(k, rows, count, n);
     }
     for (int64_t r = 0; r < count; ++r) {
       T* x = result_ + r * p_.value_row();
       scale_row(x, p_.value_size, sum_[r] == T(0) ? T(0) : T(1) / sum_[r]);
       unpack_row(x, out, first + r);
-      sums_[head * p_.queries + first + r] = sum_[r] == T(0) ? -kNever<T> : largest_[r] + std::log(sum_[r]);
     }
+    T* sums = sums_ + head * p_.queries + first;
+    FACULA_SIMD
+    for (int64_t r = 0; r < count; ++r) sums[r] = sum_[r] == T(0) ? -kNever<T> : largest_[r] + kernels::log(sum_[r]);
   }
 
  private:
@@ -112,6 +116,25 @@ class Forward {
     }
   }
 
+  /// Scores of all n keys become weights, a vector for each query: rows do not wait for one another.
+  void weigh_few(int64_t first, int64_t count, int64_t n) {
+    constexpr int lanes = VectorOf<T>::lanes;
+    const auto larger = [](auto a, auto b) { return (b > a) | (b != b) ? b : a; };
+    for (int64_t r = 0; r < count; ++r) {
+      const int64_t seen = p_.options.is_causal ? std::min(n, first + r + 1) : n;
+      T* row = scores_ + r * score_row_;
+      T x[lanes], weights[lanes];
+      const auto read = seen < lanes ? load_first(row, seen, kNever<T>) : load_vector(row);
+      const T top = merge_all(read, larger), shift = top == kNever<T> ? T(0) : top;
+      std::memcpy(x, &read, sizeof x);
+      FACULA_SIMD
+      for (int i = 0; i < lanes; ++i) weights[i] = weight_of(x[i] - shift);
+      std::memcpy(row, weights, sizeof weights);
+      largest_[r] = top;
+      sum_[r] = merge_all(load_vector(weights), [](auto a, auto b) { return a + b; });
+    }
+  }
+
   /// Scores become weights relative to the largest so far; what was summed before is made relative to it, too.
   void weigh(const Plane& mask, int64_t head, int64_t query, int64_t r, int64_t k, int64_t n, int64_t width) {
     T* x = scores_ + r * score_row_;
@@ -123,9 +146,11 @@ class Forward {
       return;
     }
     if (now != before) {
-      const T factor = before == kNever<T> ? T(0) : std::exp(before - now);
-      scale_row(result_ + r * p_.value_row(), p_.value_row(), factor);
-      sum_[r] *= factor;
+      if (before != kNever<T>) {  // else nothing is summed yet
+        const T factor = std::exp(before - now);
+        scale_row(result_ + r * p_.value_row(), p_.value_row(), factor);
+        sum_[r] *= factor;
+      }
       largest_[r] = now;
     }
     const bool all_seen = !p_.in.mask.defined() && n == width && (!p_.options.is_causal || k + n <= query + 1);

@@ -163,7 +163,7 @@ void gather_row(const Block& r, const Bounds& bounds) {
 template <class T>
 void gather_block(const Block& b, const Bounds& bounds) {
   if (b.index_step == 0) return gather_rows<T>(b, bounds);
-  if (kVectorBytes == 64 || !b.shares_indices() || b.dense_step != sizeof(T))
+  if (!b.shares_indices() || b.dense_step != sizeof(T))
     return b.each_row([&](const Block& r) { gather_row<T>(r, bounds); });
   with_shared_places(b, bounds, sizeof(T), [](const Block& r, int64_t from, int64_t n, const int64_t* places) {
     T* out = reinterpret_cast<T*>(r.dense) + from;
@@ -171,7 +171,7 @@ void gather_block(const Block& b, const Bounds& bounds) {
 #pragma GCC unroll 4
     for (int64_t i = 0; i < n; ++i) {
       int64_t place = places[i];
-      asm("" : "+r"(place));  // stays scalar: gathers of these levels take longer than loads one by one
+      asm("" : "+r"(place));  // stays scalar: gathers take as long as loads one by one, or longer
       out[i] = base[place];
     }
   });
@@ -277,6 +277,15 @@ Plan index_plan(const Tensor& dense, const IndexMap& map) {
   plan.out.data = dense.data<char>();
   plan.in[0].data = map.index.data<char>();
   plan.in[1].data = map.target.data<char>();
+  if (dense.dim() == 2 && dense.size(0) > 1 && dense.size(1) > 1 && dense.is_contiguous()) {  // as it is
+    for (size_t d : {1, 0}) {
+      plan.shape.push_back(dense.sizes()[d]);
+      plan.out.strides.push_back(dense.strides()[d] * dense.item_size());
+      plan.in[0].strides.push_back(wrapping_mul(map.index.strides()[d], 8));
+      plan.in[1].strides.push_back(wrapping_mul(map.strides[d], map.target.item_size()));
+    }
+    return plan;
+  }
   std::array<Dims, 3> strides{Dims(dense.strides()), Dims(map.strides), Dims(map.index.strides())};
   const Dims order = dimension_order(dense.sizes(), {strides.data(), strides.size()});
   std::swap(strides[1], strides[2]);

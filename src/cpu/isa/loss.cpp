@@ -8,6 +8,7 @@
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "cpu/isa/floating.h"
+#include "cpu/isa/softmax.h"
 #include "kernels/math.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -87,6 +88,12 @@ void nll_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tenso
 /// beside a large score the logarithm, a small number, would be lost.
 template <class T, class A>
 void log_sum_row(A& shift, A& log_sum, const T* x, int64_t n) {
+  if constexpr (std::is_same_v<T, A>) {
+    const A top = n > 0 ? extremum<A, true>(n, x) : A(0);
+    shift = std::isinf(top) ? A(0) : top;
+    log_sum = std::log(sum_of_exp<A>(n, x, shift, nullptr));
+    return;
+  }
   A top = -std::numeric_limits<A>::infinity();
 #pragma omp simd reduction(max : top)
   for (int64_t i = 0; i < n; ++i) top = load(x[i]) > top ? load(x[i]) : top;

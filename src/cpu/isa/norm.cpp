@@ -99,6 +99,11 @@ void normalise_row(T* out, const T* x, const A* weight, const A* bias, const Row
       for (int64_t i = 0; i < n; ++i) out[i] = rounded<T>((load(x[i]) - mean) * rstd * weight[i] + bias[i]);
       return;
     }
+    if (!weight && !bias) {
+      FACULA_SIMD
+      for (int64_t i = 0; i < n; ++i) out[i] = rounded<T>((load(x[i]) - mean) * rstd);
+      return;
+    }
     FACULA_SIMD
     for (int64_t i = 0; i < n; ++i)
       out[i] = rounded<T>((load(x[i]) - mean) * rstd * (weight ? weight[i] : A(1)) + (bias ? bias[i] : A(0)));

@@ -22,8 +22,7 @@ struct ElementAt {
 
 template <class A>
 A sum_of_lanes(typename VectorOf<A>::type v) {
-  auto pair = merge_lanes<2>(v, [](auto a, auto b) { return a + b; });
-  return A(pair[0]) + A(pair[1]);
+  return merge_all(v, [](auto a, auto b) { return a + b; });
 }
 
 /// The sums of both parts of f(at) over n elements, in four vectors each: for a few hundred elements, as what enters a
