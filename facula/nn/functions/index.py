@@ -127,7 +127,7 @@ def embedding_bag(
         facula.embedding_renorm_(weight.detach(), input, max_norm, norm_type)
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(f"embedding_bag: per_sample_weights needs mode 'sum', got {mode!r}")
-    return facula.embedding_bag(
+    return _C.embedding_bag(
         weight,
         input,
         offsets,

@@ -205,7 +205,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
             f"binary_cross_entropy_with_logits: target must have the input's shape {tuple(input.shape)}, "
             f"got {tuple(target.shape)}"
         )
-    return facula.binary_cross_entropy_with_logits(
+    return _C.binary_cross_entropy_with_logits(
         input, target, weight, pos_weight, _reduction.get_enum(reduction)
     )
 
@@ -231,7 +231,7 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequenc
     >>> F.ctc_loss(log_probs, torch.tensor([[1, 1, 2]]), (3,), (3,), reduction="none", zero_infinity=True)
     tensor([0.])
     """
-    return facula.ctc_loss(
+    return _C.ctc_loss(
         log_probs,
         targets,
         input_lengths,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import facula
 from facula import _C
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def instance_norm(
             "instance_norm: training needs more than one position per channel, got input shape "
             f"{tuple(input.shape)}"
         )
-    return facula.instance_norm(
+    return _C.instance_norm(
         input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True
     )
 
@@ -111,7 +110,7 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
     tensor([[-1.0000,  1.0000],
             [-1.0000,  1.0000]])
     """
-    return facula.layer_norm(input, normalized_shape, weight, bias, eps)
+    return _C.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
 def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
@@ -128,7 +127,7 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
     >>> F.rms_norm(torch.tensor([[3.0, 4.0]]), [2])
     tensor([[0.8485, 1.1314]])
     """
-    return facula.rms_norm(input, normalized_shape, weight, eps)
+    return _C.rms_norm(input, normalized_shape, weight, eps)
 
 
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
@@ -205,4 +204,4 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
     norm = input.norm(p, dim, keepdim=True).clamp_min(eps)
     if out is None:
         return input / norm
-    return facula.div(input, norm, out=out)
+    return _C.div(input, norm, out=out)

@@ -57,7 +57,7 @@ def max_pool1d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
     >>> F.max_pool1d_with_indices(torch.tensor([[[1.0, 3.0, 2.0, 5.0]]]), 2)
     (tensor([[[3., 5.]]]), tensor([[[1, 3]]]))
     """
-    return facula.max_pool1d_with_indices(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
+    return _C.max_pool1d_with_indices(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
 
 
 @explained(_ARGUMENTS)
@@ -159,7 +159,7 @@ def adaptive_max_pool1d_with_indices(input: Tensor, output_size: int | Sequence[
     >>> F.adaptive_max_pool1d_with_indices(torch.tensor([[1.0, 3.0, 2.0, 5.0]]), 2)
     (tensor([[3., 5.]]), tensor([[1, 3]]))
     """
-    return facula.adaptive_max_pool1d(input, output_size)
+    return _C.adaptive_max_pool1d(input, output_size)
 
 
 @explained(_ARGUMENTS)

@@ -36,12 +36,12 @@ class Forward {
     if constexpr (!half) pack_rows(query, first, count, rows, T(p_.options.scale), query_, p_.row());
     std::fill_n(largest_, count, kNever<T>);
     std::fill_n(sum_, count, T(0));
-    std::fill_n(result_, rows * p_.value_row(), T(0));
+    if (half || end == 0) std::fill_n(result_, rows * p_.value_row(), T(0));  // to which all is added
     for (int64_t k = 0; k < end; k += kKeys) {
-      const int64_t n = std::min(kKeys, end - k), width = round_up(n, kTileColumns<T>);
-      make_scores(query, first, k, rows, count, width);
-      // of a panel's columns those of whole vectors are weighed: the product goes through n of them
-      const int64_t weighed = half ? width : round_up(n, VectorOf<T>::lanes);
+      const int64_t n = std::min(kKeys, end - k);
+      // of a panel's columns those of whole vectors are needed: the product goes through n of them
+      const int64_t weighed = half ? round_up(n, kTileColumns<T>) : round_up(n, VectorOf<T>::lanes);
+      make_scores(query, first, k, rows, count, weighed);
       if (end <= VectorOf<T>::lanes && !p_.in.mask.defined() && p_.options.dropout == 0) weigh_few(first, count, n);
       else
         for (int64_t r = 0; r < count; ++r) weigh(mask, head, first + r, r, k, n, weighed);
@@ -112,7 +112,7 @@ class Forward {
 #endif
     } else {
       product<T>({scores_, score_row_, 1}, {values_ + k * p_.value_row(), p_.value_row(), kTileColumns<T>}, rows,
-                 round_up(p_.value_size, kTileColumns<T>), n, result_, p_.value_row(), true);
+                 round_up(p_.value_size, VectorOf<T>::lanes), n, result_, p_.value_row(), k > 0);
     }
   }
 
@@ -148,7 +148,7 @@ class Forward {
     if (now != before) {
       if (before != kNever<T>) {  // else nothing is summed yet
         const T factor = std::exp(before - now);
-        scale_row(result_ + r * p_.value_row(), p_.value_row(), factor);
+        scale_row(result_ + r * p_.value_row(), p_.value_size, factor);
         sum_[r] *= factor;
       }
       largest_[r] = now;

@@ -19,7 +19,12 @@ constexpr int64_t kFewest = 4;  // elements that are as fast one by one
 
 template <class T>
 T largest_of_few(int64_t n, const T* x) {
-  if (n > kFewest) return extremum<T, true>(n, x);
+  constexpr int64_t lanes = VectorOf<T>::lanes;
+  if (n > lanes) return extremum<T, true>(n, x);
+  if (n > kFewest) {
+    const auto all = n == lanes ? load_vector(x) : load_first(x, n, x[0]);
+    return merge_all(all, [](auto a, auto b) { return (b > a) | (b != b) ? b : a; });
+  }
   T largest = x[0];
   for (int64_t i = 1; i < n; ++i) largest = (x[i] > largest) | (x[i] != x[i]) ? x[i] : largest;
   return largest;
