@@ -21,9 +21,9 @@
 //    swapping, and what together with the held bytes exceeds physical memory, is refused with an error; the system's
 //    willingness to promise more is not relied on.
 // 7. A limit set by the user bounds held + hot bytes in the same way: trim first, then refuse.
-// 8. fork() takes the locks, so that a child can go on allocating. It leaves out the hot pages of large free blocks: what
-//    nobody holds need not be copied when the parent writes there again, page by page. The child gets empty ones in their
-//    place. For the same reason a large block that was held at a fork gives its pages back when it is released.
+// 8. fork() takes the locks, so that a child can go on allocating. It leaves out the hot pages of large free blocks:
+//    what nobody holds need not be copied when the parent writes there again, page by page. The child gets empty ones
+//    in their place. For the same reason a large block held at a fork gives its pages back when it is released.
 //
 // Long because the lists, pages and counters of a block change together, under one lock.
 #include "cpu/allocator.h"
