@@ -356,8 +356,8 @@ struct Product {
   }
 
   /// What is packed for the next chain is asked for while this one's tiles are computed. The tiles of the first panel
-  /// ask for rows of a that lie side by side in memory, of which no tile has more than a line holds; the first two tiles
-  /// of the others for two vectors of a row of b.
+  /// ask for rows of a that lie side by side in memory, of which no tile has more than a line holds; the first two
+  /// tiles of the others for two vectors of a row of b.
   void look_ahead(Chain& c, int64_t row, int64_t i, int64_t column, int64_t j, int64_t k) const {
     if (k >= p.inner) return;
     if (j == 0 && !a_in_place && p.a.row == 1) {
