@@ -47,6 +47,8 @@ constexpr int64_t kSmallMatrix = 1 << 12, kNearMatrix = 1 << 20, kNearColumns = 
 // Panels that are written side by side, and how many lines ahead memory is asked for: rows are then read as they lie.
 constexpr int64_t kPanelsAtOnce = 16, kLinesAhead = 16;
 
+constexpr int64_t kLine = 16;  // elements of a line of memory
+
 #define UNROLLED _Pragma("GCC unroll 32")
 
 /// The first lanes of a vector, where a matrix ends within it.
@@ -82,7 +84,7 @@ struct Chain {
   const float* b;
   int64_t b_step;
   const float* ahead = nullptr;  // memory that is asked for on the way, an element for each of the chain
-  int64_t ahead_step = 0;
+  int64_t ahead_step = 0;        // or, by rows, a line of each of kLine rows after the other
 };
 
 /// R rows of W vectors of results, of which the last one may be a part. `by_rows`: the step of a is one; else its row
@@ -95,7 +97,7 @@ template <int R, int W, bool by_rows, bool part>
   auto load = [&](const float* from, int j) __attribute__((always_inline)) {
     return part && j == W - 1 ? lanes.load(from + j * kLanes) : load_vector(from + j * kLanes);
   };
-  constexpr bool asks = !by_rows && R > kHigh / 2;  // what one request costs is hidden by many products
+  constexpr bool asks = R > kHigh / 2;  // what one request costs is hidden by many products
   const float *a[kPlaces], *b = c.b, *ahead = c.ahead ? c.ahead : c.b;
   UNROLLED for (int i = 0; i < kPlaces; ++i) a[i] = c.a + i * kNear * c.row;
   V sum[R][W] = {};
@@ -103,7 +105,8 @@ template <int R, int W, bool by_rows, bool part>
   for (int64_t k = 0; k < c.length; ++k, b += c.b_step) {
     V y[W];
     UNROLLED for (int j = 0; j < W; ++j) y[j] = load(b, j);
-    if constexpr (asks) __builtin_prefetch(ahead, 0, 2), ahead += c.ahead_step;
+    if constexpr (asks && by_rows) __builtin_prefetch(ahead + k % kLine * c.ahead_step + k / kLine * kLine);
+    else if constexpr (asks) __builtin_prefetch(ahead + k * c.ahead_step, 0, 2);
     UNROLLED for (int r = 0; r < R; ++r) {
       const float x = by_rows ? a[r / kNear][r % kNear * c.row] : a[0][r];
       UNROLLED for (int j = 0; j < W; ++j) sum[r][j] += x * y[j];
@@ -355,10 +358,15 @@ struct Product {
             bias && !k ? bias + j : nullptr};
   }
 
-  /// What is packed for the next chain is asked for while this one's tiles are computed. The tiles of the first panel
+  /// While a tile is computed it asks for what is read next. Where a lies as it is, these are the rows of the next
+  /// tile, the first time that they are read. Else it is what is packed for the next chain: the tiles of the first panel
   /// ask for rows of a that lie side by side in memory, of which no tile has more than a line holds; the first two
   /// tiles of the others for two vectors of a row of b.
   void look_ahead(Chain& c, int64_t row, int64_t i, int64_t column, int64_t j, int64_t k) const {
+    if (a_in_place && p.a.column == 1) {
+      if (j == 0) c.ahead = a(row + kHigh, k - c.length), c.ahead_step = p.a.row;
+      return;
+    }
     if (k >= p.inner) return;
     if (j == 0 && !a_in_place && p.a.row == 1) {
       c.ahead = a(row, k);
