@@ -359,9 +359,9 @@ struct Product {
   }
 
   /// While a tile is computed it asks for what is read next. Where a lies as it is, these are the rows of the next
-  /// tile, the first time that they are read. Else it is what is packed for the next chain: the tiles of the first panel
-  /// ask for rows of a that lie side by side in memory, of which no tile has more than a line holds; the first two
-  /// tiles of the others for two vectors of a row of b.
+  /// tile, the first time that they are read. Else it is what is packed for the next chain: the tiles of the first
+  /// panel ask for rows of a that lie side by side in memory, of which no tile has more than a line holds; the first
+  /// two tiles of the others for two vectors of a row of b.
   void look_ahead(Chain& c, int64_t row, int64_t i, int64_t column, int64_t j, int64_t k) const {
     if (a_in_place && p.a.column == 1) {
       if (j == 0) c.ahead = a(row + kHigh, k - c.length), c.ahead_step = p.a.row;
