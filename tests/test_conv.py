@@ -24,8 +24,7 @@ def direct(x, w, b, stride, padding, dilation, groups):
         first = o // per_out * per_in
         for at in itertools.product(*map(range, out)):
             window = tuple(
-                slice(at[d] * stride[d], at[d] * stride[d] + dilation[d] * (kernel[d] - 1) + 1, dilation[d])
-                for d in range(n)
+                slice(at[d] * stride[d], at[d] * stride[d] + dilation[d] * (kernel[d] - 1) + 1, dilation[d]) for d in range(n)
             )
             part = x[(slice(None), slice(first, first + per_in), *window)]
             y[(slice(None), o, *at)] = (part * w[o]).reshape(x.shape[0], -1).sum(1)
@@ -200,8 +199,7 @@ def test_transposed_is_the_adjoint(n, stride, padding, output_padding, dilation,
     w = facula.from_numpy(numbers((4, 8 // groups, *[3, 2, 3][:n]), 2, dtype))
     image = TRANSPOSED[n](y, w, None, stride, padding, output_padding, groups, dilation)
     sizes = [
-        (y.shape[2 + d] - 1) * stride - 2 * padding + dilation * (w.shape[2 + d] - 1) + output_padding + 1
-        for d in range(n)
+        (y.shape[2 + d] - 1) * stride - 2 * padding + dilation * (w.shape[2 + d] - 1) + output_padding + 1 for d in range(n)
     ]
     assert list(image.shape) == [2, 8, *sizes]
     x = facula.from_numpy(numbers(tuple(image.shape), 3, dtype))
@@ -213,9 +211,7 @@ def test_transposed_is_the_adjoint(n, stride, padding, output_padding, dilation,
     result = TRANSPOSED[n](leaf, weight, None, stride, padding, output_padding, groups, dilation)
     gy, gw = facula.autograd.grad((result * x).sum(), [leaf, weight])
     for given, gradient in ((y, gy), (w, gw)):
-        assert float((given * gradient).sum()) == pytest.approx(
-            left, rel=1e-3 if dtype == "float32" else 1e-9, abs=1e-3
-        )
+        assert float((given * gradient).sum()) == pytest.approx(left, rel=1e-3 if dtype == "float32" else 1e-9, abs=1e-3)
     b = facula.from_numpy(numbers((8,), 4, dtype))
     moved = TRANSPOSED[n](y, w, b, stride, padding, output_padding, groups, dilation)
     np.testing.assert_allclose(moved.numpy(), image.numpy() + b.numpy().reshape(-1, *[1] * n), rtol=1e-4, atol=1e-4)
@@ -295,9 +291,7 @@ def test_strided_views_and_empty_batches():
     x, w = numbers((2, 3, 12, 10), 1), numbers((4, 3, 3, 3), 2)
     view = facula.from_numpy(x)[:, :, ::2].transpose(2, 3)
     got = facula.conv2d(view, facula.from_numpy(w))
-    np.testing.assert_allclose(
-        got.numpy(), direct(x[:, :, ::2].swapaxes(2, 3), w, None, (1, 1), (0, 0), (1, 1), 1), atol=1e-12
-    )
+    np.testing.assert_allclose(got.numpy(), direct(x[:, :, ::2].swapaxes(2, 3), w, None, (1, 1), (0, 0), (1, 1), 1), atol=1e-12)
     empty = facula.zeros(0, 3, 8, 8, requires_grad=True)
     weight = facula.ones(4, 3, 3, 3, requires_grad=True)
     y = facula.conv2d(empty, weight)

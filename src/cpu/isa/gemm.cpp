@@ -47,6 +47,8 @@ constexpr int64_t kSmallMatrix = 1 << 12, kNearMatrix = 1 << 20, kNearColumns = 
 // Panels that are written side by side, and how many lines ahead memory is asked for: rows are then read as they lie.
 constexpr int64_t kPanelsAtOnce = 16, kLinesAhead = 16;
 
+constexpr int64_t kLine = 16;  // elements of a line of memory
+
 #define UNROLLED _Pragma("GCC unroll 32")
 
 /// The first lanes of a vector, where a matrix ends within it.
@@ -81,6 +83,8 @@ struct Chain {
   int64_t row, step;
   const float* b;
   int64_t b_step;
+  const float* ahead = nullptr;  // memory that is asked for on the way, an element for each of the chain
+  int64_t ahead_step = 0;        // or, by rows, a line of each of kLine rows after the other
 };
 
 /// R rows of W vectors of results, of which the last one may be a part. `by_rows`: the step of a is one; else its row
@@ -93,13 +97,16 @@ template <int R, int W, bool by_rows, bool part>
   auto load = [&](const float* from, int j) __attribute__((always_inline)) {
     return part && j == W - 1 ? lanes.load(from + j * kLanes) : load_vector(from + j * kLanes);
   };
-  const float *a[kPlaces], *b = c.b;
+  constexpr bool asks = R > kHigh / 2;  // what one request costs is hidden by many products
+  const float *a[kPlaces], *b = c.b, *ahead = c.ahead ? c.ahead : c.b;
   UNROLLED for (int i = 0; i < kPlaces; ++i) a[i] = c.a + i * kNear * c.row;
   V sum[R][W] = {};
   UNROLLED for (int r = 0; r < R; ++r) __builtin_prefetch(out + r * out_row + W * kLanes - 1, 1);
   for (int64_t k = 0; k < c.length; ++k, b += c.b_step) {
     V y[W];
     UNROLLED for (int j = 0; j < W; ++j) y[j] = load(b, j);
+    if constexpr (asks && by_rows) __builtin_prefetch(ahead + k % kLine * c.ahead_step + k / kLine * kLine);
+    else if constexpr (asks) __builtin_prefetch(ahead + k * c.ahead_step, 0, 2);
     UNROLLED for (int r = 0; r < R; ++r) {
       const float x = by_rows ? a[r / kNear][r % kNear * c.row] : a[0][r];
       UNROLLED for (int j = 0; j < W; ++j) sum[r][j] += x * y[j];
@@ -351,6 +358,25 @@ struct Product {
             bias && !k ? bias + j : nullptr};
   }
 
+  /// While a tile is computed it asks for what is read next. Where a lies as it is, these are the rows of the next
+  /// tile, the first time that they are read. Else it is what is packed for the next chain: the tiles of the first
+  /// panel ask for rows of a that lie side by side in memory, of which no tile has more than a line holds; the first
+  /// two tiles of the others for two vectors of a row of b.
+  void look_ahead(Chain& c, int64_t row, int64_t i, int64_t column, int64_t j, int64_t k) const {
+    if (a_in_place && p.a.column == 1) {
+      if (j == 0) c.ahead = a(row + kHigh, k - c.length), c.ahead_step = p.a.row;
+      return;
+    }
+    if (k >= p.inner) return;
+    if (j == 0 && !a_in_place && p.a.row == 1) {
+      c.ahead = a(row, k);
+      c.ahead_step = p.a.column;
+    } else if (i <= kHigh && !packed.data && !b_in_place && p.b.column == 1) {
+      c.ahead = b(k, column) + (i ? kLanes : 0);
+      c.ahead_step = p.b.row;
+    }
+  }
+
   /// Rows [i0, i0 + rows), columns [j0, j0 + columns), `length` elements of the sums from k0 on.
   void block(int64_t i0, int64_t rows, int64_t j0, int64_t columns, int64_t k0, int64_t length) const {
     const bool by_rows = a_in_place && p.a.column == 1;
@@ -364,6 +390,7 @@ struct Product {
         Chain c{length, room.a + i * length, 0, high, panels + j * length, kWide};
         if (a_in_place) c.a = a(i0 + i, k0), c.row = p.a.row, c.step = p.a.column;
         if (b_in_place) c.b = b(k0, j0 + j), c.b_step = p.b.row;
+        look_ahead(c, i0 + i, i, j0 + j, j, k0 + length);
         float* out = reinterpret_cast<float*>(p.out) + (i0 + i) * p.out_row + j0 + j;
         tile_of(high, width, by_rows)(c, out, p.out_row, finish, width);
       }

@@ -256,7 +256,7 @@ void weight_gradients_isa(const float* transformed, int64_t outputs, int64_t cha
 void register_winograd() {
 #if defined(__AVX512F__)
   conv_policy = {
-      .tiles = true, .weight_outputs = 256, .weight_size = 1 << 15, .pointwise_results = 16, .heavy_weights = 1 << 20};
+      .tiles = true, .weight_outputs = 256, .weight_size = 1 << 14, .pointwise_results = 16, .heavy_weights = 1 << 20};
 #elif defined(__AVX2__)
   conv_policy = {.tiles = true,
                  .weight_outputs = 0,
