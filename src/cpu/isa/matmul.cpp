@@ -271,8 +271,36 @@ void line_tile(const MatrixProduct& p, const T* a, const T* b, T* sums) {
   std::memcpy(sums, &all, sizeof all);
 }
 
+/// One dot product, in several vectors of sums.
+template <class T>
+T long_dot(const T* a, const T* b, int64_t n) {
+  constexpr int lanes = VectorOf<T>::lanes, kSums = 8;
+  typename VectorOf<T>::type sum[kSums] = {};
+  int64_t k = 0;
+  for (; k + kSums * lanes <= n; k += kSums * lanes) {
+    UNROLLED for (int i = 0; i < kSums; ++i) sum[i] += load_vector(a + k + i * lanes) * load_vector(b + k + i * lanes);
+  }
+  for (; k + lanes <= n; k += lanes) sum[0] += load_vector(a + k) * load_vector(b + k);
+  if (k < n) sum[1] += last_lanes(a + n, n - k) * last_lanes(b + n, n - k);
+  UNROLLED for (int half = kSums / 2; half > 0; half /= 2) {
+    UNROLLED for (int i = 0; i < half; ++i) sum[i] += sum[i + half];
+  }
+  return sum_of_lanes<T>(sum[0]);
+}
+
+/// Whether columns, long ones in memory far away, are best read one after the other, which the processor foresees.
+template <class T>
+bool are_far(const MatrixProduct& p) {
+  constexpr int64_t kLong = 4096 / sizeof(T) / 2, kFar = (16 << 20) / sizeof(T);
+  return p.inner >= kLong && p.inner * p.columns > kFar;
+}
+
 template <int R, class T>
 void dot_rows(const MatrixProduct& p, const T* a, const T* b, T* out, int64_t from, int64_t to, bool add) {
+  if (R == 1 && are_far<T>(p)) {
+    for (int64_t c = from; c < to; ++c) out[c] = long_dot(a, b + c * p.b.column, p.inner) + (add ? out[c] : T(0));
+    return;
+  }
   constexpr int C = VectorOf<T>::lanes / R;
   const bool few_at_once = R == 1 && are_alike<T>(p);
   typedef T Part __attribute__((vector_size(C * sizeof(T))));

@@ -19,11 +19,15 @@ namespace {
 
 using V = VectorOf<float>::type;
 constexpr int kLanes = VectorOf<float>::lanes, kLine = 64;
-constexpr int kMostRows = kVectorBytes == 64 ? 4 : 2, kColumns = 4;  // of sums that stay in registers
+constexpr int kMostRows = kVectorBytes == 64 ? 4 : 2;  // whose sums stay in registers
 
 // What lies in memory: kLanes of them as floats. Compilers convert short vectors of bytes one by one, if not told how.
 typedef int32_t Words __attribute__((vector_size(kVectorBytes)));
 
+struct Floats {
+  static constexpr int kSize = 4;
+  static V load(const char* from) { return load_vector(reinterpret_cast<const float*>(from)); }
+};
 struct Bytes {
   static constexpr int kSize = 1;
   static V load(const char* from) {
@@ -73,45 +77,58 @@ V last_elements(const char* end, int64_t count) {
   return Narrow::load(bytes);
 }
 
-/// R rows of x, x_row apart, times C columns of b, b_column bytes apart, of k elements each: sums[r * sums_row + c].
-template <class Narrow, int R, int C>
-[[gnu::noinline]] void dot_tile(const float* x, int64_t x_row, const char* b, int64_t b_column, int64_t k, float* sums,
-                                int64_t sums_row, bool add_to_sums) {
-  V sum[R][C] = {};
-  auto add = [&](auto left_of, auto right_of) __attribute__((always_inline)) {
+/// Where a product's operands lie: R rows of x, `row` elements apart, and columns of narrow ones, `column` bytes apart.
+struct Lines {
+  const float* x;
+  int64_t row;
+  const char* b;
+  int64_t column, length;
+};
+
+/// R rows times C columns, each in A sums: to out[r * out_row + c].
+template <class Narrow, int R, int C, int A>
+[[gnu::noinline]] void dot_tile(const Lines& lines, float* out, int64_t out_row, bool add_to_out) {
+  const auto [x, row, b, column, k] = lines;
+  V sum[R][C][A] = {};
+  auto add = [&](int a, auto left_of, auto right_of) __attribute__((always_inline)) {
     V left[R];
-    UNROLLED for (int r = 0; r < R; ++r) left[r] = left_of(x + r * x_row);
+    UNROLLED for (int r = 0; r < R; ++r) left[r] = left_of(x + r * row);
     UNROLLED for (int c = 0; c < C; ++c) {
-      const V right = right_of(b + c * b_column);
-      UNROLLED for (int r = 0; r < R; ++r) sum[r][c] += left[r] * right;
+      const V right = right_of(b + c * column);
+      UNROLLED for (int r = 0; r < R; ++r) sum[r][c][a] += left[r] * right;
     }
   };
-  constexpr int kStep = kLine / Narrow::kSize;
-  int64_t i = 0;
-  auto add_vector = [&](int64_t at) __attribute__((always_inline)) {
-    add([at](const float* line) { return load_vector(line + at); },
-        [at](const char* column) { return Narrow::load(column + at * Narrow::kSize); });
-  };
-  for (; i + kStep <= k; i += kStep) {
-    // of the next tile: a column is too short for the processor to foresee it
-    UNROLLED for (int c = 0; c < C; ++c) __builtin_prefetch(b + (c + C) * b_column + i * Narrow::kSize, 0, 2);
-    UNROLLED for (int j = 0; j < kStep; j += kLanes) add_vector(i + j);
-  }
-  for (; i + kLanes <= k; i += kLanes) add_vector(i);
-  if (i < k) {
+  auto add_vector = [&](int a, int64_t at) __attribute__((always_inline)) {
     add(
-        [=](const float* line) {
-          V last = {};
-          std::memcpy(reinterpret_cast<float*>(&last) + kLanes - (k - i), line + i,
-                      static_cast<size_t>(k - i) * sizeof(float));
-          return last;
-        },
-        [=](const char* column) { return last_elements<Narrow>(column + k * Narrow::kSize, k - i); });
+        a, [at](const float* line) { return load_vector(line + at); },
+        [at](const char* from) { return Narrow::load(from + at * Narrow::kSize); });
+  };
+  // memory is asked for in time where the processor does not foresee it: of several columns, and of conversions that
+  // take longer
+  constexpr int64_t kAhead = 8192, kStep = A * kLanes;
+  constexpr bool kAsk = C > 1 || Narrow::kSize == 1;
+  int64_t i = 0;
+  for (; i + kStep <= k; i += kStep) {
+    if constexpr (kAsk) {
+      UNROLLED for (int c = 0; c < C; ++c) {
+        UNROLLED for (int64_t line = 0; line < kStep * Narrow::kSize; line += kLine)
+            __builtin_prefetch(b + c * column + i * Narrow::kSize + line + kAhead, 0, 2);
+      }
+    }
+    UNROLLED for (int a = 0; a < A; ++a) add_vector(a, i + a * kLanes);
+  }
+  for (; i + kLanes <= k; i += kLanes) add_vector(0, i);
+  if (i < k) {
+    const int64_t left = k - i;
+    add(
+        0, [=](const float* line) { return last_elements<Floats>(reinterpret_cast<const char*>(line + k), left); },
+        [=](const char* from) { return last_elements<Narrow>(from + k * Narrow::kSize, left); });
   }
   UNROLLED for (int r = 0; r < R; ++r) {
     UNROLLED for (int c = 0; c < C; ++c) {
-      float& to = sums[r * sums_row + c];
-      to = sum_of_lanes<float>(sum[r][c]) + (add_to_sums ? to : 0.0f);
+      UNROLLED for (int a = 1; a < A; ++a) sum[r][c][0] += sum[r][c][a];
+      float& to = out[r * out_row + c];
+      to = sum_of_lanes<float>(sum[r][c][0]) + (add_to_out ? to : 0.0f);
     }
   }
 }
@@ -119,14 +136,19 @@ template <class Narrow, int R, int C>
 /// Columns [from, to) of the product, R rows at a time, the largest R first.
 template <class Narrow, int R = kMostRows>
 void rows_times(const MatrixProduct& p, int64_t row, int64_t from, int64_t to, bool add) {
-  const int64_t step = p.b.column * Narrow::kSize;
+  // measured: for one row long columns one after the other, else several side by side
+  constexpr int64_t kLongColumn = 512;
+  constexpr int kColumns = 4;
+  const bool alone = R == 1 && p.inner >= kLongColumn;
+  const int64_t step = p.b.column * Narrow::kSize, count = alone ? 1 : kColumns;
+  const auto tile = alone ? dot_tile<Narrow, 1, 1, 4> : dot_tile<Narrow, R, kColumns, 1>;
   for (; row + R <= p.rows; row += R) {
-    const float* x = reinterpret_cast<const float*>(p.a.data) + row * p.a.row;
+    Lines lines{reinterpret_cast<const float*>(p.a.data) + row * p.a.row, p.a.row, nullptr, step, p.inner};
     float* out = reinterpret_cast<float*>(p.out) + row * p.out_row;
-    int64_t c = from;
-    for (; c + kColumns <= to; c += kColumns)
-      dot_tile<Narrow, R, kColumns>(x, p.a.row, p.b.data + c * step, step, p.inner, out + c, p.out_row, add);
-    for (; c < to; ++c) dot_tile<Narrow, R, 1>(x, p.a.row, p.b.data + c * step, step, p.inner, out + c, p.out_row, add);
+    for (int64_t c = from; c < to; c += c + count <= to ? count : 1) {
+      lines.b = p.b.data + c * step;
+      (c + count <= to ? tile : dot_tile<Narrow, R, 1, 1>)(lines, out + c, p.out_row, add);
+    }
   }
   if constexpr (R > 1) rows_times<Narrow, R / 2>(p, row, from, to, add);
 }

@@ -41,16 +41,15 @@ Item item_at(const char* p) {
 }
 
 #if defined(__AVX2__)
-/// A tile of 16 columns: add(sum, word, columns) adds to eight sums what 32 bits of the left factor give with as many
-/// of each column.
-template <int R, class Add>
-void tile_of_16(const Left& a, const char* b, int64_t steps, int32_t* out, Add add) {
+/// A tile of 16 columns: load(b) reads what is next of eight of them, `bytes` in memory; add(sum, word, columns) adds to
+/// eight sums what 32 bits of the left factor give with it.
+template <int R, int bytes, class Load, class Add>
+void tile_of_16(const Left& a, const char* b, int64_t steps, int32_t* out, Load load, Add add) {
   __m256i sums[R][2];  // in registers: set one by one, and every loop over them is unrolled
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) sums[r][0] = sums[r][1] = _mm256_setzero_si256();
-  for (int64_t s = 0; s < steps; ++s, b += 64) {
-    const __m256i b0 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)),
-                  b1 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + 32));
+  for (int64_t s = 0; s < steps; ++s, b += 2 * bytes) {
+    const __m256i b0 = load(b), b1 = load(b + bytes);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       const __m256i word = _mm256_set1_epi32(item_at<int32_t>(a.data + r * a.row + 4 * s));
@@ -66,7 +65,7 @@ void tile_of_16(const Left& a, const char* b, int64_t steps, int32_t* out, Add a
 }
 #endif
 
-/// Two numbers of 16 bits at a time.
+/// Two numbers of 16 bits at a time; those of the weight are read as bytes.
 struct Pairs {
   using Item = int16_t;
   static constexpr int kColumns = 16, kRows = 6, kStep = 2, kOffset = 0;
@@ -74,13 +73,16 @@ struct Pairs {
   template <int R>
   static void tile(const Left& a, const char* b, int64_t steps, int32_t* out) {
 #if defined(__AVX2__)
-    tile_of_16<R>(a, b, steps, out, [](__m256i sum, __m256i word, __m256i columns) {
-      return _mm256_add_epi32(sum, _mm256_madd_epi16(word, columns));
-    });
+    tile_of_16<R, 16>(
+        a, b, steps, out,
+        [](const char* from) { return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))); },
+        [](__m256i sum, __m256i word, __m256i columns) {
+          return _mm256_add_epi32(sum, _mm256_madd_epi16(word, columns));
+        });
 #else
     std::array<std::array<uint32_t, kColumns>, R> sums = {};  // without sign: they may wrap around
-    for (int64_t s = 0; s < steps; ++s, b += 64) {
-      std::array<int16_t, 2 * kColumns> pairs;
+    for (int64_t s = 0; s < steps; ++s, b += 2 * kColumns) {
+      std::array<int8_t, 2 * kColumns> pairs;
       std::memcpy(pairs.data(), b, sizeof(pairs));
       for (int r = 0; r < R; ++r) {
         const int32_t a0 = item_at<int16_t>(a.data + r * a.row + 4 * s),
@@ -105,9 +107,11 @@ struct SevenBits {
   template <int R>
   static void tile(const Left& a, const char* b, int64_t steps, int32_t* out) {
     const __m256i ones = _mm256_set1_epi16(1);
-    tile_of_16<R>(a, b, steps, out, [ones](__m256i sum, __m256i word, __m256i columns) {
-      return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(word, columns), ones));
-    });
+    tile_of_16<R, 32>(
+        a, b, steps, out, [](const char* from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); },
+        [ones](__m256i sum, __m256i word, __m256i columns) {
+          return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(word, columns), ones));
+        });
   }
 };
 #else
@@ -187,14 +191,14 @@ struct Right {
   int64_t n, k;
   int64_t steps() const { return (k + Way::kStep - 1) / Way::kStep; }
   int64_t panels() const { return (n + Way::kColumns - 1) / Way::kColumns; }
-  int64_t panel_bytes() const { return steps() * Way::kStep * Way::kColumns * int64_t{sizeof(typename Way::Item)}; }
+  int64_t panel_bytes() const { return steps() * Way::kStep * Way::kColumns; }
   int64_t bytes() const { return panels() * panel_bytes() + n * int64_t{sizeof(int32_t)}; }
 
   void pack(const int8_t* b, char* to) const {
     auto* sums = reinterpret_cast<int32_t*>(to + panels() * panel_bytes());
     parallel_for(0, panels(), std::max<int64_t>(1, kGrain / (k * Way::kColumns + 1)), [&](int64_t from, int64_t end) {
       for (int64_t p = from; p < end; ++p) {
-        auto* panel = reinterpret_cast<typename Way::Item*>(to + p * panel_bytes());
+        auto* panel = reinterpret_cast<int8_t*>(to + p * panel_bytes());
         std::memset(panel, 0, static_cast<size_t>(panel_bytes()));
         for (int64_t c = 0; c < std::min<int64_t>(Way::kColumns, n - p * Way::kColumns); ++c) {
           const int64_t column = p * Way::kColumns + c;
