@@ -239,3 +239,24 @@ def test_the_nuclear_norm_of_more_dimensions_is_told_which():
     with pytest.raises(RuntimeError, match="^norm: the nuclear norm"):
         facula.norm(x, "nuc")
     assert facula.norm(x, "nuc", dim=(0, 1)).shape == (2,) and facula.norm(x[0], "nuc").shape == ()
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("name", ["float32", "complex128"])
+def test_many_systems_of_one_triangle_are_solved_in_parts(name, left):
+    generator = np.random.default_rng(0)
+    real = generator.standard_normal((2, 150, 150)) / 20
+    a = np.triu(real + (1j * real[::-1] if name == "complex128" else 0)) + 2 * np.eye(150)
+    for systems in (128, 450, 700):  # the last part is shorter, and as long as the others
+        b = generator.standard_normal((2, 150, systems) if left else (2, systems, 150)).astype(name)
+        t = facula.from_numpy(a.astype(name)), facula.from_numpy(b)
+        x = facula.linalg.solve_triangular(*t, upper=True, left=left).numpy()
+        expected = np.linalg.solve(a, b) if left else b @ np.linalg.inv(a)
+        np.testing.assert_allclose(x, expected, rtol=0, atol=1e-5 if name == "float32" else 1e-12)
+        threads = facula.get_num_threads()
+        try:
+            facula.set_num_threads(1)
+            alone = facula.linalg.solve_triangular(*t, upper=True, left=left).numpy()
+        finally:
+            facula.set_num_threads(threads)
+        np.testing.assert_array_equal(x, alone)

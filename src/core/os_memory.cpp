@@ -29,10 +29,35 @@ bool commit(char* begin, size_t bytes) { return mprotect(begin, bytes, PROT_READ
 
 void prefer_huge_pages(char* begin, size_t bytes) { madvise(begin, bytes, MADV_HUGEPAGE); }
 
-void discard(char* begin, size_t bytes) {
+namespace {
+
+struct Pages {
+  void* begin;
+  size_t bytes;
+};
+
+Pages whole_pages(char* begin, size_t bytes) {
   const uintptr_t first = (reinterpret_cast<uintptr_t>(begin) + kPage - 1) & ~(kPage - 1);
   const uintptr_t last = (reinterpret_cast<uintptr_t>(begin) + bytes) & ~(kPage - 1);
-  if (last > first) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  return {reinterpret_cast<void*>(first), last > first ? last - first : 0};
+}
+
+}  // namespace
+
+void discard(char* begin, size_t bytes) {
+  const Pages pages = whole_pages(begin, bytes);
+  if (pages.bytes > 0) madvise(pages.begin, pages.bytes, MADV_DONTNEED);
+}
+
+bool keep_from_children(char* begin, size_t bytes, bool keep) {
+  const Pages pages = whole_pages(begin, bytes);
+  return pages.bytes > 0 && madvise(pages.begin, pages.bytes, keep ? MADV_DONTFORK : MADV_DOFORK) == 0;
+}
+
+bool map_anew(char* begin, size_t bytes) {
+  const Pages pages = whole_pages(begin, bytes);
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  return mmap(pages.begin, pages.bytes, PROT_READ | PROT_WRITE, kFlags, -1, 0) != MAP_FAILED;
 }
 
 void unreserve(char* begin, size_t bytes) { munmap(begin, bytes); }

@@ -21,7 +21,9 @@
 //    swapping, and what together with the held bytes exceeds physical memory, is refused with an error; the system's
 //    willingness to promise more is not relied on.
 // 7. A limit set by the user bounds held + hot bytes in the same way: trim first, then refuse.
-// 8. fork() takes the locks, so that a child can go on allocating.
+// 8. fork() takes the locks, so that a child can go on allocating. It leaves out the hot pages of large free blocks:
+//    what nobody holds need not be copied when the parent writes there again, page by page. The child gets empty ones
+//    in their place. For the same reason a large block held at a fork gives its pages back when it is released.
 //
 // Long because the lists, pages and counters of a block change together, under one lock.
 #include "cpu/allocator.h"
@@ -69,6 +71,7 @@ struct Block {
   Block* bin_next;
   Block* older;  // free blocks with hot bytes, by time of release
   Block* newer;
+  unsigned forks;  // how many there had been when it was taken
   bool held;
 
   char* end() const { return begin + size; }
@@ -85,7 +88,7 @@ class BlockRecords {
     }
     Block* block = spare_;
     spare_ = block->after;
-    *block = Block{begin, size, begin, begin, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, false};
+    *block = Block{begin, size, begin, begin, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0, false};
     return block;
   }
   void recycle(Block* block) {
@@ -114,7 +117,7 @@ class HotList {
     (block->newer != nullptr ? block->newer->older : newest_) = block->older;
     bytes_ -= block->hot();
   }
-  Block* oldest() const { return oldest_; }
+  Block* newest() const { return newest_; }
   size_t bytes() const { return bytes_; }
 
   // Gives `bytes` of pages back to the system, or all there are.
@@ -150,6 +153,7 @@ class HotList {
 };
 
 constinit HotList hot_list;
+constinit unsigned forks = 0;  // of this process and of those before it
 
 // Free blocks by size: 16 lists per power of two, and a bitmap of those that are not empty.
 class Bins {
@@ -246,6 +250,7 @@ class Region {
       if (!front) block = upper;
     }
     block->held = true;
+    block->forks = forks;
     slot(block->begin) = block;
     return block;
   }
@@ -258,14 +263,28 @@ class Region {
     return slot(begin);
   }
 
-  // Frees a held block, with all its pages hot, and merges it with its free neighbours.
+  // Frees a held block, with all its pages hot, and merges it with its free neighbours. Pages that another process may
+  // have as well would be copied one by one when written: those of a large block go.
   void free(Block* block) {
     slot(block->begin) = nullptr;
     block->held = false;
     block->hot_begin = block->begin;
     block->hot_end = block->end();
+    if (block->forks != forks && block->size >= os::kHugePage) cool(block);
     put_in(merge_neighbours(block));
   }
+
+  // Forgets the pages of a free block that fork() left out, in the child, which gets empty ones.
+  void replace_left_out(Block* block, char* begin, size_t bytes) {
+    take_out(block);
+    meters.reserved.subtract(block->hot());
+    block->hot_begin = block->hot_end = block->begin;
+    put_in(block);
+    if (!os::map_anew(begin, bytes)) hold(block, block->size);  // nobody gets it any more
+    else if (begin >= begin_ + small_pages_) os::prefer_huge_pages(begin, bytes);
+  }
+
+  bool contains(const Block* block) const { return block->begin >= begin_ && block->begin < begin_ + usable_; }
 
   // Bytes of fresh memory that hold(block, size) would need.
   static size_t fresh_bytes(const Block* block, size_t size) {
@@ -328,6 +347,12 @@ class Region {
     return lower;
   }
 
+  static void cool(Block* block) {
+    os::discard(block->hot_begin, block->hot());
+    meters.reserved.subtract(block->hot());
+    block->hot_begin = block->hot_end = block->begin;
+  }
+
   // A block knows one hot interval. If two leave a gap that is larger than the smaller of them, that one goes
   // cold.
   static void join_hot(Block* lower, Block* upper) {
@@ -339,9 +364,7 @@ class Region {
         lower->hot_end = upper->hot_end;
         return;
       }
-      os::discard(smaller->hot_begin, smaller->hot());
-      meters.reserved.subtract(smaller->hot());
-      smaller->hot_begin = smaller->hot_end = smaller->begin;
+      cool(smaller);
     }
     if (upper->hot() > 0) {
       lower->hot_begin = upper->hot_begin;
@@ -576,11 +599,34 @@ std::string size_text(size_t bytes) {
   return text;
 }
 
+// Rule 8. The newest hot blocks: those are used next.
+struct LeftOut {
+  Block* block;
+  char* begin;
+  size_t bytes;
+};
+constexpr size_t kMostLeftOut = 64;  // each may cut a mapping into three
+constinit LeftOut left_out[kMostLeftOut];
+constinit size_t left_out_count = 0;
+
+void leave_out_free_blocks() {
+  left_out_count = 0;
+  for (Block* block = hot_list.newest(); block && left_out_count < kMostLeftOut; block = block->older) {
+    if (block->hot() < kLargeRequest) continue;
+    LeftOut& part = left_out[left_out_count];
+    part = {block, block->hot_begin, block->hot()};
+    if (os::keep_from_children(part.begin, part.bytes, true)) ++left_out_count;
+  }
+}
+
 void before_fork() {
   small_block_lock();
   lock.lock();
+  leave_out_free_blocks();
 }
 void after_fork() {
+  for (size_t i = 0; i < left_out_count; ++i) os::keep_from_children(left_out[i].begin, left_out[i].bytes, false);
+  ++forks;
   lock.unlock();
   small_block_unlock();
 }
@@ -593,6 +639,12 @@ void after_fork_in_child() {
     threads().lost.taken += blocks->taken();
   }
   std::erase_if(threads().all, [](const ThreadBlocks* blocks) { return blocks != thread_blocks; });
+  for (size_t i = 0; i < left_out_count; ++i) {
+    const LeftOut& part = left_out[i];
+    (large_region.contains(part.block) ? large_region : middle_region)
+        .replace_left_out(part.block, part.begin, part.bytes);
+  }
+  ++forks;
   lock.unlock();
   small_block_forget_other_threads();
   small_block_unlock();

@@ -141,15 +141,34 @@ void inverse(const Tensor& lu, const Tensor& pivots, const Tensor& info) {
   });
 }
 
+/// Right-hand sides that one call of the library solves for. Threads take them; results do not depend on how many there
+/// are, since the parts depend on sizes alone.
+struct SystemParts {
+  Int width, count;
+  SystemParts(Int order, Int systems) {
+    // the library packs the triangle anew for each part
+    constexpr Int kParts = 4, kWidth = 128, kFewest = 128;
+    const Int parts = std::min(order, systems) < kFewest ? 1 : std::max(kParts, systems / kWidth);
+    width = std::max<Int>((systems / parts + 15) / 16 * 16, 1);
+    if (width * parts < systems) width += 16;
+    count = std::max<Int>((systems + width - 1) / width, 1);
+  }
+};
+
 void triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit) {
-  Int m = extent(b, -2), n = extent(b, -1), order = extent(a, -1);
-  Int lda = std::max<Int>(order, 1), ldb = std::max<Int>(m, 1);
+  const Int m = extent(b, -2), n = extent(b, -1), order = extent(a, -1);
+  const Int lda = std::max<Int>(order, 1), ldb = std::max<Int>(m, 1), systems = left ? n : m;
+  const SystemParts parts(order, systems);
   visit_lapack(a.dtype(), "linalg.solve_triangular", [&]<class T>(TypeTag<T>) {
-    each_matrix(batch_count(b), 1.0 * m * n * order, [&](int64_t i) {
+    each_matrix(batch_count(b) * parts.count, 1.0 * parts.width * order * order, [&](int64_t i) {
       char side = left ? 'L' : 'R', triangle = upper ? 'U' : 'L', no = 'N', diagonal = unit ? 'U' : 'N';
       T one(1);
-      lapack_call<"trsm", T>(&side, &triangle, &no, &diagonal, &m, &n, &one, matrix_at<T>(a, i, int64_t{order} * order),
-                             &lda, matrix_at<T>(b, i, int64_t{m} * n), &ldb);
+      const int64_t matrix = i / parts.count, first = i % parts.count * parts.width;
+      Int some = std::min<Int>(parts.width, systems - static_cast<Int>(first)), rows = left ? m : some;
+      Int columns = left ? some : n, ld = lda, ld_result = ldb;
+      T* result = matrix_at<T>(b, matrix, int64_t{m} * n) + first * (left ? ldb : 1);
+      lapack_call<"trsm", T>(&side, &triangle, &no, &diagonal, &rows, &columns, &one,
+                             matrix_at<T>(a, matrix, int64_t{order} * order), &ld, result, &ld_result);
     });
   });
 }

@@ -260,6 +260,45 @@ void test_fork() {
   CHECK(memory_stats().allocated_bytes.current == 0);
 }
 
+bool child_succeeds(bool (*holds)()) {
+  const pid_t child = fork();
+  if (child == 0) std::_Exit(holds() ? 0 : 1);
+  int status = -1;
+  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// What nobody holds is not copied for a child, and nothing of it when the parent goes on writing there.
+void test_fork_leaves_free_memory_out() {
+  if (!keeps_blocks) return;
+  empty_cache();
+  const auto first_byte = [](char* block) { return *static_cast<volatile char*>(block); };
+  static constexpr size_t kBytes = 8 * kMiB;
+  char* held = static_cast<char*>(allocate(kBytes));
+  char* free = static_cast<char*>(allocate(kBytes));
+  std::memset(held, 6, kBytes);
+  std::memset(free, 7, kBytes);
+  release(free, kBytes);
+  static char* inherited = held;
+  CHECK(child_succeeds([] {
+    char* fresh = static_cast<char*>(allocate(kBytes));
+    bool right = fresh[0] == 0 && fresh[kBytes - 1] == 0 && inherited[0] == 6 && inherited[kBytes - 1] == 6;
+    std::memset(fresh, 1, kBytes);
+    release(fresh, kBytes);
+    return right && memory_stats().allocated_bytes.current == kBytes;
+  }));
+  const long before = page_faults();
+  CHECK(allocate(kBytes) == free);
+  CHECK(first_byte(free) == 7);
+  std::memset(free, 8, kBytes);
+  CHECK(page_faults() - before < 64);
+  CHECK(first_byte(held) == 6);
+  release(held, kBytes);  // a child may still have its pages
+  CHECK(allocate(kBytes) == held);
+  CHECK(first_byte(held) == 0);
+  release(held, kBytes);
+  release(free, kBytes);
+}
+
 std::string refusal(size_t bytes) {
   try {
     release(allocate(bytes), bytes);
@@ -328,6 +367,7 @@ int main() {
   test_blocks_cross_threads();
   test_many_threads();
   test_fork();
+  test_fork_leaves_free_memory_out();
   test_out_of_memory();
   test_limit();
   test_late_release();
