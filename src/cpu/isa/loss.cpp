@@ -179,6 +179,19 @@ void cross_entropy_cpu(const Tensor& losses, const Tensor& weights, const Tensor
   });
 }
 
+void class_total_cpu(const Tensor& loss, const Tensor& total_weight, const Tensor& losses, const Tensor& weights,
+                     bool mean) {
+  visit_floating("cross_entropy", loss.dtype(), [&]<class T, class A>(T, A) {
+    const A *l = losses.data<A>(), *w = weights.data<A>();
+    const int64_t n = losses.numel();
+    double sum = 0, total = 0;
+#pragma omp simd reduction(+ : sum, total)
+    for (int64_t i = 0; i < n; ++i) sum += l[i], total += w[i];
+    *total_weight.data<A>() = A(total);
+    *loss.data<T>() = rounded<T>(A(mean ? sum / total : sum));
+  });
+}
+
 /// Sum of the class weights, each 1 when there are none.
 template <class A>
 double weight_total(const Tensor& weight, int64_t classes) {
@@ -408,6 +421,7 @@ void register_loss() {
   nll_kernel.set(DeviceType::CPU, nll_cpu);
   nll_backward_kernel.set(DeviceType::CPU, nll_backward_cpu);
   cross_entropy_kernel.set(DeviceType::CPU, cross_entropy_cpu);
+  class_total_kernel.set(DeviceType::CPU, class_total_cpu);
   cross_entropy_backward_kernel.set(DeviceType::CPU, cross_entropy_backward_cpu);
   class_weights_kernel.set(DeviceType::CPU, class_weights_cpu);
   ctc_kernel.set(DeviceType::CPU, ctc_cpu);
