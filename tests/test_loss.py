@@ -308,3 +308,19 @@ def test_a_batch_of_samples_has_no_positions(weighted, reduction, smoothing):
     found = facula.func.vmap(facula.func.grad(lambda x, t: loss(x, t).sum()))(scores, target)
     wanted = [facula.func.grad(lambda x, t: one_more(x, t).sum())(x, t) for x, t in zip(scores, target)]
     assert facula.allclose(found, facula.stack(wanted))
+
+
+@pytest.mark.parametrize("dtype", [facula.float32, facula.float64, facula.bfloat16])
+@pytest.mark.parametrize("classes", [2, 16, 20, 40])
+@pytest.mark.parametrize("positions", [(), (3,)])
+def test_scores_without_end(dtype, classes, positions):
+    def loss(first, second, rest, chosen):
+        scores = facula.full((1, classes, *positions), rest, dtype=dtype)
+        scores[:, 0], scores[:, 1] = first, second
+        return F.cross_entropy(scores, facula.full((1, *positions), chosen)).item()
+
+    inf = float("inf")
+    for chosen in (0, 1):  # where one is infinite, no other has a share
+        assert np.isnan(loss(inf, 1.0, 0.0, chosen)) and np.isnan(loss(inf, inf, 0.0, chosen))
+        assert np.isnan(loss(-inf, -inf, -inf, chosen))
+    assert loss(1.0, -inf, -inf, 0) == 0 and loss(1.0, -inf, -inf, 1) == inf

@@ -142,23 +142,33 @@ void sort_row(T* values, int64_t* indices, int64_t n, bool descending, Scratch<T
 // With signs, as the instructions of all levels compare them: the highest bit of what is packed is turned.
 constexpr uint64_t kSign = uint64_t{1} << 63;
 
+template <class T>
+void short_keys(const T* in, int64_t n, bool descending, int64_t* row) {
+  if constexpr (std::is_same_v<T, float>) {
+    keys_of_floats(in, n, descending, row);
+  } else {
+    uint64_t packed[kShort];
+    pack_row(in, n, descending, packed);
+    for (int64_t i = 0; i < n; ++i) row[i] = static_cast<int64_t>(packed[i] ^ kSign);
+  }
+}
+
 /// The `k` first elements in the wanted order of each of up to kRowsTogether rows of up to kShort elements, whose keys
 /// share an integer of 64 bits with the position.
 template <class T>
 void sort_short_rows(const T* in, T* values, int64_t* indices, int64_t rows, int64_t n, int64_t k, bool descending) {
-  Lanes lanes[kShort];
-  uint64_t packed[kShort];
+  ShortRows keys;
   const int64_t width = n <= 8 ? 8 : n <= 16 ? 16 : kShort;
-  for (int64_t i = 0; i < width; ++i)  // what is not there comes last
-    if (i >= n || rows < kRowsTogether) std::fill_n(lanes[i].row, kRowsTogether, INT64_MAX);
-  for (int64_t r = 0; r < rows; ++r) {
-    pack_row(in + r * n, n, descending, packed);
-    for (int64_t i = 0; i < n; ++i) lanes[i].row[r] = static_cast<int64_t>(packed[i] ^ kSign);
+  for (int64_t r = 0; r < kRowsTogether; ++r) {
+    int64_t* row = keys.row[r];
+    const int64_t held = r < rows ? n : 0;
+    if (held) short_keys(in + r * n, n, descending, row);
+    for (int64_t i = held; i < width; ++i) row[i] = INT64_MAX;  // what is not there comes last
   }
-  sort_lanes(lanes, width);
+  sort_rows_together(keys, width, k);
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t i = 0; i < k; ++i) {
-      const int64_t at = position_of<uint64_t>(static_cast<uint64_t>(lanes[i].row[r]));
+      const int64_t at = position_of<uint64_t>(static_cast<uint64_t>(keys.row[r][i]));
       values[r * k + i] = in[r * n + at];
       if (indices) indices[r * k + i] = at;
     }

@@ -1,19 +1,22 @@
-// Several short rows sorted at once: a vector holds elements of one place in each of them. By the level's vectors,
-// which is why this stands apart from sort.cpp.
+// Several short rows sorted at once, a vector for elements of one place in each of them. By the level's vectors, which
+// is why this stands apart from sort.cpp.
 #pragma once
 
 #include <cstdint>
 
 namespace facula::cpu {
 
-constexpr int64_t kRowsTogether = 8, kShort = 32;  // rows of a vector, and their most elements
+constexpr int64_t kRowsTogether = 8, kShort = 32;  // rows, and their most elements
 
-/// Elements of one place of all rows.
-struct alignas(64) Lanes {
-  int64_t row[kRowsTogether];
+struct alignas(64) ShortRows {
+  int64_t row[kRowsTogether][kShort];
 };
 
-/// Sorts `width` lanes, 8, 16 or 32 of them: in each row the smallest comes first.
-inline void (*sort_lanes)(Lanes* lanes, int64_t width) = nullptr;
+/// Sorts the first `width` elements of every row, 8, 16 or 32 of them; of the result the first `wanted` are written.
+inline void (*sort_rows_together)(ShortRows& rows, int64_t width, int64_t wanted) = nullptr;
+
+/// Keys of floats as the rows of them have it: smaller ones come first, or the other way round; equal ones keep their
+/// order, and NaN is the largest. The lower half of a key is its place.
+inline void (*keys_of_floats)(const float* in, int64_t n, bool descending, int64_t* row) = nullptr;
 
 }  // namespace facula::cpu

@@ -315,12 +315,12 @@ bool is_zero(const Scalar& value) {
   return value.is_floating() ? value.to_double() == 0 && !std::signbit(value.to_double()) : value.to_int() == 0;
 }
 
-/// Every element of a dense tensor, by whole vectors: a vector holds a whole number of elements of any dtype.
-void fill_dense(const Tensor& out, const char* element) {
-  constexpr int64_t kBlock = 4 * kVectorBytes;
-  const int64_t item = out.item_size(), bytes = out.numel() * item;
-  alignas(64) char block[kBlock];
-  for (int64_t i = 0; i < kBlock; i += item) std::memcpy(block + i, element, static_cast<size_t>(item));
+constexpr int64_t kFillBlock = 4 * kVectorBytes;
+
+/// Every element of a dense tensor, by whole vectors: `block` holds a whole number of elements of any dtype.
+void fill_dense(const Tensor& out, const char* block) {
+  constexpr int64_t kBlock = kFillBlock;
+  const int64_t bytes = out.numel() * out.item_size();
   parallel_for(0, (bytes + kBlock - 1) / kBlock, kGrain / (kBlock / 16), [&](int64_t from, int64_t end) {
     const auto v = load_vector(reinterpret_cast<const uint8_t*>(block));
     const int64_t whole = std::min(bytes / kBlock, end);
@@ -339,14 +339,18 @@ void fill_cpu(const Tensor& out, const Scalar& value) {
     if (out.numel()) std::memset(out.data(), 0, static_cast<size_t>(out.numel() * out.item_size()));
     return;
   }
-  alignas(16) char element[16];
+  alignas(64) char block[kFillBlock];
+  const bool dense = out.is_dense(), few = dense && out.numel() * out.item_size() <= kFillBlock;
   visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     const T converted = element_of<T>(value);
-    std::memcpy(element, &converted, sizeof converted);
+    T* to = few ? out.data<T>() : reinterpret_cast<T*>(block);
+    const int64_t count = few ? out.numel() : dense ? kFillBlock / static_cast<int64_t>(sizeof(T)) : 1;
+    std::fill_n(to, count, converted);
   });
-  if (out.is_dense()) return fill_dense(out, element);
+  if (few) return;
+  if (dense) return fill_dense(out, block);
   Plan plan = copy_plan_by_rows(out, out);  // of one element for all places
-  plan.in[0].data = element;
+  plan.in[0].data = block;
   for (int64_t& stride : plan.in[0].strides) stride = 0;
   copy_all(plan);
 }

@@ -117,14 +117,18 @@ typename Op::Acc fold_block(const Op& op, const typename Op::Value* p, int64_t n
   Acc total(op.identity());
   int64_t i = 0;
   if constexpr (Op::vectorised) {
-    if (n >= 4 * VectorOf<typename Op::Value>::lanes) {
-      const auto folded = fold_vectors(op, p, n, center, i);
+    using V = typename VectorOf<typename Op::Value>::type;
+    constexpr int64_t lanes = VectorOf<typename Op::Value>::lanes;
+    if (n >= lanes) {
+      const V middle = V{} + center;
+      V folded = V{} + static_cast<typename Op::Value>(op.identity());
+      if (n >= 4 * lanes) folded = fold_vectors(op, p, n, center, i);
+      for (; i + lanes <= n; i += lanes) folded = op.step(folded, load_vector(p + i), middle);
       if constexpr (is_wide<Op>()) {
         const auto pair = pair_of(folded);
         total = pair[0] + pair[1];
       } else {
-        auto pair = merge_lanes<2>(folded, [&](auto a, auto b) { return op.merge(a, b); });
-        total = op.merge(Acc(pair[0]), Acc(pair[1]));
+        total = Acc(merge_all(folded, [&](auto a, auto b) { return op.merge(a, b); }));
       }
     }
   } else if constexpr (requires { typename Op::Parts; }) {  // complex numbers, folded as their parts side by side

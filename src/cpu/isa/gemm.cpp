@@ -114,14 +114,20 @@ template <int R, int W, bool by_rows, bool part>
     UNROLLED for (int i = 0; i < kPlaces; ++i) a[i] += by_rows ? 1 : c.step;
   }
   const Finish f = finish;
+  // All is read before anything is written: a row that begins within the vector of the one before would wait for that.
   UNROLLED for (int r = 0; r < R; ++r) {
     UNROLLED for (int j = 0; j < W; ++j) {
-      float* to = out + r * out_row;
       V v = f.alpha * sum[r][j];
       if (f.bias) v += load(f.bias, j);
-      if (f.beta != 0) v += f.beta * load(to, j);
-      if (part && j == W - 1) lanes.store(to + j * kLanes, v);
-      else std::memcpy(to + j * kLanes, &v, sizeof v);
+      if (f.beta != 0) v += f.beta * load(out + r * out_row, j);
+      sum[r][j] = v;
+    }
+  }
+  UNROLLED for (int r = 0; r < R; ++r) {
+    UNROLLED for (int j = 0; j < W; ++j) {
+      float* to = out + r * out_row + j * kLanes;
+      if (part && j == W - 1) lanes.store(to, sum[r][j]);
+      else std::memcpy(to, &sum[r][j], sizeof(V));
     }
   }
 }

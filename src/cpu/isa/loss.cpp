@@ -84,20 +84,34 @@ void nll_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tenso
 
 // ---- cross entropy
 
+/// What scores are made relative to: where none is above minus infinity, zero. Infinity stays, and makes all NaN.
+template <class A>
+A shift_for(A top) {
+  return top == -std::numeric_limits<A>::infinity() ? A(0) : top;
+}
+
 /// The largest score of a row and the sum of exponentials relative to it, whose logarithm is taken of many rows at
 /// once. They stay two numbers: beside a large score the logarithm, a small number, would be lost.
 template <class T, class A>
 void sum_row(A& shift, A& sum, const T* x, int64_t n) {
   if constexpr (std::is_same_v<T, A>) {
+    constexpr int64_t lanes = VectorOf<A>::lanes;
+    if (n > 0 && n <= lanes) {  // rows of one vector do not wait for each other
+      const auto all = n == lanes ? load_vector(x) : load_first(x, n, -std::numeric_limits<A>::infinity());
+      const A top = merge_all(all, [](auto a, auto b) { return (b > a) | (b != b) ? b : a; });
+      shift = shift_for(top);
+      sum = merge_all(exp_of_lanes<A>(all, shift), [](auto a, auto b) { return a + b; });
+      return;
+    }
     const A top = n > 0 ? extremum<A, true>(n, x) : A(0);
-    shift = std::isinf(top) ? A(0) : top;
+    shift = shift_for(top);
     sum = sum_of_exp<A>(n, x, shift, nullptr);
     return;
   }
   A top = -std::numeric_limits<A>::infinity();
 #pragma omp simd reduction(max : top)
   for (int64_t i = 0; i < n; ++i) top = load(x[i]) > top ? load(x[i]) : top;
-  shift = std::isinf(top) ? A(0) : top;
+  shift = shift_for(top);
   A total = 0;
 #pragma omp simd reduction(+ : total)
   for (int64_t i = 0; i < n; ++i) total += kernels::exp(load(x[i]) - shift);
@@ -115,8 +129,7 @@ void log_sum_columns(A* top, A* out, const T* x, const ClassLoss& p) {
       top[s] = v > top[s] ? v : top[s];
     }
   }
-  for (int64_t s = 0; s < p.inner; ++s)
-    if (std::isinf(top[s])) top[s] = 0;
+  for (int64_t s = 0; s < p.inner; ++s) top[s] = shift_for(top[s]);
   std::fill(out, out + p.inner, A(0));
   for (int64_t c = 0; c < p.classes; ++c) {
     FACULA_SIMD
@@ -176,6 +189,19 @@ void cross_entropy_cpu(const Tensor& losses, const Tensor& weights, const Tensor
       }
       losses.data<A>()[at] = loss;
     });
+  });
+}
+
+void class_total_cpu(const Tensor& loss, const Tensor& total_weight, const Tensor& losses, const Tensor& weights,
+                     bool mean) {
+  visit_floating("cross_entropy", loss.dtype(), [&]<class T, class A>(T, A) {
+    const A *l = losses.data<A>(), *w = weights.data<A>();
+    const int64_t n = losses.numel();
+    double sum = 0, total = 0;
+#pragma omp simd reduction(+ : sum, total)
+    for (int64_t i = 0; i < n; ++i) sum += l[i], total += w[i];
+    *total_weight.data<A>() = A(total);
+    *loss.data<T>() = rounded<T>(A(mean ? sum / total : sum));
   });
 }
 
@@ -408,6 +434,7 @@ void register_loss() {
   nll_kernel.set(DeviceType::CPU, nll_cpu);
   nll_backward_kernel.set(DeviceType::CPU, nll_backward_cpu);
   cross_entropy_kernel.set(DeviceType::CPU, cross_entropy_cpu);
+  class_total_kernel.set(DeviceType::CPU, class_total_cpu);
   cross_entropy_backward_kernel.set(DeviceType::CPU, cross_entropy_backward_cpu);
   class_weights_kernel.set(DeviceType::CPU, class_weights_cpu);
   ctc_kernel.set(DeviceType::CPU, ctc_cpu);

@@ -70,9 +70,15 @@ struct Softmax {
   template <class T>
   void operator()(int64_t n, const T* x, T* out) const {
     if (n <= kFew && n > 0) return rows_of_few<kLog>(1, n, x, out);
-    T scale = T(1) / sum_of_exp(n, x, extremum<T, true>(n, x), out);
-    FACULA_SIMD
-    for (int64_t i = 0; i < n; ++i) out[i] *= scale;
+    constexpr int64_t lanes = VectorOf<T>::lanes;
+    typename VectorOf<T>::type rest = {};  // is written once: what was just written in part takes long to read
+    const T scale = T(1) / sum_of_exp(n, x, extremum<T, true>(n, x), out, &rest);
+    const int64_t whole = n / lanes * lanes;
+    for (int64_t i = 0; i < whole; i += lanes) {
+      const auto scaled = load_vector(out + i) * scale;
+      std::memcpy(out + i, &scaled, sizeof scaled);
+    }
+    if (whole < n) store_first(out + whole, n - whole, rest * scale);
   }
 };
 

@@ -66,26 +66,44 @@ T sum_of_exp_block(int64_t n, const T* x, T shift, T* out) {
   return sum;
 }
 
-/// The sum of e^(x - shift), for a shift not less than any x; the exponentials go to `out` where that is not null.
+/// e^(x - shift) for the lanes of a vector, none of which is above the shift.
 template <class T>
-T sum_of_exp(int64_t n, const T* x, T shift, T* out) {
+[[gnu::always_inline]] inline typename VectorOf<T>::type exp_of_lanes(typename VectorOf<T>::type v, T shift) {
+  constexpr int lanes = VectorOf<T>::lanes;
+  T x[lanes], e[lanes];
+  std::memcpy(x, &v, sizeof v);
+  FACULA_SIMD
+  for (int i = 0; i < lanes; ++i) e[i] = exp_of_shifted(x[i] - shift);
+  return load_vector(e);
+}
+
+/// The sum of e^(x - shift), for a shift not less than any x; the exponentials go to `out` where that is not null, or
+/// those of the last elements, fewer than a vector, to `rest` where that is not null.
+template <class T>
+T sum_of_exp(int64_t n, const T* x, T shift, T* out, typename VectorOf<T>::type* rest = nullptr) {
+  using V = typename VectorOf<T>::type;
   constexpr int lanes = VectorOf<T>::lanes;
   constexpr int64_t kBlock = 1024;
+  const auto add = [](auto a, auto b) { return a + b; };
   const int64_t whole = n / lanes * lanes;
-  T sum = 0;
-  for (int64_t i = 0; i < whole; i += kBlock) {
-    int64_t count = std::min(kBlock, whole - i);
-    sum += out ? sum_of_exp_block<true>(count, x + i, shift, out + i)
-               : sum_of_exp_block<false>(count, x + i, shift, static_cast<T*>(nullptr));
+  T total = 0;
+  V sum = {};
+  for (int64_t from = 0; from < whole; from += kBlock) {
+    const int64_t to = std::min(whole, from + kBlock);
+    if (from > 0) total += merge_all(sum, add), sum = V{};
+    for (int64_t i = from; i < to; i += lanes) {
+      const V e = exp_of_lanes<T>(load_vector(x + i), shift);
+      if (out) std::memcpy(out + i, &e, sizeof e);
+      sum += e;
+    }
   }
   if (whole < n) {  // filled up with what adds nothing
-    const auto last = load_first(x + whole, n - whole, -std::numeric_limits<T>::infinity());
-    T rest[lanes], e[lanes];
-    std::memcpy(rest, &last, sizeof rest);
-    sum += sum_of_exp_block<true>(lanes, rest, shift, e);
-    if (out) store_first(out + whole, n - whole, load_vector(e));
+    const V e = exp_of_lanes<T>(load_first(x + whole, n - whole, -std::numeric_limits<T>::infinity()), shift);
+    sum += e;
+    if (rest) *rest = e;
+    else if (out) store_first(out + whole, n - whole, e);
   }
-  return sum;
+  return total + merge_all(sum, add);
 }
 
 }  // namespace facula::cpu::FACULA_ISA
