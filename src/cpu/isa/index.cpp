@@ -14,6 +14,7 @@
 #include "cpu/isa/by_size.h"
 #include "cpu/isa/combine.h"
 #include "cpu/isa/row_copy.h"
+#include "cpu/processor.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -93,7 +94,7 @@ void gather_rows(const Block& b, const Bounds& bounds) {
 }
 
 // Blocks of indices that are checked together, so that reading them becomes vector code, as gathering does: with
-// AVX-512 only, whose gathers are worth it and which multiplies 64 bits.
+// AVX-512 only, which multiplies 64 bits, and where gathers are worth it.
 template <class T, class Place>
 void gather_checked(const Block& r, const Bounds& bounds) {
   constexpr int64_t kChecked = 64, item = sizeof(T);
@@ -145,7 +146,7 @@ void gather_row(const Block& r, const Bounds& bounds) {
   const T* base = reinterpret_cast<const T*>(r.target);
   if (r.dense_step == item) {
     if constexpr (kVectorBytes == 64) {
-      if (r.index_step == 8) {
+      if (gathers_well && r.index_step == 8) {
         // vectors of elements and of their places have one width
         const int64_t extent = (bounds.size * std::abs(r.unit) + r.count * std::abs(r.target_step)) / item;
         if (item == 4 && extent <= INT32_MAX) return gather_checked<T, int32_t>(r, bounds);
@@ -163,7 +164,7 @@ void gather_row(const Block& r, const Bounds& bounds) {
 template <class T>
 void gather_block(const Block& b, const Bounds& bounds) {
   if (b.index_step == 0) return gather_rows<T>(b, bounds);
-  if (kVectorBytes == 64 || !b.shares_indices() || b.dense_step != sizeof(T))
+  if ((kVectorBytes == 64 && gathers_well) || !b.shares_indices() || b.dense_step != sizeof(T))
     return b.each_row([&](const Block& r) { gather_row<T>(r, bounds); });
   with_shared_places(b, bounds, sizeof(T), [](const Block& r, int64_t from, int64_t n, const int64_t* places) {
     T* out = reinterpret_cast<T*>(r.dense) + from;
@@ -171,7 +172,7 @@ void gather_block(const Block& b, const Bounds& bounds) {
 #pragma GCC unroll 4
     for (int64_t i = 0; i < n; ++i) {
       int64_t place = places[i];
-      asm("" : "+r"(place));  // stays scalar: gathers of these levels take longer than loads one by one
+      asm("" : "+r"(place));  // stays scalar: gathers take longer here than loads one by one
       out[i] = base[place];
     }
   });

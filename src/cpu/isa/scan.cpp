@@ -1,6 +1,7 @@
 // Running sums, products and extrema.
 #include "ops/scan.h"
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 
@@ -28,6 +29,7 @@ struct Wide<std::complex<float>> {
 
 // Four sums at a time, so that the chain of dependent additions has one link per four elements.
 struct CumSum {
+  static constexpr bool product = false;
   template <class T>
   void operator()(int64_t n, const T* x, T* out) const {
     using W = typename Wide<T>::type;
@@ -46,6 +48,7 @@ struct CumSum {
 };
 
 struct CumProd {
+  static constexpr bool product = true;
   template <class T>
   void operator()(int64_t n, const T* x, T* out) const {
     using W = typename Wide<T>::type;
@@ -98,11 +101,49 @@ struct CumExtremum {
   }
 };
 
+constexpr int64_t kColumns = 64;
+
+/// Sums or products down `width` neighbouring columns, whose rows are `stride` elements apart.
+template <bool product, class T>
+void scan_columns(int64_t n, int64_t stride, int64_t width, const T* x, T* out) {
+  using W = typename Wide<T>::type;
+  W total[kColumns];
+  std::fill_n(total, kColumns, W(product));
+  for (int64_t r = 0; r < n; ++r, x += stride, out += stride) {
+    FACULA_SIMD
+    for (int64_t c = 0; c < width; ++c) {
+      if constexpr (product) total[c] *= W(x[c]);
+      else total[c] += W(x[c]);
+      out[c] = T(total[c]);
+    }
+  }
+}
+
+/// Along lines, or down the columns of contiguous tensors, where neighbouring lines are worked on side by side.
+template <class Line>
+void scan(DType compute, int64_t dim, const Tensor& in, const Tensor& out) {
+  const int64_t inner = in.dim() && in.size(dim) != 1 ? in.stride(dim) : 1;
+  if (inner < kColumns / 4 || in.numel() == 0 || in.dtype() != compute || out.dtype() != compute ||
+      !in.is_contiguous() || !out.is_contiguous())
+    return map_lines<Line, Numbers>(compute, dim, in, out);
+  const int64_t n = in.size(dim), tiles = (inner + kColumns - 1) / kColumns, outer = in.numel() / (n * inner);
+  LockRelease unlocked(in.numel() > 4 * kGrain);
+  visit_types(Numbers(), compute, [&]<class T>(TypeTag<T>) {
+    parallel_for(0, outer * tiles, std::max<int64_t>(1, kGrain / (n * kColumns)), [&](int64_t from, int64_t to) {
+      for (int64_t task = from; task < to; ++task) {
+        const int64_t column = task % tiles * kColumns, at = task / tiles * n * inner + column;
+        scan_columns<Line::product>(n, inner, std::min(kColumns, inner - column), in.data<T>() + at,
+                                    out.data<T>() + at);
+      }
+    });
+  });
+}
+
 }  // namespace
 
 void register_scan() {
-  cumsum_kernel.set(DeviceType::CPU, map_lines<CumSum, Numbers>);
-  cumprod_kernel.set(DeviceType::CPU, map_lines<CumProd, Numbers>);
+  cumsum_kernel.set(DeviceType::CPU, scan<CumSum>);
+  cumprod_kernel.set(DeviceType::CPU, scan<CumProd>);
   logcumsumexp_kernel.set(DeviceType::CPU, map_lines<LogCumSumExp, Inexact>);
   cummax_kernel.set(DeviceType::CPU, position_lines<CumExtremum<true>, Reals>);
   cummin_kernel.set(DeviceType::CPU, position_lines<CumExtremum<false>, Reals>);
