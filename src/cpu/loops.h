@@ -74,6 +74,7 @@ template <int bytes, class... T, class R, class F, size_t... k>
 [[gnu::always_inline]] inline void block_loop(int64_t n, R* o, const LoopInput* in, F f, std::index_sequence<k...>,
                                               const Stored<T>*... a) {
   constexpr int64_t largest = std::max({sizeof(T)..., sizeof(R)}), ahead = kBytesAhead / largest;
+  constexpr int64_t lanes = bytes / std::min({sizeof(T)..., sizeof(R)});
   const int64_t step[] = {in[k].step...};
   const bool asks = kVectorBytes == 64 && asks_ahead;
   for (; n >= kLoopBlock; n -= kLoopBlock, o += kLoopBlock, ((a += step[k] * kLoopBlock), ...)) {
@@ -81,7 +82,7 @@ template <int bytes, class... T, class R, class F, size_t... k>
       (ask_for<false>(a + step[k] * ahead, kLoopBlock), ...);
       ask_for<true>(o + ahead, kLoopBlock);
     }
-#pragma omp simd simdlen(bytes / largest)
+#pragma omp simd simdlen(lanes)
     for (int64_t i = 0; i < kLoopBlock; ++i) o[i] = f(loaded<T>(a[i])...);
   }
   FACULA_SIMD
@@ -100,7 +101,7 @@ void unary_loop(int64_t n, void* out, const LoopInput* in, F f) {
   in_blocks(
       n, o,
       [=](int64_t from, int64_t count) {
-#pragma omp simd simdlen(bytes / std::max(sizeof(T), sizeof(R)))
+#pragma omp simd simdlen(bytes / std::min(sizeof(T), sizeof(R)))
         for (int64_t i = from; i < from + count; ++i) o[i] = f(loaded<T>(a[i]));
       },
       a);

@@ -51,7 +51,7 @@ template <class To, class From>
 void cast_loop(int64_t n, void* out, const void* in) {
   auto* o = static_cast<To*>(out);
   auto* a = static_cast<const Stored<From>*>(in);
-#pragma omp simd simdlen(kLight / std::max(sizeof(To), sizeof(From)))
+#pragma omp simd simdlen(kLight / std::min(sizeof(To), sizeof(From)))
   for (int64_t i = 0; i < n; ++i) {
     if constexpr (std::is_same_v<From, bool>) o[i] = convert<To>(static_cast<uint8_t>(a[i] != 0));
     else o[i] = convert<To>(a[i]);
