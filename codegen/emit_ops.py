@@ -15,14 +15,17 @@ CPP_DTYPES = {
 }  # fmt: skip
 COMPUTE = {"Float16": "Float32", "BFloat16": "Float32", "Complex32": "Complex64"}
 RARE = ("Int8", "Int16", "UInt16", "UInt32", "UInt64")  # computed with at the lowest level only, which is half the code to compile
-# scalar functions that take less time than memory does: their large results are written around the caches
+# scalar functions that take less time than memory does: their large results are written around the caches, in vectors of 32 bytes
 LIGHT = {
-    "abs", "add", "addcmul", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "clamp_between", "conj", "copysign",
-    "cube", "deg2rad", "div", "eq", "floor", "ge", "gt", "hardsigmoid", "hardsigmoid_backward", "hardshrink", "hardswish",
-    "hardswish_backward", "hardtanh", "hardtanh_backward", "isfinite", "isinf", "isnan", "le", "leaky_relu", "leaky_relu_backward", "lerp",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "maximum", "minimum", "mse_each", "mul", "nan_to_num", "ne",
-    "neg", "prelu", "rad2deg", "reciprocal", "relu", "rsub", "shrink_backward", "sigmoid_backward", "sign", "smooth_l1_each",
-    "softshrink", "sqrt", "square", "sub", "tanh_backward", "threshold", "threshold_backward", "trunc", "where",
+    "abs", "add", "addcdiv", "addcmul", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "ceil", "clamp_between", "conj", "copysign", "cube", "deg2rad", "div", "eq",
+    "floor", "fmax", "fmin", "frac", "ge", "gt", "hardshrink", "hardsigmoid", "hardsigmoid_backward", "hardswish",
+    "hardswish_backward", "hardtanh", "hardtanh_backward", "heaviside", "isfinite", "isinf", "isnan", "isneginf", "isposinf",
+    "isreal", "le", "leaky_relu", "leaky_relu_backward", "lerp", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "lt", "make_complex", "maximum", "minimum", "mse_each", "mul", "nan_to_num", "ne", "neg", "prelu", "rad2deg",
+    "reciprocal", "relu", "round_half_even", "rsub", "sgn", "shrink_backward", "sigmoid_backward", "sign", "signbit",
+    "smooth_l1_each", "softshrink", "sqrt", "square", "sub", "tanh_backward", "threshold", "threshold_backward", "trunc",
+    "where", "zero",
 }  # fmt: skip
 REAL = {"kernels::Complex<float>": "float", "kernels::Complex<double>": "double"}
 
@@ -271,10 +274,11 @@ def _loop_lambda(op: Op, type_: str) -> str:
     capture = "[=]" if op.params else "[]"
     unused = "" if op.params else "/*params*/"
     functions = [(op.scalar, result), *zip(op.quick, (result, "bool"))]
+    width = ", kLight" if op.scalar in LIGHT and not op.quick else ""
     lambdas = ", ".join(f"{capture}({inputs}) -> {gives} {{ return kernels::{name}({names}); }}" for name, gives in functions)
     return (
         f"[](int64_t n, void* out, const LoopInput* in, const void* {unused or 'params'}) {{ {loads}"
-        f"{'quick_' * bool(op.quick)}{op.kind}_loop<{type_}, {result}>(n, out, in, {lambdas}); }}"
+        f"{'quick_' * bool(op.quick)}{op.kind}_loop<{type_}, {result}{width}>(n, out, in, {lambdas}); }}"
     )
 
 

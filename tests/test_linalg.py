@@ -129,6 +129,47 @@ def test_qr_svd_lu_give_back_the_matrix(dtype, shape):
     close(p @ lower @ upper, a, dtype)
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (2, 5), (5, 2), (15, 16), (17, 16), (33, 7), (7, 33), (64, 64), (100, 90), (1030, 3), (3, 200), (200, 193)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_qr_agrees_with_numpy(dtype, shape):
+    a = np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
+    for mode in ("reduced", "complete"):
+        q, r = (x.numpy() for x in facula.linalg.qr(facula.from_numpy(a), mode))
+        expected_q, expected_r = np.linalg.qr(a, mode)
+        tolerance = 2e-5 if dtype == "float32" else 1e-13
+        np.testing.assert_allclose(q, expected_q, atol=tolerance)
+        np.testing.assert_allclose(r, expected_r, atol=20 * tolerance)
+        np.testing.assert_array_equal(r, np.triu(r))
+    np.testing.assert_array_equal(facula.linalg.qr(facula.from_numpy(a), "r").R.numpy(), facula.linalg.qr(facula.from_numpy(a)).R.numpy())
+
+
+@pytest.mark.parametrize("dtype, scale", [("float32", 1e-30), ("float32", 1e-43), ("float32", 1e30), ("float64", 1e-200), ("float64", 1e-320), ("float64", 1e200)])
+def test_qr_of_very_small_and_very_large_elements(dtype, scale):
+    a = (np.random.default_rng(0).integers(-9, 10, (20, 12)) * np.array(scale, dtype)).astype(dtype)
+    q, r = (x.numpy().astype(np.longdouble) for x in facula.linalg.qr(facula.from_numpy(a)))
+    subnormal = abs(scale) < np.finfo(dtype).tiny
+    np.testing.assert_allclose(q.T @ q, np.eye(12), atol=0.5 if subnormal else 1e-5)
+    np.testing.assert_allclose(q @ r, a, rtol=0, atol=np.abs(a).max().astype(np.longdouble) * (0.5 if subnormal else 1e-5))
+
+
+def test_qr_of_columns_that_need_no_reflector():
+    a = facula.tensor([[2.0, 1.0, 0.0], [0.0, -3.0, 0.0], [0.0, 0.0, 0.0]])
+    q, r = facula.linalg.qr(a)
+    np.testing.assert_array_equal((q @ r).numpy(), a.numpy())
+    assert np.isnan(facula.linalg.qr(facula.tensor([[np.nan, 1.0], [2.0, 3.0]])).R.numpy()).any()
+
+
+@pytest.mark.parametrize("n", [1, 3, 8])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_small_systems_of_the_adjoint(dtype, n):
+    r = np.random.default_rng(n)
+    a = r.standard_normal((7, n, n)).astype(dtype)
+    b = r.standard_normal((7, n, 2)).astype(dtype)
+    lu, pivots = facula.linalg.lu_factor(facula.from_numpy(a))
+    x = facula.linalg.lu_solve(lu, pivots, facula.from_numpy(b), adjoint=True).numpy()
+    np.testing.assert_allclose(np.swapaxes(a, -1, -2) @ x, b, atol=1e-4 if dtype == "float32" else 1e-11)
+
+
 def test_cholesky_and_hermitian_eigenvalues(dtype):
     a = positive(dtype, 2, 4, 4)
     t = facula.from_numpy(a)

@@ -227,3 +227,36 @@ def test_few_rows_times_a_large_transposed_matrix(dtype, rows):
         allowed = (0.004 if dtype is facula.bfloat16 else 0.0006) * (expected.abs() + 1)
         for result, added in ((x @ weight.t(), 0), (facula.nn.functional.linear(x, weight, bias), bias), (facula.addmm(bias, x, weight.t(), beta=2), 2 * bias)):
             assert result.dtype is dtype and ((result.double() - expected - added).abs() <= allowed + 0.02).all()
+
+
+ONE_LOOP = {
+    "abs": lambda x, y, z: x.abs(), "neg": lambda x, y, z: -x, "reciprocal": lambda x, y, z: x.reciprocal(), "square": lambda x, y, z: x.square(),
+    "sqrt": lambda x, y, z: x.sqrt(), "rsqrt": lambda x, y, z: x.rsqrt(), "floor": lambda x, y, z: x.floor(), "ceil": lambda x, y, z: x.ceil(),
+    "trunc": lambda x, y, z: x.trunc(), "round": lambda x, y, z: x.round(), "maximum": lambda x, y, z: facula.maximum(x, y),
+    "minimum": lambda x, y, z: facula.minimum(x, y), "clamp_min": lambda x, y, z: x.clamp(min=0.5), "clamp": lambda x, y, z: x.clamp(-1, 2),
+    "clamp_tensors": lambda x, y, z: x.clamp(y, z), "lerp": lambda x, y, z: facula.lerp(x, y, 0.25), "addcmul": lambda x, y, z: facula.addcmul(x, y, z, value=2),
+    "addcdiv": lambda x, y, z: facula.addcdiv(x, y, z), "relu": lambda x, y, z: x.relu(), "hardtanh": lambda x, y, z: facula.nn.functional.hardtanh(x, -2, 3),
+    "hardswish": lambda x, y, z: facula.nn.functional.hardswish(x), "leaky_relu": lambda x, y, z: facula.nn.functional.leaky_relu(x, 0.25),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", ONE_LOOP)
+@DTYPES
+def test_every_number_through_one_loop(dtype, op):
+    """Results are those of float32, rounded; in slopes, too. The length is no multiple of a vector's."""
+    kinds = facula.arange(-32768, 32768 + 7).to(facula.int16).view(dtype)
+    order = facula.randperm(len(kinds), generator=facula.Generator().manual_seed(1))
+    x, y, z = kinds, kinds[order], kinds[order.flip(0)]
+    f = ONE_LOOP[op]
+    got, expected = f(x, y, z), f(x.float(), y.float(), z.float()).to(dtype)
+    assert facula.equal(got.isnan(), expected.isnan())
+    if op in ("lerp", "addcmul", "addcdiv", "hardswish"):  # sums and products in one rounding or two
+        close = facula.isclose(got.float(), expected.float(), rtol=0.01, equal_nan=True)
+        assert (close | (got.abs() == facula.inf) | (got.abs() < 1e-3)).all()
+    else:
+        assert facula.equal(got.nan_to_num(), expected.nan_to_num())
+    grad, wide = x[:9000].clone().requires_grad_(), x[:9000].float().requires_grad_()
+    f(grad, y[:9000], z[:9000]).backward(facula.ones_like(grad))
+    f(wide, y[:9000].float(), z[:9000].float()).backward(facula.ones_like(wide))
+    narrow = wide.grad.to(dtype)
+    assert facula.isclose(grad.grad.float(), narrow.float(), rtol=0.02, atol=1e-3, equal_nan=True).float().mean() > 0.99

@@ -52,6 +52,18 @@ def test_running_sums_and_products(name, reference, dim):
         np.testing.assert_allclose(getattr(facula, name)(t, dim).numpy(), reference(b, dim), rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "complex64", "bool", "float16"])
+@pytest.mark.parametrize("shape", [(1, 40), (5, 17), (300, 130), (3, 9, 16), (2, 1, 70), (4, 0, 20)])
+def test_scans_down_columns(dtype, shape):
+    x = np.random.default_rng(0).integers(-2, 3, shape).astype(dtype)
+    for dim in range(len(shape)):
+        for name in ("cumsum", "cumprod"):
+            want = getattr(np, name)(x.astype("int64" if dtype == "bool" else "float64" if dtype == "float16" else dtype), dim)
+            got = getattr(facula, name)(facula.from_numpy(x), dim).numpy()
+            finite = np.abs(want) < (6e4 if dtype == "float16" else 1e30)
+            np.testing.assert_allclose(got[finite], want[finite], rtol=1e-6)
+
+
 def test_in_place_and_dtype():
     t = facula.tensor([1, 2, 3], dtype=facula.int32)
     t.cumsum_(0)

@@ -302,31 +302,23 @@ Tensor residuals_backward(const Tensor& grad, const Tensor& a, const Tensor& b, 
 }  // namespace
 
 // X = A^+ B
-Tensor lstsq_backward_a(const Tensor& grad, const Tensor& residuals, const Tensor& a, const Tensor& given,
-                        const Tensor& solution) {
+std::tuple<Tensor, Tensor> lstsq_backward(const Tensor& grad, const Tensor& residuals, const Tensor& a,
+                                          const Tensor& given, const Tensor& solution, bool wants_a, bool wants_b) {
   const bool vector = a.dim() - 1 == given.dim();
   const Tensor b = as_matrix(given, vector);
-  Tensor by_x, by_residuals;
+  Tensor a_by_x, b_by_x, a_by_residuals, b_by_residuals;
   if (grad.defined()) {
-    Tensor p = _linalg_pinv(a, Tensor(), Tensor(), false);
-    by_x = pinv_backward(matmul(as_matrix(grad, vector), adjoint_of(b)), p, a);
+    const Tensor p = _linalg_pinv(a, Tensor(), Tensor(), false), g = as_matrix(grad, vector);
+    if (wants_a) a_by_x = pinv_backward(matmul(g, adjoint_of(b)), p, a);
+    if (wants_b) b_by_x = matmul(adjoint_of(p), g);
   }
   if (residuals.defined() && residuals.numel()) {
-    Tensor x = as_matrix(solution, vector);
-    by_residuals = matmul(residuals_backward(residuals, a, b, x), adjoint_of(x));
+    const Tensor x = as_matrix(solution, vector), each = residuals_backward(residuals, a, b, x);
+    if (wants_a) a_by_residuals = matmul(each, adjoint_of(x));
+    if (wants_b) b_by_residuals = neg(each);
   }
-  return sum_of_defined(by_x, by_residuals);
-}
-
-Tensor lstsq_backward_b(const Tensor& grad, const Tensor& residuals, const Tensor& a, const Tensor& given,
-                        const Tensor& solution) {
-  const bool vector = a.dim() - 1 == given.dim();
-  Tensor by_x, by_residuals;
-  if (grad.defined()) by_x = matmul(adjoint_of(_linalg_pinv(a, Tensor(), Tensor(), false)), as_matrix(grad, vector));
-  if (residuals.defined() && residuals.numel())
-    by_residuals = neg(residuals_backward(residuals, a, as_matrix(given, vector), as_matrix(solution, vector)));
-  Tensor result = sum_of_defined(by_x, by_residuals);
-  return vector && result.defined() ? squeeze(result, -1) : result;
+  const Tensor of_b = sum_of_defined(b_by_x, b_by_residuals);
+  return {sum_of_defined(a_by_x, a_by_residuals), vector && of_b.defined() ? squeeze(of_b, -1) : of_b};
 }
 
 // The upper right block of exp [[A^H, G], [0, A^H]] is the derivative's adjoint applied to G.

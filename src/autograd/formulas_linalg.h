@@ -37,10 +37,8 @@ Tensor eigh_backward(const Tensor& grad_values, const Tensor& grad_vectors, cons
                      const Tensor& a, std::string_view triangle, bool has_vectors);
 Tensor eig_backward(const Tensor& grad_values, const Tensor& grad_vectors, const Tensor& values, const Tensor& vectors);
 Tensor pinv_backward(const Tensor& grad, const Tensor& pinv, const Tensor& a);
-Tensor lstsq_backward_a(const Tensor& grad, const Tensor& residuals, const Tensor& a, const Tensor& given,
-                        const Tensor& solution);
-Tensor lstsq_backward_b(const Tensor& grad, const Tensor& residuals, const Tensor& a, const Tensor& given,
-                        const Tensor& solution);
+std::tuple<Tensor, Tensor> lstsq_backward(const Tensor& grad, const Tensor& residuals, const Tensor& a,
+                                          const Tensor& given, const Tensor& solution, bool wants_a, bool wants_b);
 Tensor matrix_exp_backward(const Tensor& grad, const Tensor& a);
 
 }  // namespace facula

@@ -183,7 +183,9 @@ Tensor _pow_backward(const Tensor& grad_output, const Operand& self, const Opera
     return where(flat, 0.0, grad_output * conj(slope));
   }
   if (exponent.scalar().equals(0)) return _zero_like(grad_output);
-  return grad_output * conj(exponent * _pow(self, one_less(exponent.scalar())));
+  const Scalar below = one_less(exponent.scalar());
+  const bool of_root = is_simple_power(self, exponent, 0.5) && !is_complex(self.dtype());
+  return grad_output * conj(exponent * (of_root ? rsqrt(self.tensor()) : _pow(self, below)));
 }
 
 Tensor _pow_backward_exponent(const Tensor& grad_output, const Operand& self, const Operand& exponent,

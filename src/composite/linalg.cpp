@@ -178,7 +178,7 @@ std::tuple<Tensor, Tensor, Tensor> linalg_svd_uncast(const Tensor& A, bool full_
 Tensor linalg_svdvals_uncast(const Tensor& A, std::optional<std::string_view> driver) {
   FACULA_CHECK(!driver, ErrorKind::Runtime, "linalg.svdvals: a driver can be chosen only on CUDA devices, got '",
                driver.value_or(""), "'");
-  return std::get<1>(_linalg_svd(A, false, false));
+  return std::get<1>(_linalg_svd(A, false, wants_gradient({&A})));  // which is made of the vectors
 }
 
 std::tuple<Tensor, Tensor, Tensor> svd_uncast(const Tensor& self, bool some, bool compute_uv) {
@@ -203,7 +203,7 @@ std::tuple<Tensor, Tensor> linalg_eigh_uncast(const Tensor& A, std::string_view 
 }
 
 Tensor linalg_eigvalsh_uncast(const Tensor& A, std::string_view UPLO) {
-  return std::get<0>(_linalg_eigh(A, UPLO, false));
+  return std::get<0>(_linalg_eigh(A, UPLO, wants_gradient({&A})));  // which is made of the vectors
 }
 
 Tensor linalg_eigvals_uncast(const Tensor& self) {

@@ -1,4 +1,5 @@
 // Factorisations that solve systems: Cholesky, LU, LDL, QR, triangular systems, least squares.
+#include "cpu/householder.h"
 #include "cpu/lapack.h"
 #include "cpu/small_matrix.h"
 #include "ops/linalg.h"
@@ -87,9 +88,28 @@ void solve_small(const Tensor& lu, const Tensor& pivots, const Tensor& b) {
   });
 }
 
+void solve_small_transposed(const Tensor& lu, const Tensor& pivots, const Tensor& b) {
+  const int n = static_cast<int>(lu.size(-1)), columns = static_cast<int>(b.size(-1));
+  visit_small(lu.dtype(), [&]<class T>(TypeTag<T>) {
+    each_small_group<T>(batch_count(b), 1.0 * n * n * columns, [&](int64_t i, int matrices) {
+      SmallValues<T> factors[kSmallElements], x[kSmallElements];
+      T* to = matrix_at<T>(b, i, n * columns);
+      load_small(factors, matrix_at<T>(lu, i, n * n), n * n, matrices);
+      load_small(x, to, n * columns, matrices);
+      small_lu_solve_transposed<T>(n, factors, columns, x);
+      for (int l = 0; l < matrices; ++l) {
+        const SmallRows rows(n, pivots.data<Int>() + (i + l) * n);
+        for (int e = 0; e < n * columns; ++e)
+          to[l * n * columns + e / n * n + rows.row[e % n]] = static_cast<T>(x[e][l]);
+      }
+    });
+  });
+}
+
 void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, char op) {
   Int n = extent(lu, -1), columns = extent(b, -1), ld = std::max<Int>(n, 1);
-  if (op == 'N' && is_small(lu) && columns <= kSmallMatrix) return solve_small(lu, pivots, b);
+  if (is_small(lu) && columns <= kSmallMatrix)
+    return op == 'N' ? solve_small(lu, pivots, b) : solve_small_transposed(lu, pivots, b);
   visit_lapack(lu.dtype(), "linalg.lu_solve", [&]<class T>(TypeTag<T>) {
     each_matrix(batch_count(b), 1.0 * n * n * columns, [&](int64_t i) {
       Int status = 0;
@@ -185,11 +205,16 @@ void cholesky_solve(const Tensor& factor, const Tensor& b, bool upper) {
   });
 }
 
+bool by_own_reflectors(Int rows, Int columns) { return rows <= kHouseholderRows && columns <= kHouseholderColumns; }
+
 void qr(const Tensor& a, const Tensor& tau) {
   Int m = extent(a, -2), n = extent(a, -1), k = std::min(m, n), ld = std::max<Int>(m, 1);
   visit_lapack(a.dtype(), "linalg.qr", [&]<class T>(TypeTag<T>) {
     each_matrix(batch_count(a), 2.0 * m * n * k, [&](int64_t i) {
       T *x = matrix_at<T>(a, i, int64_t{m} * n), *t = matrix_at<T>(tau, i, k), answer{};
+      if constexpr (!is_complex_v<T>) {
+        if (by_own_reflectors(m, n)) return householder<T>.factor(m, n, x, t);
+      }
       Int query = -1, status = 0;
       lapack_call<"geqrf", T>(&m, &n, x, &ld, t, &answer, &query, &status);
       Int size = std::max(workspace_size(answer), std::max<Int>(n, 1));
@@ -204,6 +229,9 @@ void reflectors(const Tensor& a, const Tensor& tau) {
   visit_lapack(a.dtype(), "linalg.householder_product", [&]<class T>(TypeTag<T>) {
     each_matrix(batch_count(a), 2.0 * m * n * k, [&](int64_t i) {
       T *x = matrix_at<T>(a, i, int64_t{m} * n), *t = matrix_at<T>(tau, i, k), answer{};
+      if constexpr (!is_complex_v<T>) {
+        if (by_own_reflectors(m, n)) return householder<T>.form(m, n, k, x, t);
+      }
       Int status = 0;
       auto run = [&](T* work, Int size) {
         if constexpr (is_complex_v<T>) lapack_call<"ungqr", T>(&m, &n, &k, x, &ld, t, work, &size, &status);
@@ -281,16 +309,24 @@ struct LeastSquares {
   std::vector<real_t<T>> s;
   Int rank = 0;
 
-  void run(std::string_view driver) {
+  struct Workspace {
+    size_t elements = 1, reals = 1, integers = 1;
+  };
+  /// What the library answers when asked: alike for all problems of these sizes.
+  Workspace ask(std::string_view driver) {
     T answer{};
     std::vector<real_t<T>> real_work(1);
     std::vector<Int> integers(static_cast<size_t>(std::max({n, m, Int(1)})));
     call(driver, &answer, -1, real_work, integers);
-    std::vector<T> work(static_cast<size_t>(workspace_size(answer)));
-    size_t small = static_cast<size_t>(std::max<Int>(1, std::min(m, n)));
-    real_work.resize(std::max<size_t>({static_cast<size_t>(real_work[0]), 2 * static_cast<size_t>(n), 5 * small, 1}));
-    integers.resize(std::max<size_t>(integers.size(), static_cast<size_t>(integers[0])));
-    if (driver == "gelsy") std::fill(integers.begin(), integers.end(), 0);
+    const auto small = static_cast<size_t>(std::max<Int>(1, std::min(m, n)));
+    return {static_cast<size_t>(workspace_size(answer)),
+            std::max<size_t>({static_cast<size_t>(real_work[0]), 2 * static_cast<size_t>(n), 5 * small, 1}),
+            std::max<size_t>(integers.size(), static_cast<size_t>(integers[0]))};
+  }
+  void run(std::string_view driver, const Workspace& given) {
+    std::vector<T> work(given.elements);
+    std::vector<real_t<T>> real_work(given.reals);
+    std::vector<Int> integers(given.integers);
     call(driver, work.data(), static_cast<Int>(work.size()), real_work, integers);
   }
 
@@ -332,17 +368,21 @@ void least_squares(const Tensor& a, const Tensor& b, const Tensor& rank, const T
   Int m = extent(a, -2), n = extent(a, -1), columns = extent(b, -1), k = std::min(m, n);
   Int rows = extent(b, -2);
   visit_lapack(a.dtype(), "linalg.lstsq", [&]<class T>(TypeTag<T>) {
+    const auto problem_at = [&](int64_t i) {
+      return LeastSquares<T>{m,
+                             n,
+                             columns,
+                             std::max<Int>(m, 1),
+                             std::max<Int>(rows, 1),
+                             matrix_at<T>(a, i, int64_t{m} * n),
+                             matrix_at<T>(b, i, int64_t{rows} * columns),
+                             static_cast<real_t<T>>(rcond),
+                             std::vector<real_t<T>>(static_cast<size_t>(std::max<Int>(k, 1)))};
+    };
+    const auto workspace = problem_at(0).ask(driver);
     each_matrix(batch_count(b), 2.0 * m * n * k, [&](int64_t i) {
-      LeastSquares<T> problem{m,
-                              n,
-                              columns,
-                              std::max<Int>(m, 1),
-                              std::max<Int>(rows, 1),
-                              matrix_at<T>(a, i, int64_t{m} * n),
-                              matrix_at<T>(b, i, int64_t{rows} * columns),
-                              static_cast<real_t<T>>(rcond),
-                              std::vector<real_t<T>>(static_cast<size_t>(std::max<Int>(k, 1)))};
-      problem.run(driver);
+      LeastSquares<T> problem = problem_at(i);
+      problem.run(driver, workspace);
       if (rank.defined()) rank.data<int64_t>()[i] = problem.rank;
       if (s.defined()) std::copy_n(problem.s.begin(), k, matrix_at<real_t<T>>(s, i, k));
     });

@@ -47,6 +47,19 @@ void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, co
   visit_lapack(a.dtype(), "linalg.svd", [&]<class T>(TypeTag<T>) {
     using R = real_t<T>;
     const double work = 8.0 * m * n * k;
+    auto call = [&](T* x, R* values, T* left, T* right, T* space, Int size, R* real_work, Int* integers, Int* status) {
+      if constexpr (is_complex_v<T>) {
+        lapack_call<"gesdd", T>(&job, &m, &n, x, &lda, values, left, &ldu, right, &ldv, space, &size, real_work,
+                                integers, status);
+      } else {
+        lapack_call<"gesdd", T>(&job, &m, &n, x, &lda, values, left, &ldu, right, &ldv, space, &size, integers, status);
+      }
+    };
+    T answer{}, matrix{}, left_vectors{}, right_vectors{};
+    R value{}, real_answer{};
+    Int integer{}, asked{};
+    call(&matrix, &value, &left_vectors, &right_vectors, &answer, -1, &real_answer, &integer, &asked);
+    const Int workspace = workspace_size(answer);
     auto one = [&](int64_t i) {
       T* x = matrix_at<T>(a, i, int64_t{m} * n);
       if (!is_finite(x, int64_t{m} * n)) {  // gesdd refuses NaN, and may never end with infinities
@@ -62,20 +75,8 @@ void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, co
                                    ? static_cast<size_t>(std::max<int64_t>(
                                          1, small * std::max(5 * small + 7, 2 * large + 2 * small + 1) + 7 * small))
                                    : 1);
-      auto run = [&](T* work, Int size) {
-        Int* status = info.data<Int>() + i;
-        if constexpr (is_complex_v<T>) {
-          lapack_call<"gesdd", T>(&job, &m, &n, x, &lda, values, left, &ldu, right, &ldv, work, &size, real_work.data(),
-                                  integers.data(), status);
-        } else {
-          lapack_call<"gesdd", T>(&job, &m, &n, x, &lda, values, left, &ldu, right, &ldv, work, &size, integers.data(),
-                                  status);
-        }
-      };
-      T answer{};
-      run(&answer, -1);
-      std::vector<T> work(static_cast<size_t>(workspace_size(answer)));
-      run(work.data(), static_cast<Int>(work.size()));
+      std::vector<T> work(static_cast<size_t>(workspace));
+      call(x, values, left, right, work.data(), workspace, real_work.data(), integers.data(), info.data<Int>() + i);
     };
     if constexpr (!is_complex_v<T>) {
       if (!vectors && is_small(a))
@@ -88,30 +89,30 @@ void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, co
 
 void eigh(const Tensor& a, const Tensor& w, const Tensor& info, bool upper, bool vectors) {
   Int n = extent(a, -1), ld = std::max<Int>(n, 1);
+  char job = vectors ? 'V' : 'N', triangle = upper ? 'U' : 'L';
   visit_lapack(a.dtype(), "linalg.eigh", [&]<class T>(TypeTag<T>) {
     using R = real_t<T>;
+    auto call = [&](T* x, R* values, T* work, Int size, R* real_work, Int real_size, Int* integers, Int integer_size,
+                    Int* status) {
+      if constexpr (is_complex_v<T>) {
+        lapack_call<"heevd", T>(&job, &triangle, &n, x, &ld, values, work, &size, real_work, &real_size, integers,
+                                &integer_size, status);
+      } else {
+        lapack_call<"syevd", T>(&job, &triangle, &n, x, &ld, values, work, &size, integers, &integer_size, status);
+      }
+    };
+    T answer{}, matrix{};
+    R real_answer{}, value{};
+    Int integer_answer = 1, asked = 0;
+    call(&matrix, &value, &answer, -1, &real_answer, -1, &integer_answer, -1, &asked);
+    const Int size = workspace_size(answer), real_size = workspace_size(real_answer),
+              integer_size = std::max<Int>(integer_answer, 1);
     each_matrix(batch_count(a), 9.0 * n * n * n, [&](int64_t i) {
-      T* x = matrix_at<T>(a, i, int64_t{n} * n);
-      R* values = matrix_at<R>(w, i, n);
-      char job = vectors ? 'V' : 'N', triangle = upper ? 'U' : 'L';
-      auto run = [&](T* work, Int size, R* real_work, Int real_size, Int* integers, Int integer_size) {
-        Int* status = info.data<Int>() + i;
-        if constexpr (is_complex_v<T>) {
-          lapack_call<"heevd", T>(&job, &triangle, &n, x, &ld, values, work, &size, real_work, &real_size, integers,
-                                  &integer_size, status);
-        } else {
-          lapack_call<"syevd", T>(&job, &triangle, &n, x, &ld, values, work, &size, integers, &integer_size, status);
-        }
-      };
-      T answer{};
-      R real_answer{};
-      Int integer_answer = 1;
-      run(&answer, -1, &real_answer, -1, &integer_answer, -1);
-      std::vector<T> work(static_cast<size_t>(workspace_size(answer)));
-      std::vector<R> real_work(static_cast<size_t>(workspace_size(real_answer)));
-      std::vector<Int> integers(static_cast<size_t>(std::max<Int>(integer_answer, 1)));
-      run(work.data(), static_cast<Int>(work.size()), real_work.data(), static_cast<Int>(real_work.size()),
-          integers.data(), static_cast<Int>(integers.size()));
+      std::vector<T> work(static_cast<size_t>(size));
+      std::vector<R> real_work(static_cast<size_t>(real_size));
+      std::vector<Int> integers(static_cast<size_t>(integer_size));
+      call(matrix_at<T>(a, i, int64_t{n} * n), matrix_at<R>(w, i, n), work.data(), size, real_work.data(), real_size,
+           integers.data(), integer_size, info.data<Int>() + i);
     });
   });
 }

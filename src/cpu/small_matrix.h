@@ -115,6 +115,20 @@ void small_lu_solve(int n, const SmallValues<T>* lu, int columns, SmallValues<T>
   }
 }
 
+/// Solves (L U)^T X = B in place.
+template <class T>
+void small_lu_solve_transposed(int n, const SmallValues<T>* lu, int columns, SmallValues<T>* b) {
+  for (int j = 0; j < columns; ++j) {
+    SmallValues<T>* x = b + j * n;
+    for (int k = 0; k < n; ++k) {
+      for (int i = 0; i < k; ++i) x[k] -= lu[k * n + i] * x[i];
+      x[k] /= lu[k * n + k];
+    }
+    for (int k = n; k-- > 0;)
+      for (int i = k + 1; i < n; ++i) x[k] -= lu[k * n + i] * x[i];
+  }
+}
+
 template <class V>
 V small_sqrt(V x) {
   for (int l = 0; l < static_cast<int>(sizeof(V) / sizeof(x[0])); ++l) x[l] = std::sqrt(x[l]);

@@ -357,6 +357,16 @@ FACULA_FN T clamp_between(T self, T min, T max) {
   return max < limited ? max : limited;
 }
 
+/// 2^exponent, subnormal numbers and infinity among them; infinity above.
+template <Real T>
+FACULA_FN T power_of_two(int exponent) {
+  using Bits = decltype(bits(T(0)));
+  constexpr int digits = sizeof(T) == 8 ? 52 : 23, least = sizeof(T) == 8 ? -1022 : -126, most = 2 - least;
+  const int e = exponent < most ? exponent : most;
+  return e >= least ? from_bits(static_cast<Bits>(e - least + 1) << digits)
+                    : from_bits(static_cast<Bits>(1) << (e - least + digits));
+}
+
 /// The neighbour among numbers of `digits` binary digits that are multiples of 2^lowest, of the type's own where digits
 /// is 0. Their bit patterns lie evenly above the subnormal numbers, and these lie evenly themselves.
 template <Real T>
@@ -365,8 +375,8 @@ FACULA_FN T nextafter_of(T self, T other, T digits, T lowest) {
   const bool narrow = digits >= T(1) && digits <= T(own_digits) && lowest >= T(own_lowest) && lowest <= T(0);
   const int kept = narrow ? static_cast<int>(digits) : own_digits;
   const int low = narrow ? static_cast<int>(lowest) : own_lowest;
-  const T step = ldexp(T(1), low), normal = ldexp(T(1), low + kept - 1);
-  const T largest = ldexp(T(2) - ldexp(T(1), 1 - kept), 2 - low - kept);
+  const T step = power_of_two<T>(low), normal = power_of_two<T>(low + kept - 1);
+  const T largest = (T(2) - power_of_two<T>(1 - kept)) * power_of_two<T>(2 - low - kept);
   const auto unit = decltype(bits(self))(1) << (own_digits - kept);
   const bool upwards = other > self, outwards = upwards == (self > T(0));
   const T a = abs(self);
@@ -375,6 +385,16 @@ FACULA_FN T nextafter_of(T self, T other, T digits, T lowest) {
   const T evenly = self + (upwards ? step : -step);
   moved = a < normal || (a == normal && !outwards) ? (evenly == T(0) ? copysign(evenly, self) : evenly) : moved;
   return self != self || other != other ? self + other : (self == other ? other : moved);
+}
+
+/// The neighbour where numbers are the type's own.
+template <Real T>
+FACULA_FN T nextafter_of_own(T self, T other, T, T) {
+  return nextafter(self, other);
+}
+template <Real T>
+FACULA_FN bool is_narrow(T, T, T digits, T) {
+  return digits != T(0);
 }
 
 template <Real T>

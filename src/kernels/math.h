@@ -172,14 +172,16 @@ FACULA_FN T horner_apart(T x, T square, T higher, T lower, T next, Rest... rest)
   return horner_apart(x, square, lower, mul_add(higher, square, next), rest...);
 }
 
-/// The smaller (larger) of two, NaN if either is.
+/// The smaller (larger) of two, NaN if either is. One instruction for the extremum, and one comparison for both.
 template <class T>
 FACULA_FN T minimum(T a, T b) {
-  return a != a ? a : (b < a || b != b ? b : a);
+  const T smaller = b < a ? b : a;
+  return (a != a) | (b != b) ? a + b : smaller;
 }
 template <class T>
 FACULA_FN T maximum(T a, T b) {
-  return a != a ? a : (b > a || b != b ? b : a);
+  const T larger = b > a ? b : a;
+  return (a != a) | (b != b) ? a + b : larger;
 }
 /// The smaller (larger) of two, the other one if one is NaN.
 template <class T>

@@ -1,7 +1,10 @@
 // Number sequences, index tables and windows.
 #include "ops/sequence.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 #include "core/asking.h"
 #include "core/checked.h"
@@ -230,11 +233,15 @@ Tensor triangle_indices(const char* op, bool lower, int64_t row, int64_t col, in
   Tensor host = direct ? result : facula::empty({2, count}, DType::Int64);
   int64_t *rows = host.data<int64_t>(), *columns = rows + count, *end = columns;
   const LockRelease release(count > kGrain);
+  // the longest row has all columns of the others, which are copied from it
+  const int64_t least = lower ? 0 : std::max<int64_t>(offset, 0), most = lower ? std::min(row + offset, col) : col;
+  std::vector<int64_t> longest(static_cast<size_t>(most - least));
+  std::iota(longest.begin(), longest.end(), least);
   LongWork written;
   for (int64_t r = lower ? std::max<int64_t>(-offset, 0) : 0; rows != end; ++r) {
     int64_t first = lower ? 0 : std::max<int64_t>(r + offset, 0), last = lower ? std::min(r + offset + 1, col) : col;
     rows = std::fill_n(rows, last - first, r);
-    for (int64_t c = first; c < last; ++c) *columns++ = c;
+    columns = std::copy_n(longest.begin() + (first - least), last - first, columns);
     written.did(last - first + 1);
   }
   if (!direct) copy_elements(result, host);

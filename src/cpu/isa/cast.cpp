@@ -12,6 +12,7 @@
 #include "core/copy_bytes.h"
 #include "cpu/isa/by_size.h"
 #include "cpu/isa/cast.h"
+#include "cpu/loops.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -49,9 +50,12 @@ inline To convert(From value) {
 template <class To, class From>
 void cast_loop(int64_t n, void* out, const void* in) {
   auto* o = static_cast<To*>(out);
-  auto* a = static_cast<const From*>(in);
-  FACULA_SIMD
-  for (int64_t i = 0; i < n; ++i) o[i] = convert<To>(a[i]);
+  auto* a = static_cast<const Stored<From>*>(in);
+#pragma omp simd simdlen(kLight / std::min(sizeof(To), sizeof(From)))
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (std::is_same_v<From, bool>) o[i] = convert<To>(static_cast<uint8_t>(a[i] != 0));
+    else o[i] = convert<To>(a[i]);
+  }
 }
 
 #if !defined(__AVX512DQ__)
@@ -115,7 +119,7 @@ void cast_loop<double, int64_t>(int64_t n, void* out, const void* in) {
 }
 #endif
 
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX2__)
 /// Eight numbers as the bits of bfloat16, in the low halves.
 [[gnu::always_inline]] inline __m256i rounded_to_bfloat16(const uint32_t* from) {
   const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)), high = _mm256_srli_epi32(x, 16);
@@ -132,7 +136,7 @@ template <>
 void cast_loop<BFloat16, float>(int64_t n, void* out, const void* in) {
   auto* o = static_cast<uint16_t*>(out);
   auto* a = static_cast<const uint32_t*>(in);
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX2__)
   for (; n >= 16; n -= 16, a += 16, o += 16) {  // two vectors are packed into one
     const auto half = _mm256_packus_epi32(rounded_to_bfloat16(a), rounded_to_bfloat16(a + 8));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(o), _mm256_permute4x64_epi64(half, 0xd8));
@@ -145,19 +149,12 @@ void cast_loop<BFloat16, float>(int64_t n, void* out, const void* in) {
   }
 }
 
-#if defined(__AVX512F__)
-constexpr __mmask16 kAll = 0xffff;
-#endif
 #if defined(__F16C__)
 template <>
 void cast_loop<float, Half>(int64_t n, void* out, const void* in) {
   auto* o = static_cast<float*>(out);
   auto* a = static_cast<const Half*>(in);
   int64_t i = 0;
-#if defined(__AVX512F__)
-  for (; i + 16 <= n; i += 16)
-    _mm512_storeu_ps(o + i, _mm512_maskz_cvtph_ps(kAll, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(a + i))));
-#endif
   for (; i + 8 <= n; i += 8)
     _mm256_storeu_ps(o + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a + i))));
   for (; i < n; ++i) o[i] = a[i];
@@ -168,11 +165,6 @@ void cast_loop<Half, float>(int64_t n, void* out, const void* in) {
   auto* o = static_cast<Half*>(out);
   auto* a = static_cast<const float*>(in);
   int64_t i = 0;
-#if defined(__AVX512F__)
-  for (; i + 16 <= n; i += 16)
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(o + i),
-                        _mm512_maskz_cvtps_ph(kAll, _mm512_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));
-#endif
   for (; i + 8 <= n; i += 8)
     _mm_storeu_si128(reinterpret_cast<__m128i*>(o + i),
                      _mm256_cvtps_ph(_mm256_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));

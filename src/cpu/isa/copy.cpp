@@ -7,6 +7,7 @@
 #include "cpu/isa/cast.h"
 #include "cpu/isa/lanes.h"
 #include "cpu/isa/transpose.h"
+#include "cpu/loops.h"
 #include "ops/kernel_table.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -148,7 +149,7 @@ void copy_stepping(const Rows& m) {
       std::fill_n(o, m.n, value);
       return;
     }
-    FACULA_SIMD
+#pragma omp simd simdlen(kLight / sizeof(T))
     for (int64_t i = 0; i < m.n; ++i) o[i * out_step] = a[i * in_step];
   });
 }
@@ -261,7 +262,7 @@ void copy_conjugates(int64_t count, void* out, const void* in) {
   parallel_for(0, count, kGrain, [=](int64_t from, int64_t to) {
     auto* o = static_cast<Word*>(out);
     auto* a = static_cast<const Word*>(in);
-    FACULA_SIMD
+#pragma omp simd simdlen(kLight / (2 * sizeof(Word)))
     for (int64_t i = from; i < to; ++i) {
       o[2 * i] = a[2 * i];
       o[2 * i + 1] = a[2 * i + 1] ^ sign;

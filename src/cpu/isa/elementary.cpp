@@ -1,23 +1,17 @@
 // Loops of elementary functions that do better than the compiler can with the scalar function. sin and cos take the
-// cheap argument reduction in blocks without large arguments. With AVX-512, functions read short tables in registers (a
-// permutation is one instruction) and scale by powers of two with instructions that know overflow, subnormal numbers,
-// infinity and NaN.
+// cheap argument reduction in blocks without large arguments. With AVX-512, functions read tables in registers.
 //
 // Errors in units in the last place over all floats, bounded by tests/test_elementary.py: below 2.
 #include <algorithm>
 #include <cmath>
 
+#include "cpu/isa/register_tables.h"
 #include "cpu/loops.h"
 #include "kernels/moderate_angles.h"
 #include "op_ids_activation.h"
 #include "op_ids_elementwise.h"
 #include "op_ids_special.h"
 #include "ops/kernel_table.h"
-
-#if defined(__AVX512F__) && defined(__AVX512DQ__)
-#include <immintrin.h>
-#define FACULA_AVX512 1
-#endif
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -30,83 +24,7 @@ void apply(int64_t n, T* o, const T* a, F f) {
 
 #ifdef FACULA_AVX512
 
-using Vector = __m512;
-
-Vector all(float x) { return _mm512_set1_ps(x); }
-
-/// 32 floats in two registers; an index is the low five bits of an element.
-struct Table {
-  Table() = default;
-  explicit Table(const float* values) : low(_mm512_loadu_ps(values)), high(_mm512_loadu_ps(values + 16)) {}
-  Vector operator[](__m512i index) const { return _mm512_permutex2var_ps(low, index, high); }
-  Vector low, high;
-};
-
-/// 16 floats in one register.
-struct ShortTable {
-  explicit ShortTable(const float* values) : values(_mm512_loadu_ps(values)) {}
-  Vector operator[](__m512i index) const { return _mm512_permutexvar_ps(index, values); }
-  Vector values;
-};
-
-Vector load(const float* from, __mmask16 lanes) { return _mm512_maskz_loadu_ps(lanes, from); }
-__m512d load(const double* from, __mmask8 lanes) { return _mm512_maskz_loadu_pd(lanes, from); }
-void store(float* to, __mmask16 lanes, Vector v) { _mm512_mask_storeu_ps(to, lanes, v); }
-void store(double* to, __mmask8 lanes, __m512d v) { _mm512_mask_storeu_pd(to, lanes, v); }
-
-/// Calls body(i, lanes) for vectors of the elements from `i` on; lanes says which of the last one are there.
-template <int width, class F>
-[[gnu::always_inline]] inline void by_vectors(int64_t from, int64_t count, F body) {
-  const int64_t last = from + (count & -width), rest = count & (width - 1);
-  for (int64_t i = from; i != last; i += width) body(i, static_cast<__mmask16>(0xffff));
-  if (rest) body(last, static_cast<__mmask16>((1u << rest) - 1));
-}
-
-/// A loop of a function object from vectors to vectors. It is copied into the loop, where its tables stay in registers.
-template <class T, class F>
-void vector_loop(int64_t n, void* out, const LoopInput* in, F f) {
-  T* o = static_cast<T*>(out);
-  const T* a = static_cast<const T*>(in[0].data);
-  in_blocks(
-      n, o,
-      [=](int64_t from, int64_t count) {
-        by_vectors<64 / sizeof(T)>(from, count,
-                                   [&](int64_t i, __mmask16 lanes) { store(o + i, lanes, f(load(a + i, lanes))); });
-      },
-      a);
-}
-
-/// x = (n + k / 16) ln 2 + r: e^x = 2^n * 2^(k/16) * e^r. What the powers lose when they are rounded to floats is added
-/// to e^r - 1.
-struct Exp {
-  struct Values {
-    float power[16], lost[16];
-    Values() {
-      for (int k = 0; k < 16; ++k) {
-        const double exact = std::exp2(k / 16.0);
-        power[k] = static_cast<float>(exact);
-        lost[k] = static_cast<float>((exact - power[k]) / power[k]);
-      }
-    }
-  };
-  explicit Exp(const Values& values) : power(values.power), lost(values.lost) {}
-  Vector operator()(Vector x) const {
-    const Vector to_16ths = all(kernels::float_to_integer / 16);
-    const Vector shifted = _mm512_fmadd_ps(x, all(1.44269504f), to_16ths), n = _mm512_sub_ps(shifted, to_16ths);
-    Vector r = _mm512_fnmadd_ps(n, all(0x1.62e4p-1f), x);
-    r = _mm512_fnmadd_ps(n, all(0x1.7f7d1cp-20f), r);
-    r = _mm512_range_ps(r, all(1.0f),
-                        2);  // at most 1 in magnitude, also where x is infinite or NaN: scaling does the rest
-    const __m512i k = _mm512_castps_si512(shifted);
-    const Vector tail = _mm512_fmadd_ps(r, all(0.166666667f), all(0.5f));
-    const Vector p = _mm512_fmadd_ps(_mm512_fmadd_ps(r, tail, all(1.0f)), r, lost[k]);  // e^r - 1, to ln(2) / 32
-    const Vector t = power[k];
-    return _mm512_scalef_ps(_mm512_fmadd_ps(t, p, t), n);
-  }
-  ShortTable power, lost;
-};
-
-/// The same in double with 16 powers.
+/// Exp in double.
 struct ExpDouble {
   struct Values {
     double power[16];
@@ -204,56 +122,19 @@ struct Log {
   Table c, log_c;
 };
 
-/// An odd function that is flat beyond `bound`, as a polynomial of degree 4 in each of 32 pieces of [0, bound]: eight
-/// to an octave of 1 + 15 |x| / bound, so that they are short where the function bends. In the first piece of f(x) - x.
-struct OddPieces {
-  struct Values {
-    float bound, scale, middle[32] = {}, coefficient[5][32] = {};
-    Values(double (*f)(double), double bound)
-        : bound(static_cast<float>(bound)), scale(static_cast<float>(14.999 / bound)) {
-      for (int piece = 0; piece < 32; ++piece) fit(f, piece);
-    }
-    /// Interpolation at the Chebyshev points, in the first piece of f(x) / x - 1.
-    void fit(double (*f)(double), int piece) {
-      const double octave = std::ldexp(1.0, piece / 8), half = octave / 16 / scale;
-      const double mid = (octave - 1) / scale + (2 * (piece % 8) + 1) * half;
-      const int at = (piece + 24) % 32, first = piece == 0,
-                points = 5 - first;  // 24: from the exponent of 1, which is 127
-      middle[at] = first ? 0.0f : static_cast<float>(mid);
-      double x[5], t[5], c[5] = {};
-      for (int j = 0; j < points; ++j) {
-        const double place = mid + half * std::cos(kernels::pi * (2 * j + 1) / (2 * points));
-        x[j] = place - static_cast<double>(middle[at]);
-        t[j] = first ? f(place) / place - 1 : f(place);
-      }
-      for (int level = 1; level < points; ++level) {
-        for (int j = points - 1; j >= level; --j) t[j] = (t[j] - t[j - 1]) / (x[j] - x[j - level]);
-      }
-      for (int j = points - 1; j >= 0; --j) {  // Newton's form into powers
-        for (int k = points - 1; k > 0; --k) c[k] = c[k - 1] - c[k] * x[j];
-        c[0] = t[j] - c[0] * x[j];
-      }
-      for (int k = 0; k < points; ++k) coefficient[k + first][at] = static_cast<float>(c[k]);
-    }
-  };
-  explicit OddPieces(const Values& values) : bound(all(values.bound)), scale(all(values.scale)), middle(values.middle) {
-    for (int k = 0; k < 5; ++k) coefficient[k] = Table(values.coefficient[k]);
-  }
+/// An odd function that is flat beyond the bound. In the first piece the table is of f(x) - x.
+struct OddPieces : Pieces {
+  using Pieces::Pieces;
   Vector operator()(Vector x) const {
-    const Vector a = _mm512_min_ps(bound, _mm512_abs_ps(x));  // NaN stays
-    const Vector place = _mm512_fmadd_ps(a, scale, all(1.0f));
-    const __m512i piece = _mm512_srli_epi32(_mm512_castps_si512(place), 20);
-    const Vector r = _mm512_sub_ps(a, middle[piece]);
-    Vector y = coefficient[4][piece];
-    for (int k = 3; k >= 1; --k) y = _mm512_fmadd_ps(y, r, coefficient[k][piece]);
-    const __mmask16 first = _mm512_cmp_ps_mask(place, all(1.125f), _CMP_LT_OQ);
-    y = _mm512_fmadd_ps(y, r, _mm512_mask_mov_ps(coefficient[0][piece], first, a));
+    const Vector a = distance(x), at = place(a);
+    const __m512i k = piece(at);
+    const Vector r = _mm512_sub_ps(a, middle[k]);
+    const __mmask16 first = _mm512_cmp_ps_mask(at, all(1.125f), _CMP_LT_OQ);
+    const Vector y = _mm512_fmadd_ps(slope(k, r), r, _mm512_mask_mov_ps(coefficient[0][k], first, a));
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);  // the sign of x, the rest of y
     return _mm512_castsi512_ps(
         _mm512_ternarylogic_epi32(magnitude, _mm512_castps_si512(y), _mm512_castps_si512(x), 0xca));
   }
-  Vector bound, scale;
-  Table middle, coefficient[5];
 };
 
 /// sin, or cos, of angles that are not large nor NaN, as kernels::sin_moderate and kernels::cos_moderate.
@@ -333,8 +214,8 @@ void angle_loop(int64_t n, void* out, const LoopInput* in, T bound, Moderate mod
   in_blocks(
       n, o,
       [=](int64_t from, int64_t count) {
-        if (count == width * at_once)
-          return angles<at_once>(o + from, a + from, static_cast<__mmask16>(0xffff), bound, moderate, any);
+        for (; count >= width * at_once; count -= width * at_once, from += width * at_once)
+          angles<at_once>(o + from, a + from, static_cast<__mmask16>(0xffff), bound, moderate, any);
         by_vectors<width>(from, count,
                           [&](int64_t i, __mmask16 lanes) { angles<1>(o + i, a + i, lanes, bound, moderate, any); });
       },
@@ -356,10 +237,6 @@ void cos_double(int64_t n, void* out, const LoopInput* in, const void*) {
                      [](double x) { return kernels::cos(x); });
 }
 
-const Exp::Values& powers() {
-  static const Exp::Values values;
-  return values;
-}
 void exp_float(int64_t n, void* out, const LoopInput* in, const void*) {
   vector_loop<float>(n, out, in, Exp(powers()));
 }
@@ -375,11 +252,11 @@ void log_float(int64_t n, void* out, const LoopInput* in, const void*) {
   vector_loop<float>(n, out, in, Log(values));
 }
 void tanh_float(int64_t n, void* out, const LoopInput* in, const void*) {
-  static const OddPieces::Values values(std::tanh, 10.0);
+  static const PieceValues values(std::tanh, 10.0, true);
   vector_loop<float>(n, out, in, OddPieces(values));
 }
 void erf_float(int64_t n, void* out, const LoopInput* in, const void*) {
-  static const OddPieces::Values values(std::erf, 4.0);
+  static const PieceValues values(std::erf, 4.0, true);
   vector_loop<float>(n, out, in, OddPieces(values));
 }
 
@@ -434,7 +311,7 @@ void clamp_float(int64_t n, void* out, const LoopInput* in, const void* params) 
   const float min = *static_cast<const float*>(in[1].data), max = *static_cast<const float*>(in[2].data);
   const bool between_numbers = in[0].step && !in[1].step && !in[2].step;
   if (!between_numbers || min != min || max != max) return clamp_between_tensors(n, out, in, params);
-  unary_loop<float, float>(n, out, in, [=](float x) {
+  unary_loop<float, float, kLight>(n, out, in, [=](float x) {
     const float limited = min > x ? min : x;
     return max < limited ? max : limited;
   });

@@ -19,6 +19,8 @@ namespace facula::cpu::FACULA_ISA {
 namespace {
 
 constexpr int64_t kChunk = 1024;
+constexpr int64_t kChunkBytes = 4096;          // of an operand
+constexpr int64_t kPitch = kChunkBytes + 320;  // from one buffer to the next: at other places within pages
 
 bool is_direct(const PlanOperand& operand, DType dtype) {
   return operand.dtype == dtype && operand.strides[0] == item_size(dtype);
@@ -126,8 +128,10 @@ void unpack(const Plan& plan, Position at, int64_t count, const char* buffer) {
 }
 
 void run_chunks(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
-  alignas(64) char buffers[kMaxInputs][kChunk * 16];
-  alignas(64) char result[kChunk * 16];
+  alignas(64) char buffers[kMaxInputs + 1][kPitch];
+  char* const result = buffers[kMaxInputs];
+  const int64_t longest =
+      std::min(kChunk, kChunkBytes / std::max(item_size(plan.compute), item_size(plan.loop_result)));
   Repeated numbers[kMaxInputs];
   LoopInput in[kMaxInputs];
   bool direct[kMaxInputs], flat[kMaxInputs], constant[kMaxInputs];
@@ -141,11 +145,11 @@ void run_chunks(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
   }
   const bool direct_out = is_direct(plan.out, plan.loop_result), flat_out = is_flat(plan, plan.out, plan.loop_result);
   // Chunks end with the row when rows are long, so that direct operands need no packing.
-  bool whole_rows = plan.shape[0] >= kChunk / 4 || plan.shape.size() == 1;
+  bool whole_rows = plan.shape[0] >= longest / 4 || plan.shape.size() == 1;
   Position at(plan, from);
   while (from < to) {
     int64_t row = at.left_in_row();
-    int64_t count = std::min({kChunk, to - from, whole_rows ? row : to - from});
+    int64_t count = std::min({longest, to - from, whole_rows ? row : to - from});
     bool one_run = count <= row;
     for (int k = 0; k < plan.inputs; ++k) {
       if (constant[k]) continue;

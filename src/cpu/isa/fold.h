@@ -57,18 +57,17 @@ constexpr bool is_wide() {
   else return false;
 }
 
-/// Enters `steps` times four vectors from `p` on into four accumulators.
-template <class Op, class T, class V>
+/// Enters `steps` times `count` vectors from `p` on into as many accumulators.
+template <int count, class Op, class T, class V>
 [[gnu::always_inline]] inline void enter_vectors(const Op& op, const T* p, int64_t steps, V middle, V* acc) {
   constexpr int64_t lanes = VectorOf<T>::lanes;
-  V a = acc[0], b = acc[1], c = acc[2], d = acc[3];
-  for (const T* end = p + steps * 4 * lanes; p < end; p += 4 * lanes) {
-    a = op.step(a, load_vector(p), middle);
-    b = op.step(b, load_vector(p + lanes), middle);
-    c = op.step(c, load_vector(p + 2 * lanes), middle);
-    d = op.step(d, load_vector(p + 3 * lanes), middle);
+  V a[count];
+  std::copy_n(acc, count, a);
+  for (const T* end = p + steps * count * lanes; p < end; p += count * lanes) {
+#pragma GCC unroll 8
+    for (int k = 0; k < count; ++k) a[k] = op.step(a[k], load_vector(p + k * lanes), middle);
   }
-  acc[0] = a, acc[1] = b, acc[2] = c, acc[3] = d;
+  std::copy_n(a, count, acc);
 }
 
 /// Folds as many contiguous values as four vectors take at a time, into one vector; `done` receives their number.
@@ -81,14 +80,19 @@ auto fold_vectors(const Op& op, const T* p, int64_t n, T center, int64_t& done) 
   const int64_t steps = n / four;
   done = steps * four;
   if constexpr (is_wide<Op>()) {
-    enter_vectors(op, p, std::min(steps, kRun), middle, acc);
+    enter_vectors<4>(op, p, std::min(steps, kRun), middle, acc);
     for (int64_t i = kRun; i < steps; i += kRun) {
       V run[4] = {start, start, start, start};
-      enter_vectors(op, p + i * four, std::min(steps - i, kRun), middle, run);
+      enter_vectors<4>(op, p + i * four, std::min(steps - i, kRun), middle, run);
       for (int k = 0; k < 4; ++k) acc[k] = op.merge(acc[k], run[k]);
     }
+  } else if constexpr (kVectorBytes == 64) {  // 32 registers, and comparisons that take their time
+    V eight[8] = {start, start, start, start, start, start, start, start};
+    enter_vectors<8>(op, p, steps / 2, middle, eight);
+    for (int k = 0; k < 4; ++k) acc[k] = op.merge(eight[k], eight[k + 4]);
+    enter_vectors<4>(op, p + steps / 2 * 2 * four, steps % 2, middle, acc);
   } else {
-    enter_vectors(op, p, steps, middle, acc);
+    enter_vectors<4>(op, p, steps, middle, acc);
   }
   return static_cast<V>(op.merge(static_cast<V>(op.merge(acc[0], acc[1])), static_cast<V>(op.merge(acc[2], acc[3]))));
 }

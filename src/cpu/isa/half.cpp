@@ -3,7 +3,6 @@
 #include <cstring>
 #include <utility>
 
-#include "cpu/isa/lanes.h"
 #include "op_ids_activation.h"
 #include "op_ids_elementwise.h"
 
@@ -17,9 +16,10 @@ namespace facula::cpu::FACULA_ISA {
 #ifdef FACULA_HALF_LOOPS
 namespace {
 
-using Vector = VectorOf<float>::type;
-constexpr int kLanes = VectorOf<float>::lanes;
-typedef uint32_t Bits __attribute__((vector_size(kVectorBytes)));
+// 32 bytes at every level: see kLight in cpu/loops.h.
+typedef float Vector __attribute__((vector_size(32)));
+typedef uint32_t Bits __attribute__((vector_size(32)));
+constexpr int kLanes = 8;
 
 /// Two vectors of numbers, which are one of halves in memory.
 struct Pair {
@@ -33,30 +33,6 @@ struct Pair {
   return v != v ? nan : rounded;
 }
 
-#if defined(__AVX512F__)
-constexpr __mmask16 kAll = 0xffff;
-[[gnu::always_inline]] inline Vector load(const Half* from) {
-  return _mm512_maskz_cvtph_ps(kAll, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
-}
-[[gnu::always_inline]] inline Vector load(const BFloat16* from) {
-  const __m512i wide = _mm512_maskz_cvtepu16_epi32(kAll, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
-  return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(kAll, wide, 16));
-}
-[[gnu::always_inline]] inline void store(Half* to, Pair v) {
-  for (const Vector part : {v.low, v.high}) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_maskz_cvtps_ph(kAll, part, _MM_FROUND_TO_NEAREST_INT));
-    to += kLanes;
-  }
-}
-[[gnu::always_inline]] inline void store(BFloat16* to, Pair v) {
-  for (const Vector part : {v.low, v.high}) {
-    const Bits bits = rounded_to_bfloat16(part);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
-                        _mm512_maskz_cvtepi32_epi16(kAll, reinterpret_cast<__m512i>(bits)));
-    to += kLanes;
-  }
-}
-#else
 [[gnu::always_inline]] inline Vector load(const Half* from) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 }
@@ -73,13 +49,12 @@ constexpr __mmask16 kAll = 0xffff;
   const __m256i packed = _mm256_packus_epi32(reinterpret_cast<__m256i>(low), reinterpret_cast<__m256i>(high));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(packed, 0xd8));
 }
-#endif
 
 /// An input as the loop goes through it: elements, or a number that stays.
 template <class H>
 struct Reader {
   explicit Reader(const LoopInput& in) : elements(static_cast<const H*>(in.data)), moves(in.step != 0) {
-    if (!moves) number = load_vector(static_cast<const float*>(in.data));
+    if (!moves) std::memcpy(&number, in.data, sizeof number);
   }
   [[gnu::always_inline]] Pair next() {
     if (!moves) return {number, number};

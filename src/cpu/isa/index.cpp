@@ -13,6 +13,7 @@
 #include "cpu/isa/by_size.h"
 #include "cpu/isa/combine.h"
 #include "cpu/isa/row_copy.h"
+#include "cpu/processor.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -91,6 +92,34 @@ void gather_rows(const Block& b, const Bounds& bounds) {
   });
 }
 
+// Blocks of indices that are checked together, so that reading them becomes vector code, as gathering does: with
+// AVX-512 only, which multiplies 64 bits, and where gathers are worth it.
+template <class T, class Place>
+void gather_checked(const Block& r, const Bounds& bounds) {
+  constexpr int64_t kChecked = 64, item = sizeof(T);
+  const auto* index = reinterpret_cast<const int64_t*>(r.index);
+  T* out = reinterpret_cast<T*>(r.dense);
+  const T* base = reinterpret_cast<const T*>(r.target);
+  const int64_t unit = r.unit / item, step = r.target_step / item, wrap = bounds.wrap;
+  const uint64_t size = static_cast<uint64_t>(bounds.size);
+  Place places[kChecked];
+  for (int64_t from = 0; from < r.count; from += kChecked) {
+    const int64_t n = std::min(kChecked, r.count - from);
+    uint64_t bad = 0;
+#pragma omp simd reduction(| : bad)
+    for (int64_t i = 0; i < n; ++i) {
+      int64_t k = index[from + i], at = k + ((k >> 63) & wrap);
+      bad |= static_cast<uint64_t>(at) >= size;
+      places[i] = static_cast<Place>(wrapping_add(wrapping_mul(at, unit), (from + i) * step));  // no place if bad
+    }
+    if (bad) {
+      for (int64_t i = 0; i < n; ++i) bounds(index[from + i]);
+    }
+    FACULA_SIMD
+    for (int64_t i = 0; i < n; ++i) out[from + i] = base[places[i]];
+  }
+}
+
 /// Calls use(i, place) with the place, in elements of the target, of every index of a row.
 template <class T, class F>
 void each_place(const Block& b, const Bounds& given, F use) {
@@ -116,6 +145,14 @@ void gather_row(const Block& r, const Bounds& bounds) {
   constexpr int64_t item = sizeof(T);
   const T* base = reinterpret_cast<const T*>(r.target);
   if (r.dense_step == item) {
+    if constexpr (kVectorBytes == 64) {
+      if (gathers_well && r.index_step == 8) {
+        // vectors of elements and of their places have one width
+        const int64_t extent = (bounds.size * std::abs(r.unit) + r.count * std::abs(r.target_step)) / item;
+        if (item == 4 && extent <= INT32_MAX) return gather_checked<T, int32_t>(r, bounds);
+        return gather_checked<T, int64_t>(r, bounds);
+      }
+    }
     T* out = reinterpret_cast<T*>(r.dense);
     return each_place<T>(r, bounds, [=](int64_t i, int64_t place) { out[i] = base[place]; });
   }
@@ -127,7 +164,7 @@ void gather_row(const Block& r, const Bounds& bounds) {
 template <class T>
 void gather_block(const Block& b, const Bounds& bounds) {
   if (b.index_step == 0) return gather_rows<T>(b, bounds);
-  if (!b.shares_indices() || b.dense_step != sizeof(T))
+  if ((kVectorBytes == 64 && gathers_well) || !b.shares_indices() || b.dense_step != sizeof(T))
     return b.each_row([&](const Block& r) { gather_row<T>(r, bounds); });
   with_shared_places(b, bounds, sizeof(T), [](const Block& r, int64_t from, int64_t n, const int64_t* places) {
     T* out = reinterpret_cast<T*>(r.dense) + from;
@@ -135,7 +172,7 @@ void gather_block(const Block& b, const Bounds& bounds) {
 #pragma GCC unroll 4
     for (int64_t i = 0; i < n; ++i) {
       int64_t place = places[i];
-      asm("" : "+r"(place));  // stays scalar: gathers take as long as loads one by one, or longer
+      asm("" : "+r"(place));  // stays scalar: gathers take longer here than loads one by one
       out[i] = base[place];
     }
   });

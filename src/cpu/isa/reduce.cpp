@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "core/checked.h"
+#include "cpu/isa/extreme.h"
 #include "cpu/isa/fold.h"
 #include "cpu/isa/types.h"
 
@@ -97,10 +98,7 @@ struct ExtremumFold {
     if constexpr (std::is_floating_point_v<T>) return largest ? -INFINITY : INFINITY;
     else return largest ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
   }
-  auto merge(auto a, auto x) const {  // written as the instructions do it, which give the second where one is NaN
-    auto best = largest ? (a > x ? a : x) : (a < x ? a : x);
-    return a != a ? a : best;
-  }
+  auto merge(auto a, auto x) const { return extreme<largest, decltype(a)>(a, x); }
   auto step(auto a, auto x, auto) const { return merge(a, x); }
 };
 

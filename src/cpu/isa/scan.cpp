@@ -1,6 +1,7 @@
 // Running sums, products and extrema.
 #include "ops/scan.h"
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 

@@ -93,29 +93,27 @@ struct LogSoftmax {
   }
 };
 
-/// The sum of term(i), in blocks, so that rounding errors do not grow with the whole length.
+/// The sum of term(at), in blocks, so that rounding errors do not grow with the whole length.
 template <class T, class F>
 T sum_terms(int64_t n, F term) {
   constexpr int64_t kBlock = 1024;
   T total = 0;
-  for (int64_t from = 0; from < n; from += kBlock) {
-    const int64_t to = std::min(n, from + kBlock);
-    T sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = from; i < to; ++i) sum += term(i);
-    total += sum;
-  }
+  for (int64_t from = 0; from < n; from += kBlock)
+    total += sums_of<T>(std::min(kBlock, n - from), [=](auto at) {
+               at.i += from;
+               return Two{term(at), term(at)};
+             }).first;
   return total;
 }
 
 template <class T>
 T dot(int64_t n, const T* a, const T* b) {
-  return sum_terms<T>(n, [=](int64_t i) { return a[i] * b[i]; });
+  return sum_terms<T>(n, [=](auto at) { return at(a) * at(b); });
 }
 
 template <class T>
 T sum_line(int64_t n, const T* x) {
-  return sum_terms<T>(n, [=](int64_t i) { return x[i]; });
+  return sum_terms<T>(n, [=](auto at) { return at(x); });
 }
 
 struct SoftmaxBackward {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "cpu/isa.h"
+#include "cpu/isa/extreme.h"
 #include "cpu/isa/lanes.h"
 #include "kernels/math.h"
 
@@ -17,10 +18,7 @@ template <class T, bool largest>
 T extremum(int64_t n, const T* x) {
   constexpr int lanes = VectorOf<T>::lanes;
   using V = typename VectorOf<T>::type;
-  auto better = [](auto a, auto b) {
-    if constexpr (largest) return (b > a) | (b != b) ? b : a;
-    else return (b < a) | (b != b) ? b : a;
-  };
+  auto better = [](auto a, auto b) { return extreme<largest>(a, b); };
   T best = x[0];
   int64_t i = 0;
   if (n >= lanes) {
