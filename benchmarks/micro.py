@@ -40,6 +40,13 @@ SETUPS = {
         "numbers = [1.0, 2.0, 3.0, 4.0]; W, w = m.ones(4, 4, requires_grad=True), m.ones(4, requires_grad=True);"
         "i = m.tensor([1, 2]); labels = m.tensor([0, 1, 2, 3]); one = m.ones(()); tensor, cat, stack = m.tensor, m.cat, m.stack"
     ),
+    "list": (
+        "m.manual_seed(0); F = m.nn.functional; a, one, M = m.ones(4), m.ones(()), m.randn(4, 4);"
+        "B = m.randn(16, 16); c = B > 0; i, j, k = m.randint(0, 16, (16, 16)), m.randint(0, 16, (16,)), m.tensor([0, 1, 2, 3]);"
+        "z, b = m.zeros(16, 16), m.randn(4, 8, 8);"
+        "x, y = m.randn(1, 3, 8, 8), m.randn(2, 8, 16, 16); w, q = m.randn(4, 3, 3, 3), m.randn(1, 2, 8, 16);"
+        "r, v, g = m.zeros(8), m.ones(8), m.ones(8)"
+    ),
     "cells": (
         "m.manual_seed(0); nn = m.nn; lstm, gru, rnn = nn.LSTMCell(64, 64), nn.GRUCell(64, 64), nn.RNNCell(64, 64);"
         "x, h, c = m.randn(1, 64), m.zeros(1, 64), m.zeros(1, 64); no = m.no_grad"
@@ -108,6 +115,24 @@ def rows() -> list[Row]:
         "layer_norm 4x4": "F.layer_norm(M, (4,), a, b)", "dropout 4": "F.dropout(a, 0.5)", "gelu 4": "F.gelu(a)",
     }.items():  # fmt: skip
         table.append(Row(statement, 8, "few", "few", name))
+    for name, statement in {
+        "numpy()": "M.numpy()", "tolist": "B.tolist()", "m[:, 0] = 1": "M[:, 0] = 1", "m[:, :8].clone()": "B[:, :8].clone()",
+        "max_pool2d 8x8": "F.max_pool2d(x, 2)", "max_pool2d 16x16": "F.max_pool2d(y, 2)",
+        "avg_pool2d 8x8": "F.avg_pool2d(x, 2)", "adaptive_avg_pool2d to 1": "F.adaptive_avg_pool2d(y, 1)",
+        "scaled_dot_product_attention": "F.scaled_dot_product_attention(q, q, q)", "conv2d 8x8": "F.conv2d(x, w)",
+        "batch_norm 16x16": "F.batch_norm(y, r, v, g, r)", "group_norm 16x16": "F.group_norm(y, 2, g, r)",
+        "interpolate 8x8": "F.interpolate(x, scale_factor=2.0)", "pad replicate 8x8": "F.pad(x, (1, 1, 1, 1), 'replicate')",
+        "nll_loss 4x4": "F.nll_loss(M, k)", "cross_entropy 16x16": "F.cross_entropy(B, j)",
+        "topk 16x16": "B.topk(3)", "sort 16x16": "B.sort(1)", "argmax(1) 16x16": "B.argmax(1)", "min(0) 16x16": "B.min(0)",
+        "amax(1) 16x16": "B.amax(1)", "cumsum(0) 16x16": "B.cumsum(0)", "softmax 16x16": "m.softmax(B, 1)",
+        "layer_norm 16x16": "F.layer_norm(B, (16,))", "scatter_ 16x16": "z.scatter_(1, i, B)",
+        "gather 16x16": "m.gather(B, 1, i)", "index_select": "m.index_select(B, 0, j)",
+        "masked_fill 16x16": "B.masked_fill(c, 0.0)", "nonzero 16x16": "c.nonzero()",
+        "where 16x16": "m.where(c, B, 0.0)", "one_hot": "F.one_hot(k, 4)", "einsum": "m.einsum('ij,jk->ik', M, M)",
+        "bmm 8x8": "m.bmm(b, b)", "outer": "m.outer(a, a)", "tril": "M.tril()", "m * column": "M * M[:, :1]",
+        "a * 0-d": "a * one", "expand + m": "a.expand(4, 4) + M", "t() + m": "M.t() + M",
+    }.items():  # fmt: skip
+        table.append(Row(statement, 6, "list", "list", name))
     for name in ("lstm", "gru", "rnn"):
         states = "(h, c)" if name == "lstm" else "h"
         table.append(Row(f"{name}(x, {states})", 8, "cells", "few", f"{name.upper()}Cell(64, 64), batch 1"))

@@ -546,27 +546,7 @@ _C._install_methods(
 asarray = np.asarray
 
 def numpy(self, *, force=False):
-    """The elements as a NumPy array on the same memory, so that each sees what is written to the other.
-
-    Args:
-        force: makes a copy where the memory cannot be shared: without history, on the CPU, conjugated.
-
-    Errors, without `force`: RuntimeError for one that requires grad (outside of no_grad) or is conjugated lazily; TypeError
-    for one that is not on the CPU, and for dtypes that NumPy has not (bfloat16).
-
-    >>> x = torch.zeros(2)
-    >>> array = x.numpy()
-    >>> array[0] = 3
-    >>> x
-    tensor([3., 0.])
-    >>> torch.ones(1, requires_grad=True).numpy(force=True)
-    array([1.], dtype=float32)
-    """
-    if not force and type(self) is Tensor:
-        try:
-            return asarray(memoryview(self))
-        except (BufferError, RuntimeError):  # the reason follows, or the dtype has no name as a buffer
-            pass
+    """Do what the core's method leaves: subclasses, copies, and reasons why there is no array."""
     if _is_wrapper(self):
         raise RuntimeError(f"numpy: .numpy() is not supported for tensor subclasses without memory, got {type(self).__name__}")
     if self.layout is not _C.strided:
@@ -902,7 +882,6 @@ def storage_type(self):
 
 
 _OVERRIDABLE = (
-    numpy,
     apply_,
     map_,
     __contains__,
@@ -936,6 +915,7 @@ _C._install_methods(
     {
         **{f.__name__: f for f in _PLAIN},
         **{f.__name__: _overridable(f) for f in _OVERRIDABLE},
+        "_numpy": _overridable(numpy),
         "_typed_storage": storage,
         "__nonzero__": Tensor.__bool__,
         "__long__": Tensor.__int__,

@@ -7,6 +7,7 @@ import pytest
 
 import facula
 from facula.autograd import Function
+from facula.nn import functional as F
 
 
 def leaf(*values):
@@ -277,3 +278,55 @@ def test_batch_dimensions_are_numbers_and_tuples():
         with pytest.raises(ValueError, match="in_dim"):
             facula.vmap(facula.mul, in_dims)(x, x)
     assert facula.vmap(facula.mul, (0, None))(x, x[0]).shape == (2, 3)
+
+
+# ---- gradients that are added where they lie
+
+
+def shared_weight(x, weight, bias, steps):
+    """One layer, several times in a row: its weight gets a part of its gradient from each."""
+    for _ in range(steps):
+        x = F.linear(x, weight, bias).tanh()
+    return x.square().sum()
+
+
+@pytest.mark.parametrize("dtype", (facula.float32, facula.float64, facula.bfloat16))
+@pytest.mark.parametrize("shape", ((1, 6), (5, 6), (2, 3, 6), (6, 6), (0, 6)))
+def test_a_weight_used_again_gets_the_sum_of_its_parts(dtype, shape):
+    """As with create_graph, where each part is a tensor of its own."""
+    facula.manual_seed(0)
+    x, weight, bias = (facula.randn(*s, dtype=dtype, requires_grad=True) for s in (shape, (6, 6), (6,)))
+    inputs = (x, weight, bias)
+    got = facula.autograd.grad(shared_weight(*inputs, 4), inputs)
+    expected = facula.autograd.grad(shared_weight(*inputs, 4), inputs, create_graph=True)
+    for a, b in zip(got, expected):
+        facula.testing.assert_close(a, b.detach(), **({"rtol": 0.05, "atol": 0.05} if dtype is facula.bfloat16 else {}))
+
+
+def test_parts_are_added_to_the_right_input():
+    """A matrix that is input and weight at once, and inputs as large as the weight."""
+    a, b = (facula.randn(4, 4, dtype=facula.float64, requires_grad=True) for _ in range(2))
+
+    def value(a, b):
+        return (F.linear(a, b) + F.linear(b, a) + F.linear(a, a) + F.linear(b, b, a[0]) + F.linear(F.linear(a, b), a)).sum()
+
+    assert facula.autograd.gradcheck(value, (a, b))
+
+
+def test_what_hooks_have_seen_is_not_written_to():
+    weight, seen = facula.randn(3, 3, requires_grad=True), []
+    x = facula.randn(2, 3)
+    parts = [F.linear(x, weight) for _ in range(3)]
+    for part in parts:
+        part.grad_fn.register_hook(lambda inputs, outputs: seen.append((inputs[2], inputs[2].clone())))
+    sum(part.square().sum() for part in parts).backward()
+    assert len(seen) == 3 and all(facula.equal(kept, copy) for kept, copy in seen)
+
+
+def test_a_pass_again_gives_the_same_sum():
+    weight = facula.randn(5, 5, requires_grad=True)
+    loss = shared_weight(facula.randn(3, 5), weight, None, 3)
+    once = facula.autograd.grad(loss, weight, retain_graph=True)[0]
+    loss.backward(retain_graph=True)
+    loss.backward()
+    facula.testing.assert_close(weight.grad, 2 * once)

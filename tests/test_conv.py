@@ -77,6 +77,51 @@ SMALL = [
 ]
 
 
+# Many channels of channels-last images: windows in tiles (of all weights, of blocks of large ones, of a block of columns
+# that is not whole), products of pixels with weights too heavy to be put in order, and windows that step over pixels.
+LARGE = [
+    # x, outputs, window, stride, padding
+    ((3, 64, 29, 23), 48, 3, 1, 1),
+    ((2, 208, 17, 9), 176, 3, 1, 1),
+    ((4, 256, 14, 14), 272, 3, 1, 0),
+    ((2, 96, 20, 12), 64, 5, 1, 2),
+    ((2, 1024, 9, 9), 1040, 1, 1, 0),
+    ((2, 1024, 9, 9), 1040, 1, 2, 0),
+    ((3, 64, 30, 27), 96, 3, 2, 1),
+]
+
+
+def images_and_gradients(x, w, g, stride, padding):
+    """The result and both gradients, twice: weights that are seen again are kept in order."""
+    x, w = x.clone(memory_format=facula.channels_last).requires_grad_(), w.clone().requires_grad_()
+    found = []
+    for _ in range(2):
+        y = facula.conv2d(x, w, None, stride, padding)
+        found.append([y, *facula.autograd.grad(y, [x, w], g)])
+    assert all(facula.equal(a, b) for a, b in zip(*found, strict=True))
+    return found[0]
+
+
+@pytest.mark.parametrize("x, outputs, window, stride, padding", LARGE)
+def test_many_channels(x, outputs, window, stride, padding):
+    x, w = facula.from_numpy(numbers(x, 1)), facula.from_numpy(numbers((outputs, x[1], window, window), 2))
+    g = facula.from_numpy(numbers(tuple(facula.conv2d(x, w, None, stride, padding).shape), 3))
+    wanted = images_and_gradients(x, w, g, stride, padding)
+    x, w, g = x.float(), w.float(), g.float().contiguous(memory_format=facula.channels_last)
+    threads = facula.get_num_threads()
+    try:
+        facula.set_num_threads(1)
+        alone = images_and_gradients(x, w, g, stride, padding)
+        facula.set_num_threads(2)
+        together = images_and_gradients(x, w, g, stride, padding)
+    finally:
+        facula.set_num_threads(threads)
+    for one, two, exact in zip(alone, together, wanted, strict=True):
+        assert facula.equal(one, two)
+        scale = float(exact.square().mean().sqrt())
+        assert float((one - exact).abs().max()) < 2e-5 * scale
+
+
 @pytest.mark.parametrize("back", [False, True], ids=["images", "gradients"])
 @pytest.mark.parametrize("x, w, padding, groups", SMALL)
 def test_small_images(x, w, padding, groups, back):

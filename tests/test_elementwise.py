@@ -468,3 +468,24 @@ def test_little_memory_gives_what_much_does(dtype):
             if few.dtype != many.dtype or not close(few.nan_to_num(), many[:6].nan_to_num()):
                 wrong.append((op.name, [a if not isinstance(a, facula.Tensor) else tuple(a.shape) for a in args]))
     assert not wrong
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (3, 7), (16, 16), (40, 50)], ids=str)
+def test_beside_a_transposed_matrix(shape):
+    rows, columns = shape
+    t, m = facula.randn(columns, rows).t(), facula.randn(rows, columns)
+    row, column, number = facula.randn(columns), facula.randn(rows, 1), facula.randn(())
+    for a, b in ((t, m), (t, t), (t, row), (t, column), (t, number), (t, 2.0), (t, facula.randn(columns, rows).t())):
+        plain = b.contiguous() if isinstance(b, facula.Tensor) else b
+        for op in (facula.add, facula.sub, facula.atan2, facula.lt):
+            if op is facula.atan2 and isinstance(b, float):
+                continue
+            result = op(a, b)
+            assert result.stride() == (1, rows) and facula.equal(result, op(a.contiguous(), plain))
+    assert (m + t).stride() == (columns, 1) and facula.equal(m + t, m + t.contiguous())
+    condition = (facula.randn(columns, rows) > 0).t()
+    assert facula.equal(facula.where(condition, m, t), facula.where(condition.contiguous(), m, t.contiguous()))
+    assert facula.addcmul(t, m, row).stride() == (1, rows)
+    kept = t.clone()
+    t += m
+    assert facula.equal(t, kept + m) and t.stride() == (1, rows)

@@ -1,5 +1,6 @@
 """Memory shared with others: NumPy, DLPack, the buffer protocol."""
 
+import gc
 import warnings
 
 import numpy as np
@@ -156,3 +157,75 @@ def test_memory_outlives_its_owner():
     view = memoryview(torch.arange(1000.0))
     y = torch.from_dlpack(np.arange(1000.0))
     assert x.sum().item() == y.sum().item() == sum(view) == 499500.0
+
+
+DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64")
+DTYPES += ("float16", "float32", "float64", "complex64", "complex128")
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_arrays_and_tensors_on_one_memory(name):
+    dtype = getattr(torch, name)
+    for x in (torch.ones(3, 4).to(dtype), torch.ones(2, 3, 5).to(dtype).transpose(0, 2)[1:, ::2], torch.ones(()).to(dtype),
+              torch.ones(0, 3).to(dtype)):  # fmt: skip
+        a = x.numpy()
+        assert type(a) is np.ndarray and a.dtype == np.dtype(name) and a.shape == tuple(x.shape)
+        assert a.strides == tuple(s * x.element_size() for s in x.stride()) and a.flags.writeable
+        assert a.tolist() == x.tolist() and (x.numel() == 0 or a.ctypes.data == x.data_ptr())
+        back = torch.from_numpy(a)
+        assert back.dtype is dtype and back.shape == x.shape and back.tolist() == x.tolist()
+        if x.numel():
+            a[...] = 0
+            assert not x.any() and not back.any() and back.data_ptr() == x.data_ptr()
+
+
+def test_an_array_keeps_and_exposes_the_memory():
+    x = torch.arange(5000.0)
+    place, a = x.data_ptr(), x.numpy()
+    del x
+    gc.collect()
+    other = torch.zeros(5000)
+    assert other.data_ptr() != place and a.sum() == 12497500.0
+    weight, given = torch.randn(64, 64), torch.randn(8, 64)
+    first = torch.nn.functional.linear(given, weight)
+    a = weight.numpy()
+    a *= 2  # which no version counts
+    assert torch.allclose(torch.nn.functional.linear(given, weight), 2 * first)
+
+
+def test_numpy_knows_what_is_in_the_way():
+    class Named(torch.Tensor):
+        pass
+
+    class Taken(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            return function.__name__
+
+    assert torch.ones(2).as_subclass(Named).numpy().tolist() == [1, 1] and torch.ones(2).as_subclass(Taken).numpy() == "numpy"
+    view = torch.ones(2, requires_grad=True)[:1]
+    for wrong in (view, torch.ones(2, requires_grad=True), torch.ones(2, dtype=torch.complex64).conj()):
+        with pytest.raises(RuntimeError, match="^numpy: "):
+            wrong.numpy()
+    with torch.no_grad():
+        assert torch.ones(2, requires_grad=True).numpy().tolist() == [1, 1]
+    assert view.numpy(force=True).tolist() == [1]
+    for wrong in ({"force": 1, "more": 2}, {"forced": True}):
+        with pytest.raises(TypeError):
+            torch.ones(2).numpy(**wrong)
+    with pytest.raises(TypeError):
+        torch.ones(2).numpy(True)
+
+
+def test_arrays_of_another_kind():
+    class Array(np.ndarray):
+        pass
+
+    a = np.arange(3, dtype=np.float32)
+    assert torch.from_numpy(a.view(Array)).tolist() == [0, 1, 2] and torch.tensor(a.view(Array)).tolist() == [0, 1, 2]
+    for wrong in (a.astype(">f4"), np.array(["a"]), np.array([None]), np.zeros(2, np.longdouble)):
+        with pytest.raises((TypeError, ValueError), match="^from_numpy"):
+            torch.from_numpy(wrong)
+    fields = np.zeros(3, dtype=[("a", "i1"), ("b", "<f4")])
+    with pytest.raises(ValueError, match="^from_numpy: strides"):
+        torch.from_numpy(fields["b"])

@@ -281,3 +281,30 @@ def test_cross_entropy_keeps_small_losses_beside_large_scores():
 def test_binary_cross_entropy_takes_probabilities(x, t, word):
     with pytest.raises(RuntimeError, match=f"^binary_cross_entropy: expected an? {word} between 0 and 1"):
         F.binary_cross_entropy(facula.tensor([x]), facula.tensor([t]))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_a_batch_of_samples_has_no_positions(weighted, reduction, smoothing):
+    scores, target = facula.randn(3, 5, 4, dtype=facula.float64), facula.randint(0, 4, (3, 5))
+    target[1, 2] = -100
+    weight = facula.rand(4, dtype=facula.float64) if weighted else None
+
+    def loss(x, t):
+        return F.cross_entropy(x, t, weight, reduction=reduction, label_smoothing=smoothing)
+
+    def one_more(x, t):  # the same with one position for each sample
+        made = F.cross_entropy(x[..., None], t[..., None], weight, reduction=reduction, label_smoothing=smoothing)
+        return made[..., 0] if reduction == "none" else made
+
+    each = facula.stack([one_more(x, t) for x, t in zip(scores, target)])
+    assert facula.allclose(facula.stack([loss(x, t) for x, t in zip(scores, target)]), each)
+    assert facula.allclose(facula.func.vmap(loss)(scores, target), each)
+    assert facula.allclose(facula.func.vmap(lambda x: loss(x, target[1]))(scores)[1], each[1])
+    for f in (lambda x: loss(x, target[1]), lambda x: F.nll_loss(x, target[1], weight, reduction=reduction)):
+        x = scores[1].clone().requires_grad_()
+        assert gradcheck(f, (x,)) and gradgradcheck(f, (x,))
+    found = facula.func.vmap(facula.func.grad(lambda x, t: loss(x, t).sum()))(scores, target)
+    wanted = [facula.func.grad(lambda x, t: one_more(x, t).sum())(x, t) for x, t in zip(scores, target)]
+    assert facula.allclose(found, facula.stack(wanted))

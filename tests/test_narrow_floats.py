@@ -214,3 +214,16 @@ def test_gelu(dtype):
     result.backward(facula.ones(5, dtype=dtype))
     np.testing.assert_array_equal(result.detach().float().numpy(), [inf, nan, nan, facula.tensor(1e4, dtype=dtype).item(), 0])
     np.testing.assert_array_equal(ends.grad.float().numpy(), [nan, nan, nan, 1, 0])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 8, 9])
+@pytest.mark.parametrize("dtype", [facula.float16, facula.bfloat16])
+def test_few_rows_times_a_large_transposed_matrix(dtype, rows):
+    """The matrix is read once; it is too large to be converted as a whole."""
+    facula.manual_seed(rows)
+    for inner, columns in ((333, 517), (1024, 130)):
+        x, weight, bias = facula.randn(rows, inner, dtype=dtype), facula.randn(columns, inner, dtype=dtype), facula.randn(columns, dtype=dtype)
+        expected = x.double() @ weight.double().t()
+        allowed = (0.004 if dtype is facula.bfloat16 else 0.0006) * (expected.abs() + 1)
+        for result, added in ((x @ weight.t(), 0), (facula.nn.functional.linear(x, weight, bias), bias), (facula.addmm(bias, x, weight.t(), beta=2), 2 * bias)):
+            assert result.dtype is dtype and ((result.double() - expected - added).abs() <= allowed + 0.02).all()

@@ -418,3 +418,33 @@ def test_a_volume_without_channels_has_a_mean():
     assert F.adaptive_avg_pool3d(x, 1).tolist() == [[[11.5]]]
     with pytest.raises(RuntimeError, match="^adaptive_avg_pool3d: input must have 5 dimensions"):
         F.adaptive_avg_pool3d(x, 2)
+
+
+def tiles(array, rows, columns):
+    """The windows of (planes, H, W) side by side as (planes, H // rows, W // columns, rows * columns)."""
+    planes, height, width = array.shape
+    cut = array[:, : height // rows * rows, : width // columns * columns]
+    split = cut.reshape(planes, height // rows, rows, width // columns, columns)
+    return split.transpose(0, 1, 3, 2, 4).reshape(planes, height // rows, width // columns, -1)
+
+
+@pytest.mark.parametrize("kernel", [(2, 2), (1, 2), (3, 1), (4, 4), (2, 5), (1, 700)], ids=str)
+@pytest.mark.parametrize("size", [(8, 8), (7, 9), (16, 17), (4, 1500)], ids=str)
+def test_windows_side_by_side(kernel, size):
+    if kernel[0] > size[0] or kernel[1] > size[1]:
+        return
+    x = facula.randn(1, 3, *size)
+    x[0, 1, 0, 0] = math.nan
+    seen = tiles(x[0].numpy(), *kernel)
+    for result in (F.max_pool2d(x, kernel), F.max_pool2d(x.double(), kernel).float()):
+        assert facula.equal(result.nan_to_num(99), facula.from_numpy(seen.max(-1))[None].nan_to_num(99))
+    mean = facula.from_numpy(seen.mean(-1))[None]
+    assert facula.testing.assert_close(F.avg_pool2d(x, kernel), mean, equal_nan=True) is None
+    divided = F.avg_pool2d(x, kernel, divisor_override=3)
+    assert facula.testing.assert_close(divided, mean * (kernel[0] * kernel[1] / 3), equal_nan=True) is None
+    if size[0] % kernel[0] == 0 and size[1] % kernel[1] == 0:
+        shares = (size[0] // kernel[0], size[1] // kernel[1])
+        assert facula.equal(F.adaptive_avg_pool2d(x, shares).nan_to_num(99), F.avg_pool2d(x, kernel).nan_to_num(99))
+        values, places = F.adaptive_max_pool2d(x, shares, return_indices=True)
+        assert facula.equal(values.nan_to_num(99), F.max_pool2d(x, kernel).nan_to_num(99))
+        assert facula.equal(x.flatten(2).gather(2, places.flatten(2)).nan_to_num(99), values.flatten(2).nan_to_num(99))

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
+
 import numpy as np
 import pytest
 from quantized_values import per_channel, quantized, values
@@ -129,10 +134,26 @@ def test_float8_products():
     assert rows.dtype is torch.bfloat16 and (rows[:, 0] == 0).all()
 
 
-def test_weights_of_int8_in_a_product_of_floats():
-    x, weight, scales = values(3, 8), torch.arange(-16, 16, dtype=torch.int8).view(4, 8), torch.tensor([1.0, 0.5, 2.0, 0.1])
-    expected = x @ (weight.float() * scales[:, None]).t()
-    np.testing.assert_allclose(torch._weight_int8pack_mm(x, weight, scales).numpy(), expected.numpy(), rtol=1e-5)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("shape", [(3, 8, 4), (1, 1, 1), (1, 300, 130), (5, 129, 67), (16, 64, 3), (40, 70, 9), (0, 4, 3), (2, 0, 3)])
+def test_weights_of_int8_in_a_product_of_floats(shape, dtype):
+    m, k, n = shape
+    x, scales = values(m, k).to(dtype), (values(n).abs() + 0.1).to(dtype)
+    weight = torch.from_numpy(np.random.default_rng(k).integers(-128, 128, (n, k)).astype("int8"))
+    expected = x.double() @ (weight.double() * scales.double()[:, None]).t()
+    result = torch._weight_int8pack_mm(x, weight, scales)
+    assert result.dtype is dtype
+    tolerance = {torch.float32: 2e-6, torch.float64: 1e-14}.get(dtype, 0.02)
+    assert ((result.double() - expected).abs() <= tolerance * (expected.abs().amax() + 1 if expected.numel() else 1)).all()
+
+
+def test_the_gradient_of_a_product_with_weights_of_int8():
+    x, scales = values(3, 8).requires_grad_(), (values(4).abs() + 0.1).requires_grad_()
+    weight = torch.arange(-16, 16, dtype=torch.int8).view(4, 8)
+    grads = torch.autograd.grad(torch._weight_int8pack_mm(x, weight, scales).square().sum(), (x, scales))
+    expected = torch.autograd.grad((x @ (weight.float() * scales[:, None]).t()).square().sum(), (x, scales))
+    for a, b in zip(grads, expected):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-4)
 
 
 # ---- dynamic products
@@ -201,3 +222,28 @@ def test_dynamic_layers_follow_their_weight():
     layer.set_weight_bias(torch.quantize_per_tensor(torch.ones(2, 3), 0.5, 1, torch.qint8), None)
     assert layer(x).tolist() == [[3.0, 3.0]]
     assert not layer(x.requires_grad_()).requires_grad
+
+
+IN_TILES = """
+import numpy as np
+import facula as torch
+
+rng = np.random.default_rng(0)
+for m, k, n in ((16, 1, 1), (17, 64, 64), (33, 65, 130), (100, 257, 65), (600, 48, 70)):
+    b = rng.integers(-128, 128, (n, k)).astype("int8")
+    for low, high, kind in ((-128, 128, "int8"), (0, 256, "uint8")):
+        a = rng.integers(low, high, (m, k)).astype(kind)
+        result = torch._C._int8_linear(torch.from_numpy(a), torch.from_numpy(b)).numpy()
+        assert np.array_equal(result, a.astype("int32") @ b.astype("int32").T), (m, k, n, kind)
+    x, scales = torch.randn(m, k), torch.rand(n) + 0.1
+    whole = torch._C._dynamic_int8_linear(torch.cat([x, x]), torch.from_numpy(b), scales, None, False)
+    assert torch.equal(whole[:m], whole[m:])
+print("exact")
+"""
+
+
+def test_products_in_tiles_are_exact():
+    """Registers of tiles, which few processors have, are numbers here: what is put into them and how is the same."""
+    env = {**os.environ, "FACULA_TILES": "emulated", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", IN_TILES], env=env, cwd=tempfile.gettempdir(), capture_output=True, text=True)
+    assert done.stdout == "exact\n", done.stderr

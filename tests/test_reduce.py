@@ -380,3 +380,30 @@ def test_trace_and_dot_are_summed_in_double():
         exact = float((x[:, k].astype(float) ** 2 * np.sign(x[:, k])).sum())
         assert facula.dot(v.abs(), v).item() == pytest.approx(exact, rel=1e-6)
         assert facula.trace(facula.diag(v[:256])).item() == pytest.approx(float(x[:256, k].astype(float).sum()), rel=3e-7)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "bfloat16"])
+@pytest.mark.parametrize("shape", [(16, 16), (5, 3), (4, 64), (33, 65), (3, 7, 11), (2, 5, 130), (70, 2)], ids=str)
+def test_places_of_extrema(shape, dtype):
+    x = facula.randint(-3, 4, shape).to(getattr(facula, dtype))  # many equal ones: the first counts
+    for t in (x, x.transpose(0, -1)):
+        a = t.double().numpy()
+        for dim in range(t.dim()):
+            assert t.argmax(dim).tolist() == a.argmax(dim).tolist()
+            assert t.argmin(dim, keepdim=True).tolist() == a.argmin(dim, keepdims=True).tolist()
+            values, places = t.max(dim)
+            assert values.double().tolist() == a.max(dim).tolist() and places.tolist() == a.argmax(dim).tolist()
+            values, places = t.min(dim, keepdim=True)
+            assert values.double().tolist() == a.min(dim, keepdims=True).tolist()
+            assert places.tolist() == a.argmin(dim, keepdims=True).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_first_nan_is_the_extremum(dtype):
+    x = facula.randn(40, 24, dtype=getattr(facula, dtype))
+    x[7, ::3] = math.nan
+    x[20, ::3] = math.nan
+    for t, dim in ((x, 0), (x.t(), 1), (x.t().contiguous(), 1)):
+        for values, places in (t.max(dim), t.min(dim)):
+            assert places[::3].tolist() == [7] * 8 and values[::3].isnan().all()
+            assert not values[1::3].isnan().any() and not values[2::3].isnan().any()

@@ -162,3 +162,25 @@ def test_out():
     turned = torch.zeros(8, 3).t()
     torch.sort(x, out=(turned, indices))
     assert torch.equal(turned, values)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8", "int8", "float64"])
+@pytest.mark.parametrize("rows", [2, 7, 8, 9, 20])
+@pytest.mark.parametrize("n", [2, 5, 8, 11, 16, 27, 32, 33])
+def test_short_rows(dtype, rows, n):
+    x = torch.randint(0, 6, (rows, n)).to(getattr(torch, dtype))
+    if x.is_floating_point():
+        x[1, n // 2] = float("nan")
+    for descending in (False, True):
+        wanted = x.double().nan_to_num(99)  # NaN is the largest, and equal ones keep their order
+        keys = [sorted(range(n), key=lambda i, r=r: -r[i] if descending else r[i]) for r in wanted.tolist()]
+        values, places = torch.sort(x, dim=1, descending=descending, stable=True)
+        assert places.tolist() == keys
+        assert torch.equal(values.nan_to_num(99), x.gather(1, places).nan_to_num(99))
+        for k in {1, 3, n}:
+            if k > n:
+                continue
+            best, found = x.topk(k, largest=descending)
+            assert torch.equal(best.nan_to_num(99), values[:, :k].nan_to_num(99))
+            assert torch.equal(x.gather(1, found).nan_to_num(99), best.nan_to_num(99))
+    assert torch.equal(torch.msort(x).nan_to_num(99), x.sort(0)[0].nan_to_num(99))

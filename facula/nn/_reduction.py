@@ -42,6 +42,13 @@ def resolve(size_average: bool | None, reduce: bool | None, reduction: str) -> s
     return legacy_get_string(size_average, reduce)
 
 
+def number(size_average: bool | None, reduce: bool | None, reduction: str) -> int:
+    """Return the core's number for ``reduction``, unless one of the old flags is given."""
+    if size_average is None and reduce is None and type(reduction) is str and reduction in _ENUM:
+        return _ENUM[reduction]
+    return get_enum(reduction if size_average is None and reduce is None else legacy_get_string(size_average, reduce))
+
+
 def reduced(loss, reduction: str):
     """A loss of each element, reduced."""
     code = get_enum(reduction)

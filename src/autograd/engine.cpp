@@ -255,13 +255,13 @@ class Pass {
 
   std::vector<Tensor> take_captured() { return std::move(captured_); }
 
-  Tensor take_partial_sum(IntList sizes, DType dtype) {
+  Tensor take_partial_sum(size_t edge, IntList sizes, DType dtype) {
     if (applied_ < 0 || options_.create_graph) return {};
     const Task& task = tasks_[applied_];
-    const int32_t child = task.node->edge_count() == 1 ? children_[task.first_child] : -1;
+    const int32_t child = edge < task.node->edge_count() ? children_[task.first_child + edge] : -1;
     if (child < 0 || !tasks_[child].needed || tasks_[child].grads.size() != tasks_[child].node->output_count())
       return {};
-    Tensor& sum = tasks_[child].grads.data()[task.node->edge(0).slot];
+    Tensor& sum = tasks_[child].grads.data()[task.node->edge(edge).slot];
     const bool fits = sum.defined() && is_ours(sum) && sum.is_contiguous() && !(sum.flags() & kSlowFlags) &&
                       sum.dtype() == dtype && sum.sizes() == sizes;
     return fits ? std::move(sum) : Tensor();
@@ -321,7 +321,10 @@ class Pass {
     if (__builtin_expect(!(grad.sizes() == info.sizes()), 0)) {
       FACULA_CHECK(broadcasts_to(info.sizes(), grad.sizes()), ErrorKind::Runtime, "backward: the gradient for output ",
                    slot, " of ", node.name(), " has the wrong shape, expected ", info.sizes(), ", got ", grad.sizes());
-      grad = sum_to_size(grad, info.sizes());
+      // sums of one element each are the elements
+      const bool as_many = grad.numel() == count_elements(info.sizes(), "backward");
+      grad = as_many && !(grad.flags() & kSparse) && !watching() ? reshape(grad, info.sizes())
+                                                                 : sum_to_size(grad, info.sizes());
     }
     if (__builtin_expect(grad.dtype() != info.dtype, 0)) {
       if (grad.is_complex() && !is_complex(info.dtype)) grad = real(grad);
@@ -543,8 +546,8 @@ class Running {
 }  // namespace
 
 bool restricted_pass_runs() { return restricted_running > 0; }
-Tensor take_partial_sum(IntList sizes, DType dtype) {
-  return running ? running->take_partial_sum(sizes, dtype) : Tensor();
+Tensor take_partial_sum(size_t edge, IntList sizes, DType dtype) {
+  return running ? running->take_partial_sum(edge, sizes, dtype) : Tensor();
 }
 uint64_t current_pass() { return running ? running->id() : 0; }
 size_t count_reached(const std::vector<Node*>& nodes) {

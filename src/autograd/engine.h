@@ -57,10 +57,10 @@ std::vector<bool> which_reached(const std::vector<Node*>& nodes);
 /// Calls when the outermost pass of this thread has run to its end, in the order they were asked for; a call may ask
 /// for more. A pass that fails drops them. Only during a pass.
 void call_after_pass(std::function<void()> call);
-/// For formulas of nodes that write a part of their result only, during such a node: the sum of what has arrived so far
-/// where the node's one edge leads. The node adds its part to it and returns it. Undefined unless nobody else holds the
-/// sum and it is plain, of these sizes and of this dtype.
-Tensor take_partial_sum(IntList sizes, DType dtype);
+/// For formulas of nodes that can add to memory as cheaply as write it, during such a node: the sum of what has arrived
+/// so far where this edge of the node leads. The node adds its part to it and returns it as its result for that edge.
+/// Undefined unless nobody else holds the sum and it is plain, of these sizes and of this dtype.
+Tensor take_partial_sum(size_t edge, IntList sizes, DType dtype);
 /// Whether a pass for some inputs only runs on this thread: what starts a pass of its own would do more than was asked.
 bool restricted_pass_runs();
 

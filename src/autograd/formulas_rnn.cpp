@@ -4,6 +4,7 @@
 #include "autograd/function_support.h"
 #include "autograd/rnn_network.h"
 #include "functions.h"
+#include "ops/matmul.h"
 #include "ops/rnn.h"
 
 namespace facula {
@@ -47,9 +48,18 @@ class RnnLayerBackward final : public Node {
     Tensor weight = weight_.unpack(*this);
     if (rnn_apply_to_each(*this, grads, cell(grads), results)) return;
     if (GradMode::enabled()) return apply_differentiably(grads, results);
-    auto [gates, h0, c0, of_weight, of_bias] = _rnn_steps_backward(
-        grads[0], grads[1], cell(grads), weight, trace_.saved, trace_.h_before, trace_.c_before, mode_,
-        layout_.batch_sizes, layout_.reverse, h0_.unpack(*this).size(0), wants(kH0), wants(kWeight), wants(kBias));
+    const Tensor sum = sum_so_far(weight);
+    // one row of gates is the gradient of the bias as well
+    const bool bias_is_gates = recurrent_sums_are_gates() && layout_.total == 1 && !watching();
+    auto [gates, h0, c0, of_weight, of_bias] =
+        _rnn_steps_backward(grads[0], grads[1], cell(grads), weight, trace_.saved, trace_.h_before, trace_.c_before,
+                            mode_, layout_.batch_sizes, layout_.reverse, h0_.unpack(*this).size(0), wants(kH0),
+                            wants(kWeight) && !sum.defined(), wants(kBias) && !bias_is_gates);
+    if (sum.defined()) {
+      ops::linear_weight_gradient(sum, gates, trace_.h_before, true);
+      of_weight = sum;
+    }
+    if (bias_is_gates) of_bias = gates;
     const Tensor* found[] = {&gates, &h0, &c0, &of_weight, &of_bias};
     for (size_t i = 0; i < edge_count(); ++i)
       if (wants(i)) results[i] = *found[i];
@@ -67,6 +77,14 @@ class RnnLayerBackward final : public Node {
 
   /// The gradient of the cell state; only an LSTM has that result.
   Tensor cell(const Tensor* grads) const { return layout_.mode == RnnMode::Lstm ? grads[2] : Tensor(); }
+
+  /// Whether what the weight and its bias give is added to the gates as they are: not so in the new gate of a GRU.
+  bool recurrent_sums_are_gates() const { return layout_.mode != RnnMode::Gru; }
+  /// What has arrived for the weight so far, as it does of a cell that runs step by step: products are added to it.
+  Tensor sum_so_far(const Tensor& weight) const {
+    const bool plain = recurrent_sums_are_gates() && wants(kWeight) && !watching() && weight.device().is_cpu();
+    return plain ? take_partial_sum(kWeight, weight.sizes(), weight.dtype()) : Tensor();
+  }
 
   void apply_differentiably(const Tensor* grads, Tensor* results) {
     // Stand-ins for the inputs: the gradients are taken with respect to them, and reach the inputs through them.

@@ -74,7 +74,7 @@ Tensor spaced(const Tensor& grad, int64_t dim, int64_t start, int64_t step, int6
 template <class View>
 Tensor placed(const Tensor& grad, IntList sizes, View view) {
   if (!(grad.flags() & kSlowFlags)) {
-    if (Tensor sum = take_partial_sum(sizes, grad.dtype()); sum.defined()) {
+    if (Tensor sum = take_partial_sum(0, sizes, grad.dtype()); sum.defined()) {
       add_(view(sum), grad);
       return sum;
     }

@@ -1,4 +1,6 @@
 // Indexing written with ops.
+#include <algorithm>
+
 #include "autograd/batching.h"
 #include "functions.h"
 
@@ -28,6 +30,20 @@ Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<i
   return gather(expand(self, shape), d, index);
 }
 
+namespace {
+
+/// The smallest and the largest of class numbers, of which there are some. A few are read where they lie, unless
+/// somebody sees ops.
+std::pair<int64_t, int64_t> extremes(const Tensor& values) {
+  constexpr int64_t kFew = 1024;
+  const bool plain = values.is_cpu() && values.is_contiguous() && !(values.flags() & kSlowFlags) && watching() == 0;
+  if (!plain || values.numel() > kFew) return {min(values).item().to_int(), max(values).item().to_int()};
+  const auto [least, largest] = std::minmax_element(values.data<int64_t>(), values.data<int64_t>() + values.numel());
+  return {*least, *largest};
+}
+
+}  // namespace
+
 Tensor one_hot(const Tensor& self, int64_t num_classes) {
   FACULA_CHECK(self.dtype() == DType::Int64, ErrorKind::Runtime, "one_hot: the input must be int64, got ",
                self.dtype());
@@ -43,9 +59,9 @@ Tensor one_hot(const Tensor& self, int64_t num_classes) {
   if (self.is_cpu() || (num_classes == -1 && !self.is_meta())) {
     Tensor values = all_examples(self);
     if (values.numel()) {
-      const int64_t least = min(values).item().to_int();
+      const auto [least, most] = extremes(values);
       FACULA_CHECK(least >= 0, ErrorKind::Runtime, "one_hot: class values must not be negative, got ", least);
-      largest = max(values).item().to_int();
+      largest = most;
       FACULA_CHECK(largest < INT64_MAX, ErrorKind::Runtime, "one_hot: class values below ", INT64_MAX, ", got ",
                    largest);
     }

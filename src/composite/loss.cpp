@@ -112,13 +112,19 @@ Tensor soft_margin_loss_uncast(const Tensor& self, const Tensor& target, int64_t
 
 namespace {
 
-/// Scores as (N, C, S) and the shape of a result per position.
+/// Scores as (N, C), or (N, C, S) where a sample has several positions or no batch, and the shape of a result per
+/// position.
 struct ClassView {
   Tensor scores;
   Dims positions;
   ClassView(const char* op, const Tensor& self) {
     FACULA_CHECK(self.dim() > 0, ErrorKind::Value, op, ": expected an input with one or more dimensions, got ",
                  self.dim());
+    if (self.dim() == 2) {
+      scores = self;
+      positions.push_back(self.size(0));
+      return;
+    }
     int64_t at = self.dim() > 1 ? 1 : 0;  // of the classes
     int64_t inner = 1;
     for (int64_t d = 0; d < self.dim(); ++d) {
@@ -129,7 +135,7 @@ struct ClassView {
   }
   int64_t classes() const { return scores.size(1); }
 
-  /// Class numbers as (N, S) int64.
+  /// Class numbers as (N) or (N, S), int64.
   Tensor classes_of(const char* op, const Tensor& target) const {
     FACULA_CHECK(target.dtype() == DType::Int64 || target.dtype() == DType::UInt8, ErrorKind::Runtime, op,
                  ": expected class numbers of dtype int64 or uint8, got ", target.dtype());
@@ -140,6 +146,7 @@ struct ClassView {
                  positions.empty() ? 1 : positions[0], ", got shape ", target.sizes());
     FACULA_CHECK(single || target.sizes() == IntList(positions), ErrorKind::Runtime, op,
                  ": expected a target of shape ", positions, ", got ", target.sizes());
+    if (scores.dim() == 2) return to_dtype(target, DType::Int64);
     return to_dtype(reshape(target, {scores.size(0), scores.size(2)}), DType::Int64);
   }
 
@@ -150,7 +157,7 @@ struct ClassView {
   }
 
   Tensor result(const Tensor& loss, int64_t reduction) const {
-    return reduction == kNone ? reshape(loss, positions) : loss;
+    return reduction == kNone && scores.dim() != 2 ? reshape(loss, positions) : loss;
   }
 };
 
@@ -167,13 +174,13 @@ Tensor soft_cross_entropy(const Tensor& self, const Tensor& target, const Tensor
                ": expected probabilities of a floating-point dtype, got ", target.dtype());
   ClassView view(op, self);
   view.check_weight(op, weight);
-  Tensor wanted = reshape(target, view.scores.sizes());
+  Tensor wanted = view.scores.dim() == 2 ? target : reshape(target, view.scores.sizes());
   if (label_smoothing > 0)
     wanted = wanted * (1.0 - label_smoothing) + label_smoothing / static_cast<double>(view.classes());
   Tensor loss = -log_softmax(view.scores, 1) * wanted;
-  if (weight.defined()) loss = loss * reshape(weight, {1, view.classes(), 1});
+  if (weight.defined()) loss = loss * (view.scores.dim() == 2 ? weight : unsqueeze(weight, -1));
   if (reduction == kNone)
-    return reshape(sum(loss, std::optional<IntList>(IntList{1}), false, std::optional<DType>()), view.positions);
+    return view.result(sum(loss, std::optional<IntList>(IntList{1}), false, std::optional<DType>()), kNone);
   Tensor all = total(loss);
   if (reduction == kSum) return all;
   return all / (static_cast<double>(self.numel()) / static_cast<double>(view.classes()));

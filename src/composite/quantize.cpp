@@ -83,6 +83,12 @@ Tensor _weight_int8pack_mm(const Tensor& self, const Tensor& mat2, const Tensor&
                    scales.size(0) == mat2.size(0),
                ErrorKind::Runtime, op, ": expected matrices (m, k) and (n, k) and n scales, got shapes ", self.sizes(),
                ", ", mat2.sizes(), " and ", scales.sizes());
+  constexpr int64_t kFewRows = 16;  // more of them repay a weight that is converted first
+  const uint32_t recorded = (self.flags() | scales.flags()) & (GradMode::enabled() ? kRequiresGrad | kDual : kDual);
+  const bool narrow = self.dtype() != DType::Float64 && !is_float8(self.dtype());
+  if (self.size(0) <= kFewRows && self.device().is_cpu() && narrow && !recorded)
+    return to_dtype(_weight_int8_linear(to_dtype(self, DType::Float32), mat2, to_dtype(scales, DType::Float32)),
+                    self.dtype());
   return mm(self, t(to_dtype(mat2, self.dtype()))) * to_dtype(scales, self.dtype());
 }
 

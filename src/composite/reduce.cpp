@@ -153,10 +153,12 @@ bool equal(const Tensor& self, const Tensor& other) {
   FACULA_CHECK(self.device() == other.device(), ErrorKind::Runtime, "equal: tensors on one device, got ", self.device(),
                " and ", other.device());
   if (self.sizes() != other.sizes()) return false;
-  if (!self.is_contiguous() || !other.is_contiguous()) return all(eq(self, other)).item().to_bool();
+  constexpr int64_t kFirst = 256;
+  if (!self.is_contiguous() || !other.is_contiguous() || self.numel() <= kFirst)
+    return all(eq(self, other)).item().to_bool();
   // piece by piece, as tensors that differ mostly do so early
   Tensor a = view(self, {self.numel()}), b = view(other, {self.numel()});
-  for (int64_t from = 0, to = 0, count = 256; from < self.numel();
+  for (int64_t from = 0, to = 0, count = kFirst; from < self.numel();
        from = to, count = std::min<int64_t>(16 * count, 65536)) {
     to = std::min(from + count, self.numel());
     if (!all(eq(slice(a, 0, from, to, 1), slice(b, 0, from, to, 1))).item().to_bool()) return false;

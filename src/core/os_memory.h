@@ -22,8 +22,8 @@ void prefer_huge_pages(char* begin, size_t bytes);
 // Gives the pages that lie wholly inside the range back to the system; the range stays usable.
 void discard(char* begin, size_t bytes);
 
-// Says whether processes forked from now on get the pages that lie wholly inside the range; where not, nothing is mapped
-// there in them until map_anew(). False when refused.
+// Says whether processes forked from now on get the pages that lie wholly inside the range; where not, nothing is
+// mapped there in them until map_anew(). False when refused.
 bool keep_from_children(char* begin, size_t bytes, bool keep);
 
 // Maps empty pages in place of those that keep_from_children() took from the same range. False when refused.

@@ -1,6 +1,8 @@
 // Policy of the CPU allocator
 //
-// Small blocks (up to 4 KiB): core/small_block.cpp. Everything larger is served here, under one lock:
+// Small blocks (up to 4 KiB): core/small_block.cpp. Everything larger is served here, under one lock. Of blocks up to
+// 64 KiB each thread keeps a few that it released, 256 KiB at most (cpu/thread_blocks.h): requests that repeat take no
+// lock. To the rules these are held blocks.
 //
 // 1. There are two regions, one for requests below 1 MiB and one for the rest, so that small blocks do not splinter
 //    large ones. A region is one reserved address range that becomes usable from its start as it is needed; in it every
@@ -19,9 +21,9 @@
 //    swapping, and what together with the held bytes exceeds physical memory, is refused with an error; the system's
 //    willingness to promise more is not relied on.
 // 7. A limit set by the user bounds held + hot bytes in the same way: trim first, then refuse.
-// 8. fork() takes the locks, so that a child can go on allocating. It leaves out the hot pages of large free blocks: what
-//    nobody holds need not be copied when the parent writes there again, page by page. The child gets empty ones in their
-//    place. For the same reason a large block that was held at a fork gives its pages back when it is released.
+// 8. fork() takes the locks, so that a child can go on allocating. It leaves out the hot pages of large free blocks:
+//    what nobody holds need not be copied when the parent writes there again, page by page. The child gets empty ones
+//    in their place. For the same reason a large block held at a fork gives its pages back when it is released.
 //
 // Long because the lists, pages and counters of a block change together, under one lock.
 #include "cpu/allocator.h"
@@ -35,10 +37,12 @@
 #include <cstdlib>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "core/error.h"
 #include "core/memory_meters.h"
 #include "core/os_memory.h"
+#include "cpu/thread_blocks.h"
 
 namespace facula::cpu {
 namespace detail {
@@ -513,6 +517,78 @@ void count_request(size_t fresh) { (fresh == 0 ? meters.hits : meters.misses).fe
   std::abort();
 }
 
+/// What threads keep, as callers do not hold it, and what they have taken again.
+struct KeptBlocks {
+  size_t bytes = 0, count = 0;
+  uint64_t taken = 0;
+};
+
+// Of threads, all under `lock`: who has blocks of its own, what those that have ended took, and what fork() has lost.
+struct Threads {
+  std::vector<ThreadBlocks*> all;
+  uint64_t taken_by_ended = 0;
+  KeptBlocks lost;
+};
+Threads& threads() {
+  static Threads* instance = new Threads;  // blocks are released until the very end of the process
+  return *instance;
+}
+
+void give_back(void* address) {
+  Region& region = middle_region;
+  Block* block = region.held_at(address);
+  policy.held -= block->size;
+  meters.held.subtract(block->size);
+  meters.blocks.subtract(1);
+  region.free(block);
+}
+
+constinit ThreadBlocks no_blocks{0};  // of threads that have not begun or have ended: always empty, keeps nothing
+thread_local constinit ThreadBlocks* thread_blocks __attribute__((tls_model("initial-exec"))) = &no_blocks;
+thread_local constinit bool blocks_ended = false;
+
+/// Lives in every thread that has blocks; its end hands them over.
+class OwnBlocks {
+ public:
+  static constexpr size_t kMost = size_t{256} << 10;
+
+  OwnBlocks() : blocks_(new ThreadBlocks(kMost)) {
+    std::lock_guard guard(lock);
+    threads().all.push_back(blocks_);
+    thread_blocks = blocks_;
+  }
+  ~OwnBlocks() {
+    blocks_ended = true;
+    thread_blocks = &no_blocks;
+    std::lock_guard guard(lock);
+    blocks_->drain(give_back);
+    threads().taken_by_ended += blocks_->taken();
+    std::erase(threads().all, blocks_);
+    delete blocks_;
+  }
+  OwnBlocks(const OwnBlocks&) = delete;
+
+ private:
+  ThreadBlocks* blocks_;
+};
+
+/// Whether the calling thread keeps the block.
+[[maybe_unused]] bool keep_block(void* block, size_t bytes) noexcept {
+  if (thread_blocks == &no_blocks && !blocks_ended) static thread_local OwnBlocks own;
+  return thread_blocks->keep(block, bytes);
+}
+
+KeptBlocks kept_blocks() {
+  KeptBlocks kept = threads().lost;
+  kept.taken += threads().taken_by_ended;
+  for (const ThreadBlocks* blocks : threads().all) {
+    kept.bytes += blocks->bytes();
+    kept.count += blocks->count();
+    kept.taken += blocks->taken();
+  }
+  return kept;
+}
+
 std::string size_text(size_t bytes) {
   static constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(bytes);
@@ -554,7 +630,15 @@ void after_fork() {
   lock.unlock();
   small_block_unlock();
 }
+// Blocks of other threads, which are no more, may have been caught in the middle of a change: they are given up.
 void after_fork_in_child() {
+  for (const ThreadBlocks* blocks : threads().all) {
+    if (blocks == thread_blocks) continue;
+    threads().lost.bytes += blocks->bytes();
+    threads().lost.count += blocks->count();
+    threads().lost.taken += blocks->taken();
+  }
+  std::erase_if(threads().all, [](const ThreadBlocks* blocks) { return blocks != thread_blocks; });
   for (size_t i = 0; i < left_out_count; ++i) {
     const LeftOut& part = left_out[i];
     (large_region.contains(part.block) ? large_region : middle_region)
@@ -617,6 +701,8 @@ void large_release(void* block, size_t bytes) noexcept {
 #else
 
 void* large_allocate(size_t bytes) {
+  if (bytes <= ThreadBlocks::kLargest)
+    if (void* block = thread_blocks->take(bytes)) return block;
   if (bytes > kLargestRequest) throw_out_of_memory(bytes);
   void* block = try_allocate(bytes);
   if (block == nullptr) {
@@ -629,6 +715,10 @@ void* large_allocate(size_t bytes) {
 }
 
 void large_release(void* address, size_t bytes) noexcept {
+  if (bytes <= ThreadBlocks::kLargest) {
+    if (thread_blocks->has(address, bytes)) die("the block was released before", address, bytes);
+    if (keep_block(address, bytes)) return;
+  }
   Region& region = region_for(bytes);
   std::lock_guard guard(lock);
   Block* block = region.held_at(address);
@@ -659,15 +749,16 @@ bool is_watched() {
 MemoryStats memory_stats() {
   const SmallBlockStats small = small_block_stats();
   std::lock_guard guard(lock);
+  const KeptBlocks kept = kept_blocks();
   MemoryStats stats;
-  stats.allocated_bytes = {meters.held.current() - small.listed_bytes, meters.held.peak()};
-  stats.allocations = {meters.blocks.current() - small.listed_blocks, meters.blocks.peak()};
+  stats.allocated_bytes = {meters.held.current() - small.listed_bytes - kept.bytes, meters.held.peak()};
+  stats.allocations = {meters.blocks.current() - small.listed_blocks - kept.count, meters.blocks.peak()};
   stats.reserved_bytes = {meters.reserved.current(), meters.reserved.peak()};
   stats.cached_bytes = stats.reserved_bytes.current - stats.allocated_bytes.current;
   stats.largest_free_block = std::max(middle_region.largest_free(), large_region.largest_free());
   stats.segments = small.segments + (middle_region.usable() > 0) + (large_region.usable() > 0);
   stats.segment_bytes = small.segments * os::kHugePage + middle_region.usable() + large_region.usable();
-  stats.hits = meters.hits.load(std::memory_order_relaxed) + small.taken;
+  stats.hits = meters.hits.load(std::memory_order_relaxed) + small.taken + kept.taken;
   stats.misses = meters.misses.load(std::memory_order_relaxed);
   stats.total_allocations = stats.hits + stats.misses;
   stats.trims = meters.trims.load(std::memory_order_relaxed);
@@ -688,6 +779,7 @@ void empty_cache() {
   if (drop_kept_memory) drop_kept_memory();
   small_block_empty_cache();
   std::lock_guard guard(lock);
+  thread_blocks->drain(give_back);
   hot_list.trim(SIZE_MAX);
   policy.peak = policy.previous_peak = policy.held;
 }

@@ -42,11 +42,11 @@ bool keeps_released_blocks();
 bool is_watched();
 
 // Peaks see small blocks with the granularity in which threads fetch them (at most 32 KiB per size and
-// thread).
+// thread), and of larger ones what threads keep (at most 256 KiB per thread).
 MemoryStats memory_stats();
 void reset_peak_memory_stats();
 
-// Gives all cached memory back to the system, apart from small blocks in the lists of other threads.
+// Gives all cached memory back to the system, apart from blocks in the lists of other threads.
 void empty_cache();
 
 // Installed by what keeps memory that it can do without: gives it back before a request fails, and in empty_cache().

@@ -1,6 +1,7 @@
 #include "cpu/conv_winograd.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "core/parallel.h"
 #include "cpu/gemm.h"
@@ -10,11 +11,12 @@
 namespace facula::cpu {
 namespace {
 
-// Tiles are worked through in blocks whose matrices stay in cache, but of enough rows for products to run at full rate.
-// So are large weights, which become four times as large: a block of them is transformed, multiplied by all tiles of a
-// block and forgotten. Doing so again for the next block of tiles costs less than reading all of them from memory.
-constexpr int64_t kBlockBytes = 8 << 20, kInputBytes = 16 << 20, kWeightBytes = 4 << 20;
-constexpr int64_t kFewestTiles = 128, kFewestColumns = 64, kFewestOutputs = 112;
+// Tiles are worked through in blocks. Where the weights of all places in a tile, four times as large as given, stay in
+// the third-level cache, a block's matrices stay in the second-level one. Larger weights are not transformed at once: a
+// block of them is, multiplied by as many tiles as the third-level cache holds, and forgotten. Doing so again for the
+// next block of tiles costs less than reading all of them from memory.
+constexpr int64_t kNearBytes = 512 << 10, kBlockBytes = 8 << 20, kInputBytes = 16 << 20, kWeightBytes = 3 << 20;
+constexpr int64_t kFewestNear = 28, kFewestTiles = 128, kFewestColumns = 32;
 constexpr int64_t kItem = sizeof(float);
 // Fewer do not repay the transformation of the weights, which become four times as large, or reading them where they
 // are kept (packed_weights.h).
@@ -36,23 +38,36 @@ bool applies(const Tensor& y, const Tensor& x, const Tensor& w, const ConvGeomet
 
 const WinogradSteps& steps_of(const Tensor& w) { return w.size(2) == 3 ? winograd_of_three : winograd_of_five; }
 
-/// Results (tiles x outputs) = inputs (tiles x channels) times weights, one product for each place in a tile.
-MatrixProduct product_of(int64_t channels, int64_t outputs, const float* weights) {
+/// Transformed weights in the order in which products read them: for each place in a tile a matrix of `rows` and
+/// `columns`, packed, or as it is where the level has no products of its own.
+struct WeightOrder {
+  int64_t rows, columns, panel, chain, matrix;
+
+  WeightOrder(int64_t rows, int64_t width) : rows(rows) {
+    const bool own = has_own_gemm();
+    panel = own ? gemm_tile.columns : width;
+    chain = own ? gemm_tile.chain(rows) : rows;
+    columns = (width + panel - 1) / panel * panel;
+    matrix = matrix_step(rows * columns);
+  }
+  int64_t elements() const { return kTileProducts * matrix; }
+};
+
+/// Results (tiles x `width` outputs) = inputs (tiles x channels) times weights, one product for each place in a tile,
+/// from column `first` of the weights on.
+void multiply(const WeightOrder& order, const float* weights, int64_t first, int64_t width, int64_t count,
+              const float* inputs, float* results) {
   MatrixProduct m;
   m.batch = kTileProducts;
-  m.inner = channels;
-  m.columns = outputs;
-  m.b = {reinterpret_cast<const char*>(weights), matrix_step(channels * outputs), outputs, 1};
-  return m;
-}
-
-void multiply(MatrixProduct m, const PackedColumns& packed, int64_t count, const float* inputs, float* results) {
   m.rows = count;
+  m.inner = order.rows;
+  m.columns = width;
   m.a = {reinterpret_cast<const char*>(inputs), matrix_step(count * m.inner), m.inner, 1};
+  m.b = {reinterpret_cast<const char*>(weights + first), order.matrix, order.columns, 1};
   m.out = reinterpret_cast<char*>(results);
   m.out_batch = matrix_step(count * m.columns);
   m.out_row = m.columns;
-  if (has_own_gemm()) own_product(m, packed);  // whether packed or not, and however few tiles are left
+  if (has_own_gemm()) own_product(m, {weights, order.columns, first, order.matrix});
   else matrix_product_kernel(kCPU, m);
 }
 
@@ -82,63 +97,97 @@ void transform_inputs(const TiledImages& p, const TileBlock& block, const Tensor
                [&](int64_t from, int64_t to) { winograd_inputs(p, block, from, to, inputs.data<float>()); });
 }
 
-/// f(block, inputs transformed) for blocks of tiles whose results have `width` channels.
+/// Tiles of a block whose results have `width` channels, for one thread or for `sharers`.
+int64_t block_of(const TiledImages& p, int64_t tiles, int64_t width, bool near, int64_t sharers = 1) {
+  const int64_t bytes = near ? sharers * kNearBytes : kBlockBytes, fewest = near ? sharers * kFewestNear : kFewestTiles;
+  return std::min(tiles, std::max(fewest, that_fit(bytes, p.channels + width, 1, tiles)));
+}
+
+/// f(block) for tiles [from, to) by blocks, whose inputs are transformed.
 template <class F>
-void for_blocks(const TiledImages& p, int64_t tiles, int64_t width, F&& f) {
-  const int64_t most = that_fit(kBlockBytes, p.channels + width, 1, tiles);
-  const int64_t block = std::min(tiles, std::max(kFewestTiles, most));
-  const Tensor inputs = matrices(block, p.channels);
-  for (int64_t first = 0; first < tiles; first += block) {
-    const TileBlock now{first, std::min(block, tiles - first), 0, width};
+void for_blocks(const TiledImages& p, int64_t from, int64_t to, int64_t block, int64_t width, const Tensor& inputs,
+                F&& f) {
+  for (int64_t first = from; first < to; first += block) {
+    const TileBlock now{first, std::min(block, to - first), 0, width};
     transform_inputs(p, now, inputs);
-    f(now, inputs.data<float>());
+    f(now);
   }
 }
 
 /// Columns [column, column + width) of the weights.
-void transform_weights(ConvMap map, const Tensor& w, int64_t column, int64_t width, const Tensor& weights) {
+void transform_weights(ConvMap map, const Tensor& w, int64_t column, int64_t width, const WeightOrder& order,
+                       float* weights) {
   const bool back = map == ConvMap::Input;
-  parallel_for(0, w.size(back ? 0 : 1), grain_of(width), [&](int64_t from, int64_t to) {
-    steps_of(w).weights(w.data<float>(), w.size(0), w.size(1), back, column, width, from, to, weights.data<float>());
+  parallel_for(0, order.rows, grain_of(width), [&](int64_t from, int64_t to) {
+    for (int64_t chain = from / order.chain * order.chain; chain < to; chain += order.chain) {
+      const int64_t begin = std::max(chain, from), length = std::min(order.chain, order.rows - chain),
+                    end = std::min(chain + length, to);
+      for (int64_t j = 0; j < width; j += order.panel) {
+        float* first = weights + chain * order.columns + j * length + (begin - chain) * order.panel;
+        steps_of(w).weights(w.data<float>(), w.size(0), w.size(1), back, column + j, std::min(order.panel, width - j),
+                            begin, end, {first, order.panel, order.matrix});
+      }
+    }
   });
 }
 
-/// What is kept of the weights, transformed and packed.
-Tensor kept_tiles(ConvMap map, const TiledImages& p, const Tensor& w) {
-  if (!has_own_gemm()) return Tensor();
+/// What is kept of the weights, transformed.
+Tensor kept_tiles(ConvMap map, const WeightOrder& order, const Tensor& w, int64_t width) {
   const int64_t words[] = {static_cast<int64_t>(PackedAs::Tiles), static_cast<int64_t>(map), w.size(0), w.size(1),
                            w.size(2)};
-  const int64_t bytes = packed_bytes(product_of(p.channels, p.outputs, nullptr));
-  return packed_weight({w.storage(), w.data<char>(), IntList(words, std::size(words))}, kTileProducts * bytes,
-                       [&](char* to) {
-                         const Tensor weights = matrices(p.channels, p.outputs);
-                         transform_weights(map, w, 0, p.outputs, weights);
-                         MatrixProduct one = product_of(p.channels, p.outputs, weights.data<float>());
-                         for (int64_t i = 0; i < kTileProducts; ++i, to += bytes, one.b.data += one.b.batch * kItem)
-                           pack_columns(one, reinterpret_cast<float*>(to));
-                       });
+  return packed_weight({w.storage(), w.data<char>(), IntList(words, std::size(words))}, order.elements() * kItem,
+                       [&](char* to) { transform_weights(map, w, 0, width, order, reinterpret_cast<float*>(to)); });
 }
 
+/// One map from images to images, of some tiles.
+struct ImageMap {
+  ConvMap map;
+  const TiledImages& p;
+  const Tensor& w;
+  const float* bias;
+  WeightOrder order;
+  bool whole;  // all weights are transformed, else `width` columns at a time
+  int64_t width, block;
+  Tensor weights;
+
+  void run(int64_t from, int64_t to, const Tensor& inputs, const Tensor& results) const {
+    for_blocks(p, from, to, block, width, inputs, [&](TileBlock now) {
+      for (now.column = 0; now.column < p.outputs; now.column += width) {
+        now.width = std::min(width, p.outputs - now.column);
+        if (!whole) transform_weights(map, w, now.column, now.width, order, weights.data<float>());
+        multiply(order, weights.data<float>(), whole ? now.column : 0, now.width, now.count, inputs.data<float>(),
+                 results.data<float>());
+        parallel_for(0, now.count, grain_of(now.width), [&](int64_t begin, int64_t end) {
+          steps_of(w).results(p, now, begin, end, results.data<float>(), bias);
+        });
+      }
+    });
+  }
+};
+
+/// Threads divide the tiles where each has the blocks in its own cache, else every step.
 void convolve_images(ConvMap map, const TiledImages& p, int64_t tiles, const Tensor& w, const float* bias) {
-  const Tensor kept = kept_tiles(map, p, w);
-  const PackedColumns packed =
-      kept.defined() ? as_packed(product_of(p.channels, p.outputs, nullptr), kept.data<float>()) : PackedColumns{};
-  const int64_t width = kept.defined() ? p.outputs : that_fit(kWeightBytes, p.channels, kFewestColumns, p.outputs);
-  const bool whole = width == p.outputs;
-  const Tensor weights = kept.defined() ? Tensor() : matrices(p.channels, width);
-  if (whole && weights.defined()) transform_weights(map, w, 0, width, weights);
-  Tensor results;
-  for_blocks(p, tiles, width, [&](TileBlock block, const float* inputs) {
-    if (!results.defined()) results = matrices(block.count, width);  // the first block is the largest
-    for (block.column = 0; block.column < p.outputs; block.column += width) {
-      block.width = std::min(width, p.outputs - block.column);
-      if (!whole) transform_weights(map, w, block.column, block.width, weights);
-      const float* b = weights.defined() ? weights.data<float>() : nullptr;
-      multiply(product_of(p.channels, block.width, b), packed, block.count, inputs, results.data<float>());
-      parallel_for(0, block.count, grain_of(block.width), [&](int64_t from, int64_t to) {
-        steps_of(w).results(p, block, from, to, results.data<float>(), bias);
-      });
-    }
+  const WeightOrder all(p.channels, p.outputs);
+  Tensor weights = kept_tiles(map, all, w, p.outputs);
+  const bool near = all.elements() * kItem <= kWeightBytes, kept = weights.defined();
+  const int64_t width = near ? p.outputs : that_fit(kWeightBytes, p.channels, kFewestColumns, p.outputs);
+  const WeightOrder order = near || kept ? all : WeightOrder(p.channels, width);
+  if (!kept) weights = facula::empty({order.elements()}, DType::Float32);
+  if (near && !kept) transform_weights(map, w, 0, p.outputs, order, weights.data<float>());
+  const int64_t block = block_of(p, tiles, width, near);
+  const ImageMap images{map, p, w, bias, order, near || kept, width, block, weights};
+  const int64_t threads = near && !in_parallel_region() ? num_threads() : 1;
+  const int64_t pieces = std::min(threads, (tiles + block - 1) / block);
+  std::vector<Tensor> inputs, results;
+  for (int64_t i = 0; i < pieces; ++i) {
+    inputs.push_back(matrices(block, p.channels));
+    results.push_back(matrices(block, width));
+  }
+  if (pieces == 1) return images.run(0, tiles, inputs[0], results[0]);
+  parallel_for(0, pieces, 1, [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i)
+      images.run(tiles * i / pieces, tiles * (i + 1) / pieces, inputs[static_cast<size_t>(i)],
+                 results[static_cast<size_t>(i)]);
   });
 }
 
@@ -172,8 +221,9 @@ void weights_from_sums(const TiledImages& p, const Tensor& sums, int64_t column,
 /// Outputs by blocks where the inputs of all tiles stay in cache: sums are then complete at once. Else tiles by blocks,
 /// and sums of all outputs.
 void weight_from_images(const TiledImages& p, int64_t tiles, const Tensor& w) {
-  if (kTileProducts * kItem * p.channels * tiles <= kInputBytes) {
-    const int64_t width = that_fit(kWeightBytes, p.channels, kFewestOutputs, p.outputs);
+  const bool near = kTileProducts * kItem * p.channels * p.outputs <= kWeightBytes;
+  if (!near && kTileProducts * kItem * p.channels * tiles <= kInputBytes) {
+    const int64_t width = that_fit(kWeightBytes, p.channels, kFewestColumns, p.outputs);
     const Tensor inputs = matrices(tiles, p.channels), sums = matrices(width, p.channels),
                  gradients = matrices(tiles, width);
     TileBlock block{0, tiles, 0, width};
@@ -185,11 +235,12 @@ void weight_from_images(const TiledImages& p, int64_t tiles, const Tensor& w) {
     }
     return;
   }
-  const Tensor sums = matrices(p.outputs, p.channels);
-  Tensor gradients;
-  for_blocks(p, tiles, p.outputs, [&](const TileBlock& block, const float* inputs) {
-    if (!gradients.defined()) gradients = matrices(block.count, p.outputs);  // the first block is the largest
-    add_products(p, block, gradients, inputs, sums, block.first == 0, steps_of(w));
+  constexpr int64_t kSharers = 2;  // whatever the number of threads, on which the order of sums must not depend
+  const int64_t block = block_of(p, tiles, p.outputs, near, kSharers);
+  const Tensor inputs = matrices(block, p.channels), gradients = matrices(block, p.outputs),
+               sums = matrices(p.outputs, p.channels);
+  for_blocks(p, 0, tiles, block, p.outputs, inputs, [&](const TileBlock& now) {
+    add_products(p, now, gradients, inputs.data<float>(), sums, now.first == 0, steps_of(w));
   });
   weights_from_sums(p, sums, 0, p.outputs, w);
 }

@@ -34,13 +34,20 @@ constexpr int64_t matrix_step(int64_t elements) { return elements + 3 * 16; }
 inline void (*winograd_inputs)(const TiledImages& images, const TileBlock& block, int64_t from, int64_t to,
                                float* transformed) = nullptr;
 
+/// Where transformed weights go: row `from` to `first`, the next `step` after it; the matrices of the places in a tile
+/// lie `matrix` apart.
+struct WeightPanel {
+  float* first;
+  int64_t step, matrix;
+};
+
 /// What depends on the windows' size, `k` by `k`.
 struct WinogradSteps {
-  /// What becomes of weights (O, C, k, k) for columns [column, column + width) of the product, its rows [from, to):
-  /// matrices of all rows and `width` columns. Forwards rows are channels and columns outputs; where `back`, windows
-  /// are turned around, rows are outputs and columns channels.
+  /// What becomes of weights (O, C, k, k) for columns [column, column + width) of the product, its rows [from, to).
+  /// Forwards rows are channels and columns outputs; where `back`, windows are turned around, rows are outputs and
+  /// columns channels.
   void (*weights)(const float* weights, int64_t outputs, int64_t channels, bool back, int64_t column, int64_t width,
-                  int64_t from, int64_t to, float* transformed);
+                  int64_t from, int64_t to, const WeightPanel& panel);
   /// Tiles [from, to) of a block become results: matrices of `count` rows and `width` columns. `bias` (of all outputs)
   /// may be null.
   void (*results)(const TiledImages& images, const TileBlock& block, int64_t from, int64_t to, const float* transformed,

@@ -110,13 +110,17 @@ const ConvPolicy& policy() {
 
 bool reaches(int64_t value, int64_t fewest) { return fewest >= 0 && value >= fewest; }
 
-bool products_pay(ConvMap map, const Tensor& w, const ConvGeometry& g) {
+bool products_pay(ConvMap map, const Tensor& y, const Tensor& w, const ConvGeometry& g) {
+  constexpr int64_t kFewPositions = 1 << 10;
   const ConvPolicy& p = policy();
   if (map == ConvMap::Weight) return reaches(w.size(0), p.weight_outputs) && w.numel() >= p.weight_size;
   if (w.dim() != 4) return false;
   const int64_t results = w.size(map == ConvMap::Output ? 0 : 1);
   const int64_t tiled = (results + gemm_tile.columns - 1) / gemm_tile.columns * gemm_tile.columns;
-  if (w.size(2) * w.size(3) == 1) return 100 * tiled <= p.pointwise_percent * results || results <= p.pointwise_results;
+  if (w.size(2) * w.size(3) == 1) {
+    const bool heavy = reaches(w.numel(), p.heavy_weights) && y.numel() / y.size(1) <= kFewPositions;
+    return heavy || 100 * tiled <= p.pointwise_percent * results || results <= p.pointwise_results;
+  }
   if (reaches(std::min(w.size(0), w.size(1)), p.gathered_channels)) return true;
   if (map == ConvMap::Output) return reaches(std::min(g.stride[0], g.stride[1]), p.gathered_step);
   return p.spread && windows_are_apart(w, g);
@@ -138,7 +142,7 @@ void convolution_cpu(ConvMap map, const Tensor& y, const Tensor& x, const Tensor
   if (x.numel() != 0 && w.numel() != 0 && !leaves_most_out(y, x, w)) {
     if (convolve_small(map, y, x, w, bias, g)) return;
     if (policy().tiles && convolve_by_tiles(map, y, x, w, bias, g)) return;
-    if (products_pay(map, w, g) && convolve_by_products(map, y, x, w, bias, g)) return;
+    if (products_pay(map, y, w, g) && convolve_by_products(map, y, x, w, bias, g)) return;
     const bool wide = map == ConvMap::Input && is_half(x.dtype()) && (bias.defined() || is_slow_narrow(g));
     if (wide ? convolve_wide(y, x, w, bias, g) : onednn::convolve(map, y, x, w, bias, g)) return;
   }

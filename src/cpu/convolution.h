@@ -14,6 +14,8 @@ struct ConvPolicy {
   int64_t pointwise_percent = 0;   // most that results of one-pixel windows may take of their tiles of registers, in
                                    // percent of the results; 0: never
   int64_t pointwise_results = 0;   // or so few results
+  int64_t heavy_weights = -1;      // fewest elements of their weights that take the library longer to put in order than
+                                   // it saves, where there are few positions; -1: never
   int64_t gathered_channels = -1;  // fewest channels on both sides that pay for gathering other windows; -1: never
   int64_t gathered_step = -1;      // or the shortest step between windows; -1: never
   bool spread = false;             // windows that lie apart, spread over an image

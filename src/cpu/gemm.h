@@ -10,6 +10,7 @@ namespace facula::cpu {
 struct GemmTile {
   int64_t rows = 1, columns = 1;
   int64_t lines = 0;  // rows up to which b is better read as it lies, where its rows have stride one
+  int64_t (*chain)(int64_t inner) = nullptr;  // rows of b that are a block when it is packed
 };
 inline GemmTile gemm_tile;
 

@@ -180,8 +180,19 @@ MatrixOperand widened(const MatrixOperand& m, int64_t batch, int64_t rows, int64
 // With few rows the second matrix is read once: pieces of so many elements are multiplied while they are in the cache.
 constexpr int64_t kFewRows = 32, kConverted = 1 << 16;
 
+// Measured: up to so many rows the second matrix, read once, is best converted in registers.
+constexpr int64_t kFewestRows = 8;
+
 /// p, of narrow floats, where `wide` has its first factor and its result in float32.
 void product_by_pieces(const MatrixProduct& p, const MatrixProduct& wide) {
+  if (narrow_dots && p.rows <= kFewestRows && p.b.row == 1 && wide.a.column == 1 && p.alpha.equals(1) &&
+      (p.beta.equals(0) || p.beta.equals(1))) {
+    MatrixProduct narrow = wide;
+    narrow.b = p.b;
+    parallel_for(0, p.columns, std::max<int64_t>(1, kNarrowPiece / p.inner),
+                 [&](int64_t from, int64_t to) { narrow_dots(p.dtype, narrow, from, to, p.beta.equals(1)); });
+    return;
+  }
   const bool by_rows = rows_contiguous(p.inner, p.columns, p.b.row, p.b.column);
   const int64_t lines = by_rows ? p.inner : p.columns, length = by_rows ? p.columns : p.inner;
   const int64_t step = by_rows ? p.b.row : p.b.column, most = std::max<int64_t>(16, kConverted / length);

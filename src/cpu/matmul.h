@@ -17,6 +17,12 @@ inline void (*small_product)(const MatrixProduct& product, bool add) = nullptr;
 inline void (*skinny_product)(const MatrixProduct& product, int64_t from, int64_t to, bool add) = nullptr;
 constexpr int64_t kSkinnyInner = 16;  // the elements of the widest vector
 
+/// Columns [from, to) of a product of few rows where b is of float16 or bfloat16, with contiguous columns, and a, with
+/// contiguous rows, and the result are of float32: out = a b, or a b + out where `add`. Null where the level has no
+/// instructions to convert.
+inline void (*narrow_dots)(DType dtype, const MatrixProduct& product, int64_t from, int64_t to, bool add) = nullptr;
+constexpr int64_t kNarrowPiece = 1 << 16;  // elements of b that a second thread pays for
+
 /// Which kernel computes a product of floats, as measured; what no line here names is for `gemm`, where the level has
 /// it, and else for the library. A level states what differs (isa/gemm.cpp).
 struct ProductTable {

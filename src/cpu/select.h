@@ -11,9 +11,12 @@ namespace facula::cpu {
 template <class V, class Get>
 V kth_smallest(int64_t n, int64_t k, Get get) {
   constexpr int64_t kSample = 1024, kMargin = 64;  // four standard deviations of a quantile's place in the sample
-  auto kept = std::make_unique_for_overwrite<V[]>(static_cast<size_t>(n));
+  constexpr int64_t kFew = 64;
+  V few[kFew];
+  const auto many = n > kFew ? std::make_unique_for_overwrite<V[]>(static_cast<size_t>(n)) : nullptr;
+  V* const kept = many ? many.get() : few;
   auto partitioned = [&](int64_t count, int64_t at) {
-    std::nth_element(kept.get(), kept.get() + at, kept.get() + count);
+    std::nth_element(kept, kept + at, kept + count);
     return kept[at];
   };
   if (n >= 4 * kSample) {

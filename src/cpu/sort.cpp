@@ -12,6 +12,7 @@
 
 #include "core/parallel.h"
 #include "cpu/select.h"
+#include "cpu/sort_lanes.h"
 
 namespace facula::cpu {
 namespace {
@@ -136,84 +137,52 @@ void sort_row(T* values, int64_t* indices, int64_t n, bool descending, Scratch<T
   unpack_row(s.order.get(), s.copy.get(), n, values, indices);
 }
 
-// ---- Several short rows at a time: a vector holds elements of one place in each of them
+// ---- Several short rows at a time
 
-constexpr int64_t kRowsTogether = 8, kShort = 32;  // rows of a vector, and their most elements
-// With signs, as the instructions of all levels compare them: the highest bit of what is packed is turned. By vectors
-// of 16 bytes, which all levels have: what the compiler makes of wider ones is scalar code.
-typedef int64_t Pair __attribute__((vector_size(16)));
-struct Lanes {
-  Pair pairs[kRowsTogether / 2];
-};
+// With signs, as the instructions of all levels compare them: the highest bit of what is packed is turned.
 constexpr uint64_t kSign = uint64_t{1} << 63;
 
-struct Compared {
-  uint8_t low, high;
-};
-
-/// Calls f(i, j) for the places that Batcher's odd-even merge sort of `n` elements, a power of two, puts in order one
-/// after the other: which ones does not depend on what is in them, so rows are sorted at once.
-template <class F>
-constexpr void each_compared(int n, F f) {
-  for (int merged = 1; merged < n; merged *= 2) {
-    for (int apart = merged; apart > 0; apart /= 2) {
-      for (int from = apart % merged; from + apart < n; from += 2 * apart) {
-        for (int i = from; i < from + apart && i + apart < n; ++i) {
-          if (i / (2 * merged) == (i + apart) / (2 * merged)) f(i, i + apart);
-        }
-      }
-    }
-  }
-}
-
-template <int n>
-constexpr auto network() {
-  constexpr int count = [] {
-    int counted = 0;
-    each_compared(n, [&](int, int) { ++counted; });
-    return counted;
-  }();
-  std::array<Compared, count> all{};
-  int k = 0;
-  each_compared(n, [&](int i, int j) { all[k++] = {static_cast<uint8_t>(i), static_cast<uint8_t>(j)}; });
-  return all;
-}
-
-template <int n>
-void sort_network(Lanes* v) {
-  static constexpr auto compared = network<n>();
-  for (const Compared& c : compared) {
-    for (int64_t k = 0; k < kRowsTogether / 2; ++k) {
-      const Pair a = v[c.low].pairs[k], b = v[c.high].pairs[k], exchanged = (a ^ b) & (a > b);
-      v[c.low].pairs[k] = a ^ exchanged;
-      v[c.high].pairs[k] = b ^ exchanged;
-    }
-  }
-}
-
-/// Sorts up to kRowsTogether rows of up to kShort elements, whose keys share an integer of 64 bits with the position.
+/// The `k` first elements in the wanted order of each of up to kRowsTogether rows of up to kShort elements, whose keys
+/// share an integer of 64 bits with the position.
 template <class T>
-void sort_short_rows(T* values, int64_t* indices, int64_t rows, int64_t n, bool descending) {
-  T copy[kRowsTogether * kShort];
-  Lanes v[kShort];
+void sort_short_rows(const T* in, T* values, int64_t* indices, int64_t rows, int64_t n, int64_t k, bool descending) {
+  Lanes lanes[kShort];
   uint64_t packed[kShort];
-  std::memcpy(static_cast<void*>(copy), values, static_cast<size_t>(rows * n) * sizeof(T));
   const int64_t width = n <= 8 ? 8 : n <= 16 ? 16 : kShort;
-  for (Lanes& lanes : std::span(v, static_cast<size_t>(width)))  // what is not there comes last
-    for (Pair& pair : lanes.pairs) pair = Pair{} + INT64_MAX;
+  for (int64_t i = 0; i < width; ++i)  // what is not there comes last
+    if (i >= n || rows < kRowsTogether) std::fill_n(lanes[i].row, kRowsTogether, INT64_MAX);
   for (int64_t r = 0; r < rows; ++r) {
-    pack_row(copy + r * n, n, descending, packed);
-    for (int64_t i = 0; i < n; ++i) v[i].pairs[r / 2][r % 2] = static_cast<int64_t>(packed[i] ^ kSign);
+    pack_row(in + r * n, n, descending, packed);
+    for (int64_t i = 0; i < n; ++i) lanes[i].row[r] = static_cast<int64_t>(packed[i] ^ kSign);
   }
-  if (width == 8) sort_network<8>(v);
-  else if (width == 16) sort_network<16>(v);
-  else sort_network<kShort>(v);
+  sort_lanes(lanes, width);
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t at = position_of<uint64_t>(static_cast<uint64_t>(v[i].pairs[r / 2][r % 2]));
-      values[r * n + i] = copy[r * n + at];
-      if (indices) indices[r * n + i] = at;
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t at = position_of<uint64_t>(static_cast<uint64_t>(lanes[i].row[r]));
+      values[r * k + i] = in[r * n + at];
+      if (indices) indices[r * k + i] = at;
     }
+  }
+}
+
+/// Does what is asked where rows are short and several. `values` may be `in` where all elements are wanted.
+template <class T>
+bool sort_if_short(const T* in, T* values, int64_t* indices, int64_t rows, int64_t n, int64_t k, bool descending) {
+  if constexpr (sizeof(T) == 8) {
+    return false;
+  } else {
+    if (rows < 2 || n < 2 || n > kShort) return false;
+    T copy[kRowsTogether * kShort];
+    for (int64_t r = 0; r < rows; r += kRowsTogether) {
+      const int64_t count = std::min(kRowsTogether, rows - r);
+      const T* from = in + r * n;
+      if (in == values) {
+        std::memcpy(static_cast<void*>(copy), from, static_cast<size_t>(count * n) * sizeof(T));
+        from = copy;
+      }
+      sort_short_rows(from, values + r * k, indices ? indices + r * k : nullptr, count, n, k, descending);
+    }
+    return true;
   }
 }
 
@@ -245,11 +214,10 @@ void sort_cpu(const Tensor& values, const Tensor& indices, bool descending) {
   LockRelease release(rows * n > 4096);
   visit_ordered(values.dtype(), [&]<class T>(TypeTag<T>) {
     parallel_for(0, rows, rows_per_thread(n), [&](int64_t from, int64_t to) {
-      if constexpr (sizeof(T) < 8) {
-        for (; n > 1 && n <= kShort && to - from > 1; from += std::min(kRowsTogether, to - from))
-          sort_short_rows(values.data<T>() + from * n, indices.defined() ? indices.data<int64_t>() + from * n : nullptr,
-                          std::min(kRowsTogether, to - from), n, descending);
-      }
+      T* rows_from = values.data<T>() + from * n;
+      if (sort_if_short<T>(rows_from, rows_from, indices.defined() ? indices.data<int64_t>() + from * n : nullptr,
+                           to - from, n, n, descending))
+        return;
       if constexpr (std::is_integral_v<T>) {
         for (int64_t r = from; r < to && !indices.defined(); ++r) sort_values(values.data<T>() + r * n, n, descending);
         if (!indices.defined()) return;
@@ -323,6 +291,9 @@ void topk_cpu(const Tensor& values, const Tensor& indices, const Tensor& in, boo
   LockRelease release(rows * n > kGrain);
   visit_ordered(in.dtype(), [&]<class T>(TypeTag<T>) {
     parallel_for(0, rows, rows_per_thread(n), [&](int64_t from, int64_t to) {
+      if (sort_if_short<T>(in.data<T>() + from * n, values.data<T>() + from * k, indices.data<int64_t>() + from * k,
+                           to - from, n, k, largest))
+        return;
       std::vector<Packed<T>> buffer;
       for (int64_t r = from; r < to; ++r) {
         const T* row = in.data<T>() + r * n;

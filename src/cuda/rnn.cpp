@@ -36,21 +36,11 @@ void rnn_step_backward_cuda(const RnnStepBackward& s) {
                              s.grad_gates, s.grad_gates_h});
 }
 
-void rnn_accumulate_cuda(const Tensor& to, const Tensor& from) {
-  static const DeviceKernel kernel{"rnn.cuh", "rnn_accumulate"};
-  check_dtype(to.dtype());
-  const long long count = to.numel();
-  if (count == 0) return;
-  kernel(to.device().index, {to.dtype()}, grid_for(to.device().index, count), to.data(),
-         static_cast<const void*>(from.data()), count);
-}
-
 }  // namespace
 
 void register_rnn() {
   rnn_step_kernel.set(DeviceType::CUDA, rnn_step_cuda);
   rnn_step_backward_kernel.set(DeviceType::CUDA, rnn_step_backward_cuda);
-  rnn_accumulate_kernel.set(DeviceType::CUDA, rnn_accumulate_cuda);
 }
 
 }  // namespace facula::cuda

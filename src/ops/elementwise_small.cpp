@@ -3,6 +3,7 @@
 // An operand of the result's shape is read where it lies, a number or a tensor of one element as copies of it, a row
 // again and again where the result is large, and everything else (columns, what is broadcast or cut out of something
 // larger, conditions) is laid out in the result's shape on the stack first, which costs less than to describe it.
+// Beside the transpose of a matrix the result's shape is that of its memory, and other matrices are laid out.
 #include "ops/elementwise_small.h"
 
 #include <algorithm>
@@ -24,7 +25,8 @@ struct SmallCall {
   DType dtype = DType::Float32;      // what the loop reads
   int ndim = 0;
   int64_t dims[kSmallDims], numel = 1;
-  int64_t row = 0;  // elements that one call of the loop computes: all, or those of a row which an operand has once
+  bool turned = false;  // the result is a transposed matrix in memory, of which `dims` are the memory's
+  int64_t row = 0;      // elements that one call of the loop computes: all, or those of a row which an operand has once
   LoopFn loop = nullptr;
   LoopInput in[kMaxInputs];
   bool by_rows[kMaxInputs] = {};  // whether the operand goes on from row to row
@@ -79,11 +81,27 @@ bool join_shapes(const ElementwiseOp& op, const Operand* inputs, int count, Smal
   return call.numel > 0 && call.numel <= kSerialElements;
 }
 
+/// Whether the first operand, which decides that, is the transpose of a dense matrix of the result's shape.
+bool lies_turned(const Operand* inputs, int count, const SmallCall& call) {
+  for (int i = 0; i < count && call.ndim == 2; ++i) {
+    const TensorImpl* t = inputs[i].impl();
+    if (!t) continue;
+    if (t->ndim != 2 || t->numel != call.numel || t->dims[0] == 1 || t->dims[1] == 1) return false;
+    const IntList strides = t->strides();
+    return strides[0] == 1 && strides[1] == t->dims[0];
+  }
+  return false;
+}
+
 /// The strides of `t` in the shape of the call. False where they would order the result's memory in another way than
 /// the logical one.
 bool strides_in(const SmallCall& call, const TensorImpl* t, int64_t* strides) {
   const int shift = call.ndim - t->ndim;
   const IntList own = t->strides();
+  if (call.turned) {
+    for (int d = 0; d < 2; ++d) strides[1 - d] = d < shift || t->dims[d - shift] == 1 ? 0 : own[d - shift];
+    return true;
+  }
   int64_t last = INT64_MAX, last_size = INT64_MAX;
   for (int d = 0; d < call.ndim; ++d) {
     strides[d] = d < shift || (t->dims[d - shift] == 1 && call.dims[d] != 1) ? 0 : own[d - shift];
@@ -252,10 +270,11 @@ bool read_condition(const SmallCall& call, LoopInput& in, char* buffer) {
 /// What the loop reads of a tensor: its memory where that has the result's shape, a number, or else a copy in that
 /// shape. A larger result is computed row by row where the tensor is one row of it.
 bool read_tensor(const TensorImpl* t, bool condition, SmallCall& call, int i) {
-  const bool dense = t->flags & kContiguous, whole = dense && t->numel == call.numel && t->ndim == call.ndim;
+  const bool dense = !call.turned && (t->flags & kContiguous);
+  const bool whole = dense && t->numel == call.numel && t->ndim == call.ndim;
   int64_t strides[kSmallDims];
   if (!whole && !strides_in(call, t, strides)) return false;
-  if (dense && t->numel == call.numel) {
+  if ((dense && t->numel == call.numel) || (call.turned && strides[1] == 1 && strides[0] == call.dims[1])) {
     call.in[i] = {t->data}, call.by_rows[i] = true;
     if (!condition && whole) call.like = t;
   } else if (!condition && dense && t->numel > 1 && call.numel * item_size(t->dtype) > kSpread) {
@@ -291,6 +310,10 @@ bool classify(const ElementwiseOp& op, const Operand* inputs, int count, const S
   call.loop = loop_table[op.loop][index(call.dtype)];
   if (!call.loop) return false;
   call.row = call.numel;
+  if (!dense && lies_turned(inputs, count, call)) {
+    call.turned = true;
+    std::swap(call.dims[0], call.dims[1]);
+  }
   for (int i = 0; i < count; ++i) {
     if (const TensorImpl* t = inputs[i].impl()) {
       if (!dense && !read_tensor(t, i == 0 && op.condition_first, call, i)) return false;
@@ -307,6 +330,7 @@ bool classify(const ElementwiseOp& op, const Operand* inputs, int count, const S
 /// Whether the result may be written into `out` at once: of its dtype, dense, and on no memory that an operand lies on,
 /// but for its own place.
 bool takes_result(const Tensor& out, const SmallCall& call, DType result, const Operand* inputs, int count) {
+  if (call.turned) return false;
   const TensorImpl* o = out.impl();
   constexpr uint32_t kLookedAt = kContiguous | kInference | kPrivateLayout | kConjugate;
   if (o->dtype != result || (o->flags & kLookedAt) != kContiguous || o->storage->read_only ||
@@ -336,6 +360,8 @@ bool small_call(const ElementwiseOp& op, const Operand* inputs, int count, const
   const DType result = loop_result(op, call.dtype);
   if (out.defined()) {
     if (!takes_result(out, call, result, inputs, count)) return false;
+  } else if (call.turned) {
+    out = facula::empty_strided({call.dims[1], call.dims[0]}, {1, call.dims[1]}, result);
   } else {
     out = call.like ? empty_like_contiguous(call.like, result)
                     : facula::empty(IntList(call.dims, static_cast<size_t>(call.ndim)), result);

@@ -14,7 +14,7 @@ namespace {
 
 Tensor flat(const Tensor& indices) {
   Tensor wide = as_contiguous(index_as_int64(indices, "embedding"));
-  return make_view(wide, {wide.numel()}, {1}, 0, false);
+  return wide.dim() == 1 ? wide : make_view(wide, {wide.numel()}, {1}, 0, false);
 }
 
 }  // namespace
@@ -22,6 +22,7 @@ Tensor flat(const Tensor& indices) {
 Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t, bool, bool) {
   FACULA_CHECK(weight.dim() == 2, ErrorKind::Runtime, "embedding: 'weight' must be 2-D, got shape ", weight.sizes());
   Tensor rows = select_positions(weight, 0, flat(indices), {}, "embedding");
+  if (indices.dim() == 1) return rows;
   Dims shape(indices.sizes());
   shape.push_back(weight.size(1));
   return make_view(rows, shape, contiguous_strides(shape), 0, false);

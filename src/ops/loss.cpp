@@ -11,10 +11,12 @@ namespace {
 
 enum Reduction : int64_t { kNone, kMean, kSum };
 
-// The kernels read (N, C, S) scores and (N, S) classes: what a program gives is held against that first.
+// The kernels read (N, C, S) scores and (N, S) classes, both without S where it is one: what a program gives is held
+// against that first.
 void check_classes(const char* op, IntList sizes, const Tensor& target, const Tensor& weight, int64_t reduction) {
-  FACULA_CHECK(sizes.size() == 3 && target.dtype() == DType::Int64 && target.dim() == 2 && target.size(0) == sizes[0] &&
-                   target.size(1) == sizes[2],
+  const bool several = sizes.size() == 3;
+  FACULA_CHECK((several || sizes.size() == 2) && target.dtype() == DType::Int64 && target.dim() == (several ? 2 : 1) &&
+                   target.size(0) == sizes[0] && (!several || target.size(1) == sizes[2]),
                ErrorKind::Runtime, op, ": scores (N, C, S) and int64 classes (N, S), got shapes ", sizes, " and ",
                target.sizes(), " of ", target.dtype());
   FACULA_CHECK(!weight.defined() || weight.numel() == sizes[1], ErrorKind::Runtime, op, ": one weight for each of ",
@@ -25,7 +27,7 @@ void check_classes(const char* op, IntList sizes, const Tensor& target, const Te
 
 void check_loss_gradient(const char* op, IntList sizes, const Tensor& grad, const Tensor& total_weight,
                          int64_t reduction) {
-  const int64_t count = reduction == kNone ? sizes[0] * sizes[2] : 1;
+  const int64_t count = reduction == kNone ? sizes[0] * (sizes.size() == 3 ? sizes[2] : 1) : 1;
   FACULA_CHECK(is_floating(grad.dtype()) && total_weight.dtype() == compute_dtype(grad.dtype()) &&
                    grad.numel() == count && total_weight.numel() == 1,
                ErrorKind::Runtime, op, ": a floating-point gradient of ", count, " elements, got ", grad.dtype(),
@@ -38,7 +40,7 @@ void check_scores(const char* op, const Tensor& self) {
 }
 
 ClassLoss class_loss(IntList sizes, int64_t ignore_index, double label_smoothing = 0, const char* op = "nll_loss") {
-  return {sizes[0], sizes[1], sizes[2], ignore_index, label_smoothing, op};
+  return {sizes[0], sizes[1], sizes.size() == 3 ? sizes[2] : 1, ignore_index, label_smoothing, op};
 }
 
 /// The reduced loss and the sum of weights from those of every position.
@@ -71,8 +73,8 @@ std::tuple<Tensor, Tensor> _nll(const Tensor& self, const Tensor& target, const 
   check_classes("nll_loss", self.sizes(), target, weight, reduction);
   DType compute = compute_dtype(self.dtype());
   ClassLoss p = class_loss(self.sizes(), ignore_index);
-  Tensor losses = facula::empty({p.samples, p.inner}, compute, self.device());
-  Tensor weights = facula::empty({p.samples, p.inner}, compute, self.device());
+  Tensor losses = facula::empty(target.sizes(), compute, self.device());
+  Tensor weights = facula::empty(target.sizes(), compute, self.device());
   if (!self.is_meta() && losses.numel()) {
     Tensor classes = as_contiguous(target);
     nll_kernel(self.device(), losses, weights, as_contiguous(self), classes, as_contiguous(weight, compute), p);
@@ -98,9 +100,11 @@ std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tens
   check_classes("cross_entropy", self.sizes(), target, weight, reduction);
   DType compute = compute_dtype(self.dtype());
   ClassLoss p = class_loss(self.sizes(), ignore_index, label_smoothing, "cross_entropy");
-  Tensor losses = facula::empty({p.samples, p.inner}, compute, self.device());
-  Tensor weights = facula::empty({p.samples, p.inner}, compute, self.device());
-  Tensor log_sum = facula::empty({2, p.samples, p.inner}, compute, self.device());
+  Tensor losses = facula::empty(target.sizes(), compute, self.device());
+  Tensor weights = facula::empty(target.sizes(), compute, self.device());
+  Dims twice(target.sizes());
+  twice.insert(0, 2);
+  Tensor log_sum = facula::empty(twice, compute, self.device());
   if (!self.is_meta() && losses.numel()) {
     Tensor classes = as_contiguous(target), scores = as_contiguous(self);
     cross_entropy_kernel(self.device(), losses, weights, scores, classes, as_contiguous(weight, compute), log_sum, p);
@@ -130,11 +134,12 @@ Tensor _cross_entropy_backward(const Tensor& grad_output, const Tensor& self, co
 
 Tensor _class_weights(const Tensor& target, const Tensor& weight, int64_t classes, int64_t ignore_index,
                       double label_smoothing, DType dtype) {
-  need_rank("cross_entropy", "target", target, 2);
+  need_rank("cross_entropy", "target", target, 1, 2);
   need_at_least("cross_entropy", "classes", classes, 0);
   FACULA_CHECK(is_floating(dtype) && !is_float8(dtype), ErrorKind::NotImplemented,
                "cross_entropy: not implemented for dtype ", dtype);
-  Dims sizes = {target.size(0), classes, target.size(1)};
+  Dims sizes(target.sizes());
+  sizes.insert(1, classes);
   check_classes("cross_entropy", sizes, target, weight, kNone);
   DType compute = compute_dtype(dtype);
   Tensor out = facula::empty(sizes, compute, target.device());

@@ -110,6 +110,39 @@ void product_into(const Tensor& out, const Tensor& a, const Tensor& b) {
   if (!to.is_same(out)) copy_elements(out, to);
 }
 
+namespace {
+
+/// A contiguous (..., k) as a matrix of rows of k.
+MatrixOperand rows_of(const Tensor& t) { return {t.data<char>(), 0, std::max<int64_t>(t.size(-1), 1), 1}; }
+
+}  // namespace
+
+void linear_weight_gradient(const Tensor& out, const Tensor& grad, const Tensor& input, bool add) {
+  MatrixProduct p;
+  p.dtype = out.dtype();
+  p.columns = p.out_row = out.size(-1);
+  p.rows = p.columns ? out.numel() / p.columns : 0;
+  p.inner = p.columns ? input.numel() / p.columns : 0;
+  p.a = {grad.data<char>(), 0, 1, std::max<int64_t>(p.rows, 1)};
+  p.b = rows_of(input);
+  p.out = out.data<char>();
+  if (add) p.beta = 1;
+  matrix_product_kernel(out.device(), p);
+}
+
+void linear_input_gradient(const Tensor& out, const Tensor& grad, const Tensor& weight) {
+  MatrixProduct p;
+  p.dtype = out.dtype();
+  p.columns = p.out_row = weight.size(1);
+  p.inner = weight.size(0);
+  p.rows = p.columns ? out.numel() / p.columns : 0;
+  p.a = rows_of(grad);
+  p.b = rows_of(weight);
+  if (may_come_again(weight)) p.weights = weight.storage();
+  p.out = out.data<char>();
+  matrix_product_kernel(out.device(), p);
+}
+
 Tensor mm(const Tensor& self, const Tensor& mat2, const Out& out) {
   check_matrices("mm", self, mat2, 2);
   Tensor result = out.make({self.size(0), mat2.size(1)}, self.dtype(), self.device());

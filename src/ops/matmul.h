@@ -49,6 +49,11 @@ inline bool lies_evenly(int64_t rows, int64_t columns, int64_t row, int64_t colu
 namespace ops {
 /// out = a b, of matrices of one dtype; `out` is new, or a part of what is being made.
 void product_into(const Tensor& out, const Tensor& a, const Tensor& b);
+/// out = grad^T input, added to what is there where `add`: the gradient of the weight of linear(). All are contiguous,
+/// and grad (..., n) and input (..., k) are read as matrices, in place.
+void linear_weight_gradient(const Tensor& out, const Tensor& grad, const Tensor& input, bool add);
+/// out = grad weight, for grad (..., n) and a weight (n, k), all contiguous: the gradient of the input of linear().
+void linear_input_gradient(const Tensor& out, const Tensor& grad, const Tensor& weight);
 }  // namespace ops
 
 }  // namespace facula

@@ -95,6 +95,19 @@ Tensor _dynamic_int8_linear(const Tensor& self, const Tensor& weight, const Tens
   return result;
 }
 
+Tensor _weight_int8_linear(const Tensor& self, const Tensor& weight, const Tensor& scales) {
+  const char* op = "_weight_int8_linear";
+  const Dims shape = linear_shape(op, self, weight);
+  FACULA_CHECK(self.dtype() == DType::Float32 && scales.numel() == weight.size(0), ErrorKind::Runtime, op,
+               ": expected an input of float32 and a scale for each row of the weight, got ", self.dtype(), " and ",
+               scales.sizes());
+  check_scales(op, weight.size(0), scales, Tensor());
+  const Tensor result = facula::empty(shape, DType::Float32, self.device());
+  if (!result.is_meta() && result.numel() > 0)
+    weight_int8_linear_kernel(self.device(), result, as_contiguous(self), as_contiguous(weight), as_contiguous(scales));
+  return result;
+}
+
 Tensor _static_int8_linear(const Tensor& self, int64_t zero_point, const Tensor& weight, const Tensor& scales,
                            const Tensor& bias, double scale, int64_t output_zero_point, int64_t lowest,
                            const Out& out) {

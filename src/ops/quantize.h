@@ -31,6 +31,11 @@ struct DynamicInt8Linear : Int8Linear {
 };
 inline Kernel<void(const DynamicInt8Linear&)> dynamic_int8_linear_kernel{"_dynamic_int8_linear"};
 
+/// out = input times the transpose of (weight * scales[:, None]), of float32 but for the weight, (n, k) of int8; all
+/// contiguous.
+inline Kernel<void(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& scales)>
+    weight_int8_linear_kernel{"_weight_int8_linear"};
+
 /// Of levels, rounded to levels of the same dtype, int8 or uint8.
 struct StaticInt8Linear : Int8Linear {
   int32_t zero_point, output_zero_point, lowest;

@@ -70,7 +70,12 @@ struct TapsBuilder {
 
   TapsBuilder(int64_t in_size, int64_t out_size, bool corners, double factor)
       : in(in_size), out(out_size), align_corners(corners) {
+    constexpr size_t kMostlyTaps = 2;  // of an output
+    const auto outputs = static_cast<size_t>(out);
     taps.in = in;
+    taps.first.reserve(outputs + 1);
+    taps.index.reserve(kMostlyTaps * outputs);
+    taps.weight.reserve(kMostlyTaps * outputs);
     if (align_corners) scale = out > 1 ? static_cast<T>(in - 1) / static_cast<T>(out - 1) : T(0);
     else scale = factor > 0 ? static_cast<T>(1.0 / factor) : static_cast<T>(in) / static_cast<T>(out);
   }
@@ -166,9 +171,9 @@ TapTable make_taps(std::string_view mode, int64_t in, int64_t out, bool align_co
 MemoryFormat format_of(const Tensor& t) { return t.suggest_memory_format(); }
 
 // One dimension (from 2 on) of `t` resized; into `result`, when that is given and of its dtype.
-Tensor apply(const Tensor& t, int64_t dim, MemoryFormat format, const TapTable& taps, const Tensor& result) {
+Tensor apply(const Tensor& t, int64_t dim, MemoryFormat format, const Taps& taps, const Tensor& result) {
   Dims sizes(t.sizes());
-  sizes[static_cast<size_t>(dim)] = taps.out();
+  sizes[static_cast<size_t>(dim)] = taps.out;
   Tensor out = result.defined() && result.dtype() == t.dtype()
                    ? result
                    : facula::empty_strided(sizes, strides_of(sizes, format, "interpolate"), t.dtype(), t.device());
@@ -176,7 +181,7 @@ Tensor apply(const Tensor& t, int64_t dim, MemoryFormat format, const TapTable& 
   int64_t outer = last ? t.size(0) : t.size(0) * t.size(1), inner = last ? t.size(1) : 1;
   for (int64_t d = 2; d < dim; ++d) outer *= t.size(d);
   for (int64_t d = dim + 1; d < t.dim(); ++d) inner *= t.size(d);
-  if (out.numel()) resample_kernel(t.device(), out, t, outer, inner, taps.on(t.device()));
+  if (out.numel()) resample_kernel(t.device(), out, t, outer, inner, taps);
   return out;
 }
 
@@ -186,6 +191,21 @@ bool identical(const TapTable& taps) {
     if (taps.index[o] != o) return false;
   return true;
 }
+
+/// The taps of every dimension; neighbours that are resized alike share theirs.
+struct AllTaps {
+  std::vector<TapTable> tables;
+  std::vector<Taps> on_device;  // of each table, once it is asked for
+  size_t table_of[3] = {};
+
+  const TapTable& of(size_t d) const { return tables[table_of[d]]; }
+  const Taps& on(Device device, size_t d) {
+    on_device.resize(tables.size());
+    Taps& taps = on_device[table_of[d]];
+    if (!taps.index.defined()) taps = of(d).on(device);
+    return taps;
+  }
+};
 
 // Resizes to `size`; with `transpose` the other way round.
 Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool align_corners, FloatList scales,
@@ -214,21 +234,26 @@ Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool alig
     if (self.strides()[d] == 0 && self.sizes()[d] > 1)
       return resize(as_contiguous(self, format, self.dtype()), size, mode, align_corners, scales, antialias, transpose);
 
-  std::vector<TapTable> taps;
+  AllTaps taps;
   bool copies = true;
   for (size_t d = 0; d < spatial; ++d) {
+    if (d > 0 && size[d] == size[d - 1] && self.sizes()[2 + d] == self.sizes()[1 + d] && scales[d] == scales[d - 1]) {
+      taps.table_of[d] = taps.table_of[d - 1];
+      continue;
+    }
     int64_t in = transpose ? size[d] : self.sizes()[2 + d], out = transpose ? self.sizes()[2 + d] : size[d];
     bool wide = self.dtype() == DType::Float64;
     TapTable t = wide ? make_taps<double>(mode, in, out, align_corners, scales[d], antialias)
                       : make_taps<float>(mode, in, out, align_corners, scales[d], antialias);
-    taps.push_back(transpose ? t.transposed() : std::move(t));
-    copies &= taps.back().copies();
+    taps.table_of[d] = taps.tables.size();
+    taps.tables.push_back(transpose ? t.transposed() : std::move(t));
+    copies &= taps.of(d).copies();
   }
   DType dtype = copies ? self.dtype() : self.dtype() == DType::UInt8 ? DType::Float32 : compute_dtype(self.dtype());
   std::vector<size_t> steps;  // the transpose goes through the dimensions in the opposite order
   for (size_t k = 0; k < spatial; ++k) {
     size_t d = transpose ? k : spatial - 1 - k;
-    if (!identical(taps[d])) steps.push_back(d);
+    if (!identical(taps.of(d))) steps.push_back(d);
   }
   if (steps.empty()) {
     copy_elements(result, self);
@@ -236,7 +261,7 @@ Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool alig
   }
   Tensor t = as_contiguous(self, format, dtype);
   for (size_t d : steps)
-    t = apply(t, static_cast<int64_t>(2 + d), format, taps[d], d == steps.back() ? result : Tensor());
+    t = apply(t, static_cast<int64_t>(2 + d), format, taps.on(t.device(), d), d == steps.back() ? result : Tensor());
   if (self.dtype() == DType::UInt8 && !copies) {
     round_into(t, Into::Part, t);
     _clamp_into(t, Into::Part, t, Scalar(0.0), Scalar(255.0));

@@ -10,9 +10,6 @@
 namespace facula {
 namespace {
 
-/// The first `rows` rows of a contiguous matrix.
-Tensor top_rows(const Tensor& t, int64_t rows) { return make_view(t, {rows, t.size(1)}, t.strides(), 0, false); }
-
 char* row(const Tensor& t, int64_t at) {
   return t.defined() ? t.data<char>() + at * t.size(1) * t.item_size() : nullptr;
 }
@@ -163,6 +160,14 @@ RnnGradients rnn_backward(const RnnLayout& layout, const Tensor& weight, const R
   int64_t width = gate_factor(layout.mode) * layout.hidden;
   g.gates = facula::empty({layout.total, width}, dtype, weight.device());
   Tensor through = gru ? facula::empty({layout.total, width}, dtype, weight.device()) : g.gates;
+  MatrixProduct product;  // h0 += through weight
+  product.dtype = dtype;
+  product.columns = product.out_row = layout.hidden;
+  product.inner = width;
+  product.b = {recurrent.data<char>(), 0, std::max<int64_t>(layout.hidden, 1), 1};
+  product.beta = 1;
+  product.out = g.h0.data<char>();
+  if (recurrent.is_same(weight)) product.weights = weight.storage();
   for (int64_t i = layout.steps(); i-- > 0;) {
     int64_t rows = layout.batch_sizes[layout.time(i)], at = layout.offsets[layout.time(i)];
     if (rows == 0) continue;
@@ -171,10 +176,10 @@ RnnGradients rnn_backward(const RnnLayout& layout, const Tensor& weight, const R
         RnnStepBackward{layout.mode, dtype, rows, layout.hidden, row(trace.saved, at), row(trace.h_before, at),
                         row(trace.c_before, at), row(grad_output, at), g.h0.data(), lstm ? g.c0.data() : nullptr,
                         row(g.gates, at), gru ? row(through, at) : nullptr});
-    if (int64_t earlier = wanted.h0 ? rows : layout.rows_before(i)) {
-      Tensor step = make_view(through, {earlier, width}, through.strides(), at * width, false);
-      rnn_accumulate_kernel(weight.device(), top_rows(g.h0, earlier), as_contiguous(ops::mm(step, recurrent, {})));
-    }
+    product.rows = wanted.h0 ? rows : layout.rows_before(i);
+    if (product.rows == 0) continue;
+    product.a = {row(through, at), 0, std::max<int64_t>(width, 1), 1};
+    matrix_product_kernel(weight.device(), product);
   }
   if (wanted.weight) g.weight = ops::mm(ops::transpose(through, 0, 1), trace.h_before, {});
   if (wanted.bias) g.bias = ops::sum(through, std::optional<IntList>(IntList{0}), false, std::optional<DType>(), {});

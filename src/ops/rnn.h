@@ -53,8 +53,6 @@ struct RnnStepBackward {
 
 inline Kernel<void(const RnnStep&)> rnn_step_kernel{"_rnn_layer"};
 inline Kernel<void(const RnnStepBackward&)> rnn_step_backward_kernel{"_rnn_layer"};
-/// to += from, element by element.
-inline Kernel<void(const Tensor& to, const Tensor& from)> rnn_accumulate_kernel{"_rnn_layer"};
 
 /// The rows of the steps in memory, which of a packed sequence never increase.
 struct RnnLayout {

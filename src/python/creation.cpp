@@ -15,6 +15,7 @@
 #include "python/free_threading.h"
 #include "python/mismatch.h"
 #include "python/node_object.h"
+#include "python/numpy_arrays.h"
 #include "python/storage_object.h"
 
 namespace facula::python {
@@ -51,7 +52,7 @@ Owned number_of_array(PyObject* array) {
   return Owned(check(PyObject_GetItem(array, nothing.get())));
 }
 
-bool is_ndarray(PyObject* o) { return std::string_view(Py_TYPE(o)->tp_name) == "numpy.ndarray"; }
+bool is_ndarray(PyObject* o) { return is_array_exact(o) || std::string_view(Py_TYPE(o)->tp_name) == "numpy.ndarray"; }
 bool is_array(PyObject* o) {
   return is_ndarray(o) || (!is_tensor(o) && !is_number(o) && has_attribute(o, "__array_interface__"));
 }
@@ -280,44 +281,12 @@ void release_object(Storage* storage) {
   Py_DECREF(static_cast<PyObject*>(storage->context));
 }
 
-/// What NumPy says of an array's memory.
-struct ArrayMemory {
-  DType dtype;
-  Dims sizes, steps;  // steps in elements
-  char* start;
-  bool read_only;
-};
-
 void to_elements(Dims& steps, int64_t item) {
   for (int64_t& s : steps) {
     FACULA_CHECK(s % item == 0, ErrorKind::Value, "from_numpy: strides must be multiples of the element size ", item,
                  ", got ", s);
     s /= item;
   }
-}
-
-/// The C side of NumPy's array interface, which its own arrays show without building a dictionary.
-struct ArrayStruct {
-  int version, dimensions;
-  char kind;
-  int item, flags;
-  Py_intptr_t *sizes, *strides;
-  void* data;
-};
-
-ArrayMemory read_struct(PyObject* capsule) {
-  constexpr int kNativeOrder = 0x200, kWritable = 0x400;
-  auto* found = static_cast<ArrayStruct*>(PyCapsule_GetPointer(capsule, nullptr));
-  if (!found) throw PythonError{};
-  std::string code{found->flags & kNativeOrder ? '<' : '>', found->kind};
-  ArrayMemory memory{dtype_of_typestring(code + std::to_string(found->item)), Dims(), Dims(),
-                     static_cast<char*>(found->data), !(found->flags & kWritable)};
-  for (int i = 0; i < found->dimensions; ++i) {
-    memory.sizes.push_back(found->sizes[i]);
-    memory.steps.push_back(found->strides[i]);
-  }
-  to_elements(memory.steps, found->item);
-  return memory;
 }
 
 ArrayMemory read_interface(PyObject* array) {
@@ -343,9 +312,13 @@ ArrayMemory read_interface(PyObject* array) {
   return memory;
 }
 
+ArrayMemory read_array(PyObject* array) {
+  auto memory = memory_of_array(array);
+  return memory ? *std::move(memory) : read_interface(array);
+}
+
 Tensor from_array(PyObject* array) {
-  Owned capsule(is_ndarray(array) ? check(PyObject_GetAttrString(array, "__array_struct__")) : nullptr);
-  auto [dtype, sizes, steps, start, read_only] = capsule ? read_struct(capsule.get()) : read_interface(array);
+  const auto [dtype, sizes, steps, start, read_only] = read_array(array);
   int64_t item = item_size(dtype);
   const bool some = count_elements(sizes, "from_numpy") > 0;
   const Places reach = places_of(sizes, steps, 0);
@@ -409,13 +382,22 @@ size_t bytes_of_lists(const Tensor& t) {
   return static_cast<size_t>(bytes.value_or(INT64_MAX));
 }
 
+/// The lists of dimension `dim` and those behind it. A list is seen by the collector when it is full.
 template <class T>
 PyObject* nested_list(const Tensor& t, int64_t dim, const char* at) {
-  if (dim == t.dim()) return element<T>(at);
-  Owned list(check(PyList_New(t.size(dim))));
-  for (int64_t i = 0; i < t.size(dim); ++i) {
-    if (i % 65536 == 0 && PyErr_CheckSignals() < 0) throw PythonError{};
-    PyList_SET_ITEM(list.get(), i, nested_list<T>(t, dim + 1, at + i * t.stride(dim) * t.item_size()));
+  constexpr int64_t kBetweenSignals = 65536;
+  if (dim == t.dim()) return check(element<T>(at));
+  const int64_t size = t.size(dim), step = t.stride(dim) * t.item_size();
+  Owned list(check(PyList_New(size)));
+  PyObject** items = reinterpret_cast<PyListObject*>(list.get())->ob_item;
+  for (int64_t from = 0; from < size; from += kBetweenSignals) {
+    if (from > 0 && PyErr_CheckSignals() < 0) throw PythonError{};
+    const int64_t to = std::min(size, from + kBetweenSignals);
+    if (dim + 1 < t.dim()) {
+      for (int64_t i = from; i < to; ++i) items[i] = nested_list<T>(t, dim + 1, at + i * step);
+    } else {
+      for (int64_t i = from; i < to; ++i) items[i] = check(element<T>(at + i * step));
+    }
   }
   return list.release();
 }
@@ -424,10 +406,12 @@ PyObject* method_tolist(PyObject* self, PyObject*) {
   return guarded([&] {
     Tensor t = strided_tensor_of(self);
     FACULA_CHECK(!t.is_meta(), ErrorKind::Runtime, "tolist: a meta tensor has no values, got shape ", t.sizes());
-    visit_dtype(t.dtype(), [&]<class T>(TypeTag<T>) { cpu::check_room("tolist", bytes_of_lists<T>(t)); });
     if (t.is_conj()) t = resolve_conj(t);
     if (!t.is_cpu()) t = ops::on_host(t);
-    return visit_dtype(t.dtype(), [&]<class T>(TypeTag<T>) { return nested_list<T>(t, 0, t.data<char>()); });
+    return visit_dtype(t.dtype(), [&]<class T>(TypeTag<T>) {
+      cpu::check_room("tolist", bytes_of_lists<T>(t));
+      return nested_list<T>(t, 0, t.data<char>());
+    });
   });
 }
 
@@ -583,6 +567,7 @@ PyMethodDef methods[] = {
 }  // namespace
 
 void init_creation(PyObject* module) {
+  init_numpy_arrays();
   check(PyModule_AddFunctions(module, functions));
   for (PyMethodDef* m = methods; m->ml_name; ++m) {
     Owned descriptor(check(PyDescr_NewMethod(&TensorType, m)));

@@ -158,6 +158,35 @@ void test_cache_is_bounded() {
   empty_cache();
 }
 
+// What a thread keeps is not held by anybody, has a bound, and is given back.
+void test_kept_blocks() {
+  empty_cache();
+  if (!keeps_blocks) return;
+  const auto total = [] { return memory_stats().total_allocations; };
+  const uint64_t before = total();
+  void* first = allocate(20 * kKiB);
+  release(first, 20 * kKiB);
+  CHECK(memory_stats().allocated_bytes.current == 0 && memory_stats().allocations.current == 0);
+  void* again = allocate(20 * kKiB - 100);
+  CHECK(again == first && total() == before + 2);
+  void* other = allocate(20 * kKiB);
+  CHECK(other != again && memory_stats().allocations.current == 2);
+  CHECK(memory_stats().allocated_bytes.current == 40 * kKiB);
+  std::thread elsewhere([&] {  // kept by that thread, which ends
+    release(again, 20 * kKiB - 100);
+    release(other, 20 * kKiB);
+    CHECK(memory_stats().allocated_bytes.current == 0);
+  });
+  elsewhere.join();
+  std::vector<Piece> many;
+  for (int i = 0; i < 100; ++i) many.push_back(take(64 * kKiB, 4));
+  for (const Piece& piece : many) give(piece, 4);
+  CHECK(memory_stats().allocated_bytes.current == 0 && total() == before + 103);
+  empty_cache();
+  CHECK(memory_stats().cached_bytes < 2 * kMiB);
+  CHECK(memory_stats().largest_free_block >= 100 * 64 * kKiB);  // nothing is left between
+}
+
 void test_blocks_cross_threads() {
   std::vector<Piece> blocks;
   std::mt19937 random(1);
@@ -334,6 +363,7 @@ int main() {
   test_reuse_costs_no_page_fault();
   test_neighbours_merge();
   test_cache_is_bounded();
+  test_kept_blocks();
   test_blocks_cross_threads();
   test_many_threads();
   test_fork();

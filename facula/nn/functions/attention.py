@@ -38,7 +38,7 @@ def _canonical_mask(mask, mask_name, other_type, other_name, target_type, check_
         )
     if is_float:
         return mask
-    return facula.zeros_like(mask, dtype=target_type).masked_fill_(mask, float("-inf"))
+    return _C.zeros_like(mask, dtype=target_type).masked_fill_(mask, float("-inf"))
 
 
 def _mha_shape_check(query, key, value, key_padding_mask, attn_mask, num_heads) -> bool:

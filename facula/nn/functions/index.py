@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 import facula
+from facula import _C
 
 if TYPE_CHECKING:
     from facula import Tensor
@@ -37,6 +38,8 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
             [1., 2.],
             [3., 4.]])
     """
+    if padding_idx is None and max_norm is None:
+        return _C.embedding(weight, input, -1, scale_grad_by_freq, sparse)
     if weight.dim() != 2:
         raise RuntimeError(f"embedding: 'weight' must be 2-D, got {weight.dim()} dimensions")
     rows = weight.size(0)
@@ -48,7 +51,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
         padding_idx += rows
     if max_norm is not None:
         facula.embedding_renorm_(weight.detach(), input.contiguous(), max_norm, norm_type)
-    return facula.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+    return _C.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
 _BAG_MODES = {"sum": 0, "mean": 1, "max": 2}
@@ -124,7 +127,7 @@ def embedding_bag(
         facula.embedding_renorm_(weight.detach(), input, max_norm, norm_type)
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(f"embedding_bag: per_sample_weights needs mode 'sum', got {mode!r}")
-    return facula.embedding_bag(
+    return _C.embedding_bag(
         weight,
         input,
         offsets,

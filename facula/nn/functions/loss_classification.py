@@ -48,8 +48,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     >>> F.nll_loss(log_probs, torch.tensor([0, -100]))
     tensor(0.6931)
     """
-    reduction = _reduction.resolve(size_average, reduce, reduction)
-    return _nn.nll_loss_nd(input, target, weight, _reduction.get_enum(reduction), ignore_index)
+    return _nn.nll_loss_nd(input, target, weight, _reduction.number(size_average, reduce, reduction), ignore_index)
 
 
 def cross_entropy(
@@ -81,10 +80,8 @@ def cross_entropy(
     >>> F.cross_entropy(scores, torch.tensor([[0.9, 0.1, 0.0], [0.0, 0.0, 1.0]]))
     tensor(0.2672)
     """
-    reduction = _reduction.resolve(size_average, reduce, reduction)
-    return _nn.cross_entropy_loss(
-        input, target, weight, _reduction.get_enum(reduction), ignore_index, label_smoothing
-    )
+    number = _reduction.number(size_average, reduce, reduction)
+    return _nn.cross_entropy_loss(input, target, weight, number, ignore_index, label_smoothing)
 
 
 def linear_cross_entropy(
@@ -208,7 +205,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
             f"binary_cross_entropy_with_logits: target must have the input's shape {tuple(input.shape)}, "
             f"got {tuple(target.shape)}"
         )
-    return facula.binary_cross_entropy_with_logits(
+    return _C.binary_cross_entropy_with_logits(
         input, target, weight, pos_weight, _reduction.get_enum(reduction)
     )
 
@@ -234,7 +231,7 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequenc
     >>> F.ctc_loss(log_probs, torch.tensor([[1, 1, 2]]), (3,), (3,), reduction="none", zero_infinity=True)
     tensor([0.])
     """
-    return facula.ctc_loss(
+    return _C.ctc_loss(
         log_probs,
         targets,
         input_lengths,

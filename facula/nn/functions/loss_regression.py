@@ -245,4 +245,4 @@ def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, redu
     if reduction == "batchmean":
         total = facula.kl_div(input, target, 2, log_target=log_target)
         return total / input.size(0) if input.dim() != 0 else total
-    return facula.kl_div(input, target, _reduction.get_enum(reduction), log_target=log_target)
+    return _C.kl_div(input, target, _reduction.get_enum(reduction), log_target=log_target)

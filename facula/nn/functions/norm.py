@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import facula
 from facula import _C
 
 if TYPE_CHECKING:
@@ -52,8 +51,9 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     if training:
         if (running_mean is None) != (running_var is None):
             raise ValueError("batch_norm: running_mean and running_var must both be given or both be None, got one of them")
-        _check_values_per_channel("batch_norm", input.size())
-    return facula.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, True)
+        if input.size(0) == 1:
+            _check_values_per_channel("batch_norm", input.size())
+    return _C.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, True)
 
 
 def instance_norm(
@@ -88,7 +88,7 @@ def instance_norm(
             "instance_norm: training needs more than one position per channel, got input shape "
             f"{tuple(input.shape)}"
         )
-    return facula.instance_norm(
+    return _C.instance_norm(
         input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True
     )
 
@@ -110,7 +110,7 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
     tensor([[-1.0000,  1.0000],
             [-1.0000,  1.0000]])
     """
-    return facula.layer_norm(input, normalized_shape, weight, bias, eps)
+    return _C.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
 def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
@@ -127,7 +127,7 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
     >>> F.rms_norm(torch.tensor([[3.0, 4.0]]), [2])
     tensor([[0.8485, 1.1314]])
     """
-    return facula.rms_norm(input, normalized_shape, weight, eps)
+    return _C.rms_norm(input, normalized_shape, weight, eps)
 
 
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
@@ -149,10 +149,11 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     """
     if input.dim() < 2:
         raise RuntimeError(f"group_norm: the input needs at least 2 dimensions, got {input.dim()}")
-    size = input.shape
-    if num_groups > 0 and size[0] * size[1] // num_groups * math.prod(size[2:]) == 1:
-        raise ValueError(f"group_norm: needs more than one value per channel, got input shape {tuple(size)}")
-    return facula.group_norm(input, num_groups, weight, bias, eps)
+    if 0 < num_groups and input.numel() < 2 * num_groups:
+        size = input.shape
+        if size[0] * size[1] // num_groups * math.prod(size[2:]) == 1:
+            raise ValueError(f"group_norm: needs more than one value per channel, got input shape {tuple(size)}")
+    return _C.group_norm(input, num_groups, weight, bias, eps)
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
@@ -203,4 +204,4 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
     norm = input.norm(p, dim, keepdim=True).clamp_min(eps)
     if out is None:
         return input / norm
-    return facula.div(input, norm, out=out)
+    return _C.div(input, norm, out=out)

@@ -57,7 +57,7 @@ def max_pool1d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
     >>> F.max_pool1d_with_indices(torch.tensor([[[1.0, 3.0, 2.0, 5.0]]]), 2)
     (tensor([[[3., 5.]]]), tensor([[[1, 3]]]))
     """
-    return facula.max_pool1d_with_indices(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
+    return _C.max_pool1d_with_indices(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
 
 
 @explained(_ARGUMENTS)
@@ -109,7 +109,7 @@ def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
     """
     if return_indices:
         return max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-    return facula.max_pool1d(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
+    return _C.max_pool1d(input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)
 
 
 @explained(_ARGUMENTS)
@@ -128,7 +128,7 @@ def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
     """
     if return_indices:
         return max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-    return facula.max_pool2d(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
+    return _C.max_pool2d(input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)
 
 
 @explained(_ARGUMENTS)
@@ -146,7 +146,7 @@ def max_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
     """
     if return_indices:
         return max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-    return facula.max_pool3d(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
+    return _C.max_pool3d(input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)
 
 
 @explained(_ARGUMENTS)
@@ -159,7 +159,7 @@ def adaptive_max_pool1d_with_indices(input: Tensor, output_size: int | Sequence[
     >>> F.adaptive_max_pool1d_with_indices(torch.tensor([[1.0, 3.0, 2.0, 5.0]]), 2)
     (tensor([[3., 5.]]), tensor([[1, 3]]))
     """
-    return facula.adaptive_max_pool1d(input, output_size)
+    return _C.adaptive_max_pool1d(input, output_size)
 
 
 @explained(_ARGUMENTS)

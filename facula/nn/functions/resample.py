@@ -229,7 +229,7 @@ def grid_sample(
         raise ValueError(
             f"grid_sample: padding_mode must be 'zeros', 'border' or 'reflection', got {padding_mode!r}"
         )
-    return facula.grid_sampler(
+    return _C.grid_sampler(
         input,
         grid,
         GRID_SAMPLE_INTERPOLATION_MODES[mode],
@@ -324,6 +324,6 @@ def _places(theta, size, align_corners: bool):
 def _grid_axis(theta, steps: int, align_corners: bool):
     """Positions of ``steps`` pixel centres in [-1, 1]."""
     if steps <= 1:
-        return facula.zeros(steps, dtype=theta.dtype, device=theta.device)
+        return _C.zeros(steps, dtype=theta.dtype, device=theta.device)
     axis = facula.linspace(-1, 1, steps, dtype=theta.dtype, device=theta.device)
     return axis if align_corners else axis * (steps - 1) / steps

@@ -137,10 +137,10 @@ def _steps_in_python(cell, gates, start, weights, batch_sizes, reverse: bool):
     steps = gates.unbind(0) if batch_sizes is None else gates.split(batch_sizes)
     if batch_sizes is None:
         outputs, final = _direction(cell, steps, start, weights, reverse)
-        return facula.stack(outputs), final
+        return _C.stack(outputs), final
     run_packed = _direction_packed_reverse if reverse else _direction_packed
     outputs, final = run_packed(cell, steps, start, weights)
-    return facula.cat(outputs), final
+    return _C.cat(outputs), final
 
 
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}

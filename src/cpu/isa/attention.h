@@ -33,40 +33,46 @@ struct Right {
   int64_t row, panel;
 };
 
-/// One tile of c = a b, or of c += a b.
-template <class T>
+/// One tile of c = a b, or of c += a b; of its columns the first vector alone, where it is `narrow`.
+template <class T, bool narrow = false>
 void product_tile(const T* a, int64_t a_row, int64_t a_column, const T* b, int64_t b_row, int64_t depth, T* c,
                   int64_t c_row, bool add) {
   using V = typename VectorOf<T>::type;
   constexpr int lanes = VectorOf<T>::lanes, R = kTileRows;
   V low[R] = {}, high[R] = {};
   for (int64_t k = 0; k < depth; ++k, a += a_column, b += b_row) {
-    const V x = load_vector(b), y = load_vector(b + lanes);
+    const V x = load_vector(b), y = narrow ? V{} : load_vector(b + lanes);
     _Pragma("GCC unroll 16") for (int r = 0; r < R; ++r) {
       const T s = a[r * a_row];
       low[r] += s * x;
-      high[r] += s * y;
+      if constexpr (!narrow) high[r] += s * y;
     }
   }
   _Pragma("GCC unroll 16") for (int r = 0; r < R; ++r) {
     T* to = c + r * c_row;
     if (add) {
       low[r] += load_vector(to);
-      high[r] += load_vector(to + lanes);
+      if constexpr (!narrow) high[r] += load_vector(to + lanes);
     }
     std::memcpy(to, &low[r], sizeof(V));
-    std::memcpy(to + lanes, &high[r], sizeof(V));
+    if constexpr (!narrow) std::memcpy(to + lanes, &high[r], sizeof(V));
   }
 }
 
-/// c = a b, or c += a b; whole tiles, so that rows and columns up to their multiples are written, too.
+/// c = a b, or c += a b; whole tiles, so that rows and columns up to their multiples are written, too, but for the
+/// second vector of the last tile where no column is in it.
 template <class T>
 void product(const Left<T>& a, const Right<T>& b, int64_t rows, int64_t columns, int64_t depth, T* c, int64_t c_row,
              bool add) {
   for (int64_t j = 0; j < columns; j += kTileColumns<T>) {
     const T* panel = b.data + j / kTileColumns<T> * b.panel;
-    for (int64_t r = 0; r < rows; r += kTileRows)
-      product_tile(a.data + r * a.row, a.row, a.column, panel, b.row, depth, c + r * c_row + j, c_row, add);
+    const bool narrow = columns - j <= VectorOf<T>::lanes;
+    for (int64_t r = 0; r < rows; r += kTileRows) {
+      const T* row = a.data + r * a.row;
+      T* to = c + r * c_row + j;
+      if (narrow) product_tile<T, true>(row, a.row, a.column, panel, b.row, depth, to, c_row, add);
+      else product_tile(row, a.row, a.column, panel, b.row, depth, to, c_row, add);
+    }
   }
 }
 
@@ -162,7 +168,8 @@ void pack_rows(const Plane& from, int64_t first, int64_t count, int64_t rows, T 
     } else {
       for (int64_t c = 0; c < from.columns; ++c) to[c] = x[c * step] * scale;
     }
-    for (int64_t c = from.columns; c < row; ++c) to[c] = T(0);
+    const int64_t end = row - kTileColumns<T>;  // the rest is what keeps rows apart
+    for (int64_t c = from.columns; c < end; ++c) to[c] = T(0);
   }
   std::fill(out + count * row, out + rows * row, T(0));
 }

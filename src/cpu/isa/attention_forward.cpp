@@ -36,21 +36,25 @@ class Forward {
     if constexpr (!half) pack_rows(query, first, count, rows, T(p_.options.scale), query_, p_.row());
     std::fill_n(largest_, count, kNever<T>);
     std::fill_n(sum_, count, T(0));
-    std::fill_n(result_, rows * p_.value_row(), T(0));
+    if (half || end == 0) std::fill_n(result_, rows * p_.value_row(), T(0));  // to which all is added
     for (int64_t k = 0; k < end; k += kKeys) {
-      const int64_t n = std::min(kKeys, end - k), width = round_up(n, kTileColumns<T>);
-      make_scores(query, first, k, rows, count, width);
-      // of a panel's columns those of whole vectors are weighed: the product goes through n of them
-      const int64_t weighed = half ? width : round_up(n, VectorOf<T>::lanes);
-      for (int64_t r = 0; r < count; ++r) weigh(mask, head, first + r, r, k, n, weighed);
+      const int64_t n = std::min(kKeys, end - k);
+      // of a panel's columns those of whole vectors are needed: the product goes through n of them
+      const int64_t weighed = half ? round_up(n, kTileColumns<T>) : round_up(n, VectorOf<T>::lanes);
+      make_scores(query, first, k, rows, count, weighed);
+      if (end <= VectorOf<T>::lanes && !p_.in.mask.defined() && p_.options.dropout == 0) weigh_few(first, count, n);
+      else
+        for (int64_t r = 0; r < count; ++r) weigh(mask, head, first + r, r, k, n, weighed);
       add_values(k, rows, count, n);
     }
     for (int64_t r = 0; r < count; ++r) {
       T* x = result_ + r * p_.value_row();
       scale_row(x, p_.value_size, sum_[r] == T(0) ? T(0) : T(1) / sum_[r]);
       unpack_row(x, out, first + r);
-      sums_[head * p_.queries + first + r] = sum_[r] == T(0) ? -kNever<T> : largest_[r] + std::log(sum_[r]);
     }
+    T* sums = sums_ + head * p_.queries + first;
+    FACULA_SIMD
+    for (int64_t r = 0; r < count; ++r) sums[r] = sum_[r] == T(0) ? -kNever<T> : largest_[r] + kernels::log(sum_[r]);
   }
 
  private:
@@ -108,7 +112,26 @@ class Forward {
 #endif
     } else {
       product<T>({scores_, score_row_, 1}, {values_ + k * p_.value_row(), p_.value_row(), kTileColumns<T>}, rows,
-                 round_up(p_.value_size, kTileColumns<T>), n, result_, p_.value_row(), true);
+                 round_up(p_.value_size, VectorOf<T>::lanes), n, result_, p_.value_row(), k > 0);
+    }
+  }
+
+  /// Scores of all n keys become weights, a vector for each query: rows do not wait for one another.
+  void weigh_few(int64_t first, int64_t count, int64_t n) {
+    constexpr int lanes = VectorOf<T>::lanes;
+    const auto larger = [](auto a, auto b) { return (b > a) | (b != b) ? b : a; };
+    for (int64_t r = 0; r < count; ++r) {
+      const int64_t seen = p_.options.is_causal ? std::min(n, first + r + 1) : n;
+      T* row = scores_ + r * score_row_;
+      T x[lanes], weights[lanes];
+      const auto read = seen < lanes ? load_first(row, seen, kNever<T>) : load_vector(row);
+      const T top = merge_all(read, larger), shift = top == kNever<T> ? T(0) : top;
+      std::memcpy(x, &read, sizeof x);
+      FACULA_SIMD
+      for (int i = 0; i < lanes; ++i) weights[i] = weight_of(x[i] - shift);
+      std::memcpy(row, weights, sizeof weights);
+      largest_[r] = top;
+      sum_[r] = merge_all(load_vector(weights), [](auto a, auto b) { return a + b; });
     }
   }
 
@@ -123,9 +146,11 @@ class Forward {
       return;
     }
     if (now != before) {
-      const T factor = before == kNever<T> ? T(0) : std::exp(before - now);
-      scale_row(result_ + r * p_.value_row(), p_.value_row(), factor);
-      sum_[r] *= factor;
+      if (before != kNever<T>) {  // else nothing is summed yet
+        const T factor = std::exp(before - now);
+        scale_row(result_ + r * p_.value_row(), p_.value_size, factor);
+        sum_[r] *= factor;
+      }
       largest_[r] = now;
     }
     const bool all_seen = !p_.in.mask.defined() && n == width && (!p_.options.is_causal || k + n <= query + 1);

@@ -445,7 +445,7 @@ void pack_isa(const MatrixProduct& given, int64_t from, int64_t to, float* packe
 void register_gemm() {
   gemm = gemm_isa;
   gemm_pack = pack_isa;
-  gemm_tile = {kHigh, kWide, kLineRows};
+  gemm_tile = {kHigh, kWide, kLineRows, chain_of};
   float_products = kProducts;
 }
 

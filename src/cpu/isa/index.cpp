@@ -5,7 +5,6 @@
 // one index per element.
 #include "ops/index.h"
 
-#include <cstdlib>
 #include <cstring>
 
 #include "core/checked.h"
@@ -92,34 +91,6 @@ void gather_rows(const Block& b, const Bounds& bounds) {
   });
 }
 
-// Blocks of indices that are checked together, so that reading them becomes vector code, as gathering does: with
-// AVX-512 only, whose gathers are worth it and which multiplies 64 bits.
-template <class T, class Place>
-void gather_checked(const Block& r, const Bounds& bounds) {
-  constexpr int64_t kChecked = 64, item = sizeof(T);
-  const auto* index = reinterpret_cast<const int64_t*>(r.index);
-  T* out = reinterpret_cast<T*>(r.dense);
-  const T* base = reinterpret_cast<const T*>(r.target);
-  const int64_t unit = r.unit / item, step = r.target_step / item, wrap = bounds.wrap;
-  const uint64_t size = static_cast<uint64_t>(bounds.size);
-  Place places[kChecked];
-  for (int64_t from = 0; from < r.count; from += kChecked) {
-    const int64_t n = std::min(kChecked, r.count - from);
-    uint64_t bad = 0;
-#pragma omp simd reduction(| : bad)
-    for (int64_t i = 0; i < n; ++i) {
-      int64_t k = index[from + i], at = k + ((k >> 63) & wrap);
-      bad |= static_cast<uint64_t>(at) >= size;
-      places[i] = static_cast<Place>(wrapping_add(wrapping_mul(at, unit), (from + i) * step));  // no place if bad
-    }
-    if (bad) {
-      for (int64_t i = 0; i < n; ++i) bounds(index[from + i]);
-    }
-    FACULA_SIMD
-    for (int64_t i = 0; i < n; ++i) out[from + i] = base[places[i]];
-  }
-}
-
 /// Calls use(i, place) with the place, in elements of the target, of every index of a row.
 template <class T, class F>
 void each_place(const Block& b, const Bounds& given, F use) {
@@ -139,19 +110,12 @@ void each_place(const Block& b, const Bounds& given, F use) {
   for (int64_t i = 0; i < count; ++i) use(i, at(i, index_step) * unit + i * step);
 }
 
+// One by one: gathers of vectors take as long on some processors and twice as long on others.
 template <class T>
 void gather_row(const Block& r, const Bounds& bounds) {
   constexpr int64_t item = sizeof(T);
   const T* base = reinterpret_cast<const T*>(r.target);
   if (r.dense_step == item) {
-    if constexpr (kVectorBytes == 64) {
-      if (r.index_step == 8) {
-        // vectors of elements and of their places have one width
-        const int64_t extent = (bounds.size * std::abs(r.unit) + r.count * std::abs(r.target_step)) / item;
-        if (item == 4 && extent <= INT32_MAX) return gather_checked<T, int32_t>(r, bounds);
-        return gather_checked<T, int64_t>(r, bounds);
-      }
-    }
     T* out = reinterpret_cast<T*>(r.dense);
     return each_place<T>(r, bounds, [=](int64_t i, int64_t place) { out[i] = base[place]; });
   }
@@ -163,7 +127,7 @@ void gather_row(const Block& r, const Bounds& bounds) {
 template <class T>
 void gather_block(const Block& b, const Bounds& bounds) {
   if (b.index_step == 0) return gather_rows<T>(b, bounds);
-  if (kVectorBytes == 64 || !b.shares_indices() || b.dense_step != sizeof(T))
+  if (!b.shares_indices() || b.dense_step != sizeof(T))
     return b.each_row([&](const Block& r) { gather_row<T>(r, bounds); });
   with_shared_places(b, bounds, sizeof(T), [](const Block& r, int64_t from, int64_t n, const int64_t* places) {
     T* out = reinterpret_cast<T*>(r.dense) + from;
@@ -171,7 +135,7 @@ void gather_block(const Block& b, const Bounds& bounds) {
 #pragma GCC unroll 4
     for (int64_t i = 0; i < n; ++i) {
       int64_t place = places[i];
-      asm("" : "+r"(place));  // stays scalar: gathers of these levels take longer than loads one by one
+      asm("" : "+r"(place));  // stays scalar: gathers take as long as loads one by one, or longer
       out[i] = base[place];
     }
   });
@@ -277,6 +241,15 @@ Plan index_plan(const Tensor& dense, const IndexMap& map) {
   plan.out.data = dense.data<char>();
   plan.in[0].data = map.index.data<char>();
   plan.in[1].data = map.target.data<char>();
+  if (dense.dim() == 2 && dense.size(0) > 1 && dense.size(1) > 1 && dense.is_contiguous()) {  // as it is
+    for (size_t d : {1, 0}) {
+      plan.shape.push_back(dense.sizes()[d]);
+      plan.out.strides.push_back(dense.strides()[d] * dense.item_size());
+      plan.in[0].strides.push_back(wrapping_mul(map.index.strides()[d], 8));
+      plan.in[1].strides.push_back(wrapping_mul(map.strides[d], map.target.item_size()));
+    }
+    return plan;
+  }
   std::array<Dims, 3> strides{Dims(dense.strides()), Dims(map.strides), Dims(map.index.strides())};
   const Dims order = dimension_order(dense.sizes(), {strides.data(), strides.size()});
   std::swap(strides[1], strides[2]);

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <type_traits>
-#include <vector>
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -22,14 +22,48 @@ struct LineOperand {
   Dims strides;                    // of the other dimensions, in bytes, innermost first
   int64_t pitch = -1;              // bytes from each line to the next, where that is always the same
 
+  LineOperand() = default;
   LineOperand(const Tensor& t, int64_t dim, DType compute);
   bool contiguous() const { return stride == item_size(dtype) || length == 1; }
   bool direct() const { return dtype == compute && contiguous(); }
 };
 
+/// Bytes that nobody has written yet: few of them where they are, more on the heap.
+class Room {
+ public:
+  char* data() { return many_ ? many_.get() : few_; }
+  void resize(size_t bytes) {
+    if (bytes <= size_) return;
+    many_ = std::make_unique_for_overwrite<char[]>(bytes);
+    size_ = bytes;
+  }
+
+ private:
+  static constexpr size_t kFew = 2048;
+  alignas(64) char few_[kFew];
+  std::unique_ptr<char[]> many_;
+  size_t size_ = kFew;
+};
+
 /// The values of a batch of lines, each contiguous.
 struct LineBuffer {
-  std::vector<char> packed, converted;
+  Room packed, converted;
+};
+
+/// Up to as many as there are operands, without memory of its own.
+template <class T>
+class Few {
+ public:
+  explicit Few(size_t size) : size_(size) {}
+  size_t size() const { return size_; }
+  T& operator[](size_t k) { return items_[k]; }
+  const T& operator[](size_t k) const { return items_[k]; }
+  const T* begin() const { return items_; }
+  const T* end() const { return items_ + size_; }
+
+ private:
+  T items_[kOperands];
+  size_t size_;
 };
 
 /// Bytes from one line of a buffer to the next: not a power of two, which would put all lines into the same cache sets.
@@ -189,9 +223,12 @@ void for_lines(DType compute, int64_t dim, std::span<const Tensor* const> inputs
     for_lines_in_a_row(elements / line_length(first_input, dim), dim, inputs, outputs, f);
     return;
   }
-  std::vector<LineOperand> in, out;
-  for (const Tensor* t : inputs) in.emplace_back(*t, dim, compute);
-  for (const Tensor* t : outputs) out.emplace_back(*t, dim, is_half(t->dtype()) ? compute : t->dtype());
+  Few<LineOperand> in(inputs.size()), out(outputs.size());
+  for (size_t k = 0; k < in.size(); ++k) in[k] = LineOperand(*inputs[k], dim, compute);
+  for (size_t k = 0; k < out.size(); ++k) {
+    const DType dtype = outputs[k]->dtype();
+    out[k] = LineOperand(*outputs[k], dim, is_half(dtype) ? compute : dtype);
+  }
   Dims others;
   int64_t count = 1;
   for (int64_t d = static_cast<int64_t>(sizes.size()); d-- > 0;) {
@@ -206,7 +243,7 @@ void for_lines(DType compute, int64_t dim, std::span<const Tensor* const> inputs
   bool packs = !std::all_of(in.begin(), in.end(), is_direct) || !std::all_of(out.begin(), out.end(), is_direct);
   int64_t grain = std::max<int64_t>(packs ? kBatch : 1, kGrain / std::max<int64_t>(n, 1));
   parallel_for(0, count, grain, [&](int64_t from, int64_t to) {
-    std::vector<LineBuffer> in_buffers(in.size()), out_buffers(out.size());
+    Few<LineBuffer> in_buffers(in.size()), out_buffers(out.size());
     const char* in_at[kBatch];
     char* out_at[kOperands][kBatch];
     const void* in_values[kOperands][kBatch];

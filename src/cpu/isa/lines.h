@@ -1,6 +1,8 @@
 // Walks all lines of one dimension of several tensors, and hands each to a function as contiguous values.
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
 #include <span>
 
 #include "core/parallel.h"
@@ -17,6 +19,38 @@ using LineFunction = void (*)(int64_t n, const void* const* in, void* const* out
 /// and outputs of narrow floats from it.
 void for_lines(DType compute, int64_t dim, std::span<const Tensor* const> in, std::span<const Tensor* const> out,
                LineFunction f);
+
+// ---- lines that lie side by side: vectors of neighbours in place of lines one by one
+
+constexpr int64_t kSideBySide = 64;  // neighbours that are handled together
+
+/// Whether that is the better way: of contiguous tensors of the compute dtype, along another dimension than the last.
+inline bool lie_side_by_side(DType compute, int64_t dim, const Tensor& in, std::initializer_list<const Tensor*> out) {
+  constexpr int64_t kFewest = 8;
+  if (dim >= in.dim() - 1 || in.dtype() != compute || in.numel() == 0 || !in.is_contiguous()) return false;
+  for (const Tensor* t : out)
+    if (!t->is_contiguous()) return false;
+  return in.stride(dim) >= kFewest;
+}
+
+/// Neighbours: `n` rows of `width` elements, `stride` apart, from `at` on; a result for each of them goes to `to`.
+struct SideBySide {
+  int64_t n, stride, width, at, to;
+};
+
+template <class F>
+void for_side_by_side(const Tensor& in, int64_t dim, F&& f) {
+  const int64_t n = in.size(dim), inner = in.stride(dim), tiles = (inner + kSideBySide - 1) / kSideBySide;
+  LockRelease unlocked(in.numel() > 4 * kGrain);
+  parallel_for(0, in.numel() / (n * inner) * tiles, std::max<int64_t>(1, kGrain / (n * kSideBySide)),
+               [&](int64_t from, int64_t to) {
+                 for (int64_t tile = from; tile < to; ++tile) {
+                   const int64_t outer = tile / tiles, first = tile % tiles * kSideBySide;
+                   f(SideBySide{n, inner, std::min(kSideBySide, inner - first), outer * n * inner + first,
+                                outer * inner + first});
+                 }
+               });
+}
 
 /// Kernels made of a function along lines, a class `Line` with a template `operator()(int64_t n, const T* in..., T*
 /// out)`: a LineKernel, a Line2Kernel and a PositionKernel.

@@ -8,6 +8,7 @@
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "cpu/isa/floating.h"
+#include "cpu/isa/softmax.h"
 #include "kernels/math.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -83,10 +84,16 @@ void nll_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tenso
 
 // ---- cross entropy
 
-/// The largest score of a row and the logarithm of the sum of exponentials relative to it. They stay two numbers:
-/// beside a large score the logarithm, a small number, would be lost.
+/// The largest score of a row and the sum of exponentials relative to it, whose logarithm is taken of many rows at
+/// once. They stay two numbers: beside a large score the logarithm, a small number, would be lost.
 template <class T, class A>
-void log_sum_row(A& shift, A& log_sum, const T* x, int64_t n) {
+void sum_row(A& shift, A& sum, const T* x, int64_t n) {
+  if constexpr (std::is_same_v<T, A>) {
+    const A top = n > 0 ? extremum<A, true>(n, x) : A(0);
+    shift = std::isinf(top) ? A(0) : top;
+    sum = sum_of_exp<A>(n, x, shift, nullptr);
+    return;
+  }
   A top = -std::numeric_limits<A>::infinity();
 #pragma omp simd reduction(max : top)
   for (int64_t i = 0; i < n; ++i) top = load(x[i]) > top ? load(x[i]) : top;
@@ -94,7 +101,7 @@ void log_sum_row(A& shift, A& log_sum, const T* x, int64_t n) {
   A total = 0;
 #pragma omp simd reduction(+ : total)
   for (int64_t i = 0; i < n; ++i) total += kernels::exp(load(x[i]) - shift);
-  log_sum = std::log(total);
+  sum = total;
 }
 
 /// The same for `inner` columns next to one another.
@@ -128,9 +135,12 @@ void class_logsumexp_cpu(const Tensor& log_sum, const Tensor& self, const ClassL
                    for (int64_t n = from; n < to; ++n) {
                      const T* x = self.data<T>() + n * length;
                      A *top = log_sum.data<A>() + n * p.inner, *out = top + p.samples * p.inner;
-                     if (p.inner == 1) log_sum_row(*top, *out, x, p.classes);
+                     if (p.inner == 1) sum_row(*top, *out, x, p.classes);
                      else log_sum_columns(top, out, x, p);
                    }
+                   A* sums = log_sum.data<A>() + p.samples;
+                   FACULA_SIMD
+                   for (int64_t n = from; n < (p.inner == 1 ? to : from); ++n) sums[n] = kernels::log(sums[n]);
                  });
   });
 }

@@ -132,10 +132,7 @@ T dot_product(const T* a, const T* b, int64_t n) {
   constexpr int64_t kBlock = 512;
   double total = 0;
   for (int64_t at = 0; at < n; at += kBlock) {
-    total += sums_of<T>(std::min(kBlock, n - at), [x = a + at, y = b + at](auto each) {
-               const auto product = each(x) * each(y);
-               return Two{product, product};
-             }).first;
+    total += sum_by<T>(std::min(kBlock, n - at), [x = a + at, y = b + at](auto each) { return each(x) * each(y); });
   }
   return static_cast<T>(total);
 }

@@ -39,7 +39,7 @@ double plain_sum(const T* x, int64_t n) {
   for (int64_t at = 0; at < n; at += kBlock) {
     const int64_t count = std::min(kBlock, n - at);
     const A* v = values(x + at, count);
-    total += sums_of<A>(count, [=](auto each) { return Two{each(v), each(v)}; }).first;
+    total += sum_by<A>(count, [=](auto each) { return each(v); });
   }
   return total;
 }
@@ -52,10 +52,10 @@ double squared_distances(const T* x, int64_t n, A center) {
   for (int64_t at = 0; at < n; at += kBlock) {
     const int64_t count = std::min(kBlock, n - at);
     const A* v = values(x + at, count);
-    total += sums_of<A>(count, [=](auto each) {
-               const auto d = each(v) - center;
-               return Two{d * d, d};
-             }).first;
+    total += sum_by<A>(count, [=](auto each) {
+      const auto d = each(v) - center;
+      return d * d;
+    });
   }
   return total;
 }
@@ -97,6 +97,11 @@ void normalise_row(T* out, const T* x, const A* weight, const A* bias, const Row
     if (weight && bias) {
       FACULA_SIMD
       for (int64_t i = 0; i < n; ++i) out[i] = rounded<T>((load(x[i]) - mean) * rstd * weight[i] + bias[i]);
+      return;
+    }
+    if (!weight && !bias) {
+      FACULA_SIMD
+      for (int64_t i = 0; i < n; ++i) out[i] = rounded<T>((load(x[i]) - mean) * rstd);
       return;
     }
     FACULA_SIMD

@@ -236,7 +236,7 @@ void max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& in, co
     return max_pool_of_integers(out, indices, in, geometry);
   FACULA_CHECK(spatial_count(in) <= INT32_MAX, ErrorKind::Runtime,
                "max_pool: planes of at most 2^31 elements, got shape ", in.sizes());
-  if (are_small_planes(in, out, geometry))
+  if (are_small_planes(in, out, geometry, indices.defined()))
     return indices.defined() ? max_of_small<true>(out, indices, in, geometry)
                              : max_of_small<false>(out, indices, in, geometry);
   const WindowTables g(geometry);
@@ -422,7 +422,7 @@ void mean_channels(T* out, const T* in, int64_t channels, const WindowTables& g,
 }
 
 void avg_pool_cpu(const Tensor& out, const Tensor& in, const PoolGeometry& geometry) {
-  if (are_small_planes(in, out, geometry)) return mean_of_small(out, in, geometry);
+  if (are_small_planes(in, out, geometry, false)) return mean_of_small(out, in, geometry);
   const WindowTables g(geometry);
   int64_t batch = in.size(0), channels = in.size(1), inputs = spatial_count(in), outputs = spatial_count(out);
   LockRelease release(in.numel() > kGrain);

@@ -21,6 +21,7 @@
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "cpu/isa/lanes.h"
+#include "cpu/isa/tiles.h"
 #include "cpu/packed_weights.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -147,6 +148,18 @@ struct Fours {
 };
 #endif
 
+#if defined(FACULA_HAS_TILES)
+/// The same in registers of whole tiles, for many rows.
+template <class Tiles>
+struct TiledFours : Fours {
+  static constexpr int kRows = 2 * kTileRows;
+  using Use = typename Tiles::Use;
+  static void rows(int64_t count, const Left& a, const char* b, int64_t steps, int32_t* out) {
+    product_of_tiles<Tiles>(a.data, a.row, count, b, steps, out);
+  }
+};
+#endif
+
 template <class Way>
 using Tile = void (*)(const Left&, const char*, int64_t, int32_t*);
 
@@ -154,6 +167,19 @@ using Tile = void (*)(const Left&, const char*, int64_t, int32_t*);
 template <class Way>
 constexpr std::array<Tile<Way>, 6> kTiles = {Way::template tile<1>, Way::template tile<2>, Way::template tile<3>,
                                              Way::template tile<4>, Way::template tile<5>, Way::template tile<6>};
+
+/// Up to kRows rows times a panel; and what a thread holds meanwhile.
+template <class Way>
+struct RowsOf {
+  struct Use {};
+  static void rows(int64_t count, const Left& a, const char* b, int64_t steps, int32_t* out) {
+    kTiles<Way>[static_cast<size_t>(count - 1)](a, b, steps, out);
+  }
+};
+#if defined(FACULA_HAS_TILES)
+template <class Tiles>
+struct RowsOf<TiledFours<Tiles>> : TiledFours<Tiles> {};
+#endif
 
 /// The right factor (n, k) in order, panel after panel, then the sums of its rows.
 template <class Way>
@@ -231,14 +257,15 @@ void for_tiles(const Right<Way>& right, const Left& a, int64_t rows, int shift, 
   const int64_t grain = std::max<int64_t>(1, kGrain / (work + 1));
   parallel_for(0, blocks * right.panels(), grain, [&](int64_t from, int64_t end) {
     alignas(64) int32_t tile[Way::kRows * Way::kColumns];
+    [[maybe_unused]] const typename RowsOf<Way>::Use held{};
     for (int64_t i = from; i < end; ++i) {
       const int64_t first = i / right.panels() * kBlock, last = std::min(first + kBlock, rows);
       const int64_t panel = i % right.panels(), column = panel * Way::kColumns;
       const int columns = static_cast<int>(std::min<int64_t>(Way::kColumns, right.n - column));
       for (int64_t row = first; row < last; row += Way::kRows) {
         const int64_t count = std::min<int64_t>(Way::kRows, last - row);
-        kTiles<Way>[count - 1]({a.data + row * a.row, a.row}, packed + panel * right.panel_bytes(), right.steps(),
-                               tile);
+        RowsOf<Way>::rows(count, {a.data + row * a.row, a.row}, packed + panel * right.panel_bytes(), right.steps(),
+                          tile);
         for (int64_t r = 0; r < count; ++r) {
           int32_t* values = tile + r * Way::kColumns;
           if (shift) {
@@ -494,6 +521,24 @@ void static_linear_of(const StaticInt8Linear& p) {
   else static_linear<Way, uint8_t>(p);
 }
 
+#if defined(FACULA_HAS_TILES)
+bool repays_tiles(const Tensor& out, const Tensor& weight) { return out.numel() >= kTileRows * weight.size(0); }
+
+template <class Tiles>
+void register_tiles() {
+  using Way = TiledFours<Tiles>;
+  int8_product_kernel.set(DeviceType::CPU, [](const Tensor& out, const Tensor& a, const Tensor& b) {
+    repays_tiles(out, b) ? product<Way>(out, a, b) : product<Fours>(out, a, b);
+  });
+  dynamic_int8_linear_kernel.set(DeviceType::CPU, [](const DynamicInt8Linear& p) {
+    repays_tiles(p.out, p.weight) ? dynamic_linear<Way>(p) : dynamic_linear<Fours>(p);
+  });
+  static_int8_linear_kernel.set(DeviceType::CPU, [](const StaticInt8Linear& p) {
+    repays_tiles(p.out, p.weight) ? static_linear_of<Way>(p) : static_linear_of<Fours>(p);
+  });
+}
+#endif
+
 }  // namespace
 
 void register_quantize() {
@@ -511,6 +556,10 @@ void register_quantize() {
   int8_product_kernel.set(DeviceType::CPU, product<Fours>);
   dynamic_int8_linear_kernel.set(DeviceType::CPU, dynamic_linear<Fours>);
   static_int8_linear_kernel.set(DeviceType::CPU, static_linear_of<Fours>);
+#endif
+#if defined(FACULA_HAS_TILES)
+  if (tiles_are_emulated()) register_tiles<EmulatedTiles>();
+  else if (has_tiles_of_bytes()) register_tiles<HardwareTiles>();
 #endif
 }
 

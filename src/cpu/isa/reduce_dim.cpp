@@ -7,6 +7,7 @@
 
 #include "cpu/isa/lines.h"
 #include "cpu/isa/softmax.h"
+#include "cpu/isa/transpose.h"
 #include "cpu/select.h"
 #include "kernels/elementwise.h"
 #include "ops/reduce.h"
@@ -47,6 +48,66 @@ struct ArgExtremum {
     *position = block + place;
   }
 };
+
+/// The extrema of `width` columns of n rows, `stride` elements apart.
+template <bool largest, class T>
+void extrema_of_columns(const T* x, int64_t n, int64_t stride, int64_t width, T* values, int64_t* positions) {
+  using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;  // vectors of both have one width
+  T best[kSideBySide];
+  Place place[kSideBySide] = {};
+  std::copy_n(x, width, best);
+  for (int64_t r = 1; r < n; ++r) {
+    x += stride;
+    FACULA_SIMD
+    for (int64_t c = 0; c < width; ++c) {  // the first of equals, and of NaNs
+      const bool better = (best[c] == best[c]) & ((largest ? x[c] > best[c] : x[c] < best[c]) | (x[c] != x[c]));
+      best[c] = better ? x[c] : best[c];
+      place[c] = better ? static_cast<Place>(r) : place[c];
+    }
+  }
+  std::copy_n(best, width, values);
+  std::copy_n(place, width, positions);
+}
+
+constexpr int64_t kShortRow = 64;  // elements
+
+/// The same of rows of up to kShortRow elements, which are turned to columns.
+template <bool largest, class T>
+void extrema_of_rows(const T* x, int64_t rows, int64_t n, T* values, int64_t* positions) {
+  constexpr int64_t kTogether = 16, item = sizeof(T);
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  T turned[kShortRow * kTogether];
+  for (int64_t r = 0; r < rows; r += kTogether) {
+    const int64_t count = std::min(kTogether, rows - r);
+    transpose_tiles<Bits>(reinterpret_cast<const char*>(x + r * n), n * item, reinterpret_cast<char*>(turned),
+                          kTogether * item, n, count);
+    extrema_of_columns<largest>(turned, n, kTogether, count, values + r, positions + r);
+  }
+}
+
+template <bool largest>
+void arg_extremum_cpu(DType compute, int64_t dim, const Tensor& in, const Tensor& values, const Tensor& positions) {
+  const int64_t n = in.dim() ? in.size(dim) : 1, rows = n ? in.numel() / n : 0;
+  const bool dense = in.dtype() == compute && in.is_contiguous() && values.is_contiguous() && positions.is_contiguous();
+  if (dense && dim == in.dim() - 1 && rows >= 4 && n <= kShortRow) {
+    LockRelease unlocked(in.numel() > 4 * kGrain);
+    visit_types(Reals(), compute, [&]<class T>(TypeTag<T>) {
+      parallel_for(0, rows, kGrain / n, [&](int64_t from, int64_t to) {
+        extrema_of_rows<largest>(in.data<T>() + from * n, to - from, n, values.data<T>() + from,
+                                 positions.data<int64_t>() + from);
+      });
+    });
+  } else if (lie_side_by_side(compute, dim, in, {&values, &positions})) {
+    visit_types(Reals(), compute, [&]<class T>(TypeTag<T>) {
+      for_side_by_side(in, dim, [&](const SideBySide& s) {
+        extrema_of_columns<largest>(in.data<T>() + s.at, s.n, s.stride, s.width, values.data<T>() + s.to,
+                                    positions.data<int64_t>() + s.to);
+      });
+    });
+  } else {
+    position_lines<ArgExtremum<largest>, Reals>(compute, dim, in, values, positions);
+  }
+}
 
 template <class T>
 bool less_nan_last(T a, T b) {
@@ -89,8 +150,12 @@ struct Median {
 struct Mode {
   template <class T>
   void operator()(int64_t n, const T* x, T* value, int64_t* position) const {
-    std::vector<T> sorted(x, x + n);
-    std::sort(sorted.begin(), sorted.end(), [](T a, T b) { return less_nan_last(a, b); });
+    constexpr int64_t kFew = 64;
+    T few[kFew];
+    std::vector<T> many(static_cast<size_t>(n > kFew ? n : 0));
+    T* const sorted = n > kFew ? many.data() : few;
+    std::copy_n(x, n, sorted);
+    std::sort(sorted, sorted + n, [](T a, T b) { return less_nan_last(a, b); });
     int64_t best = 0, at = 0;
     for (int64_t from = 0, to; from < n; from = to) {
       for (to = from + 1; to < n && sorted[to] == sorted[from]; ++to) {
@@ -127,8 +192,8 @@ struct ProdOthers {
 }  // namespace
 
 void register_reduce_dim() {
-  argmax_kernel.set(DeviceType::CPU, position_lines<ArgExtremum<true>, Reals>);
-  argmin_kernel.set(DeviceType::CPU, position_lines<ArgExtremum<false>, Reals>);
+  argmax_kernel.set(DeviceType::CPU, arg_extremum_cpu<true>);
+  argmin_kernel.set(DeviceType::CPU, arg_extremum_cpu<false>);
   median_kernel.set(DeviceType::CPU, position_lines<Median<false>, Reals>);
   nanmedian_kernel.set(DeviceType::CPU, position_lines<Median<true>, Reals>);
   mode_kernel.set(DeviceType::CPU, position_lines<Mode, Reals>);

@@ -167,21 +167,11 @@ void rnn_step_backward_cpu(const RnnStepBackward& s) {
   });
 }
 
-void rnn_accumulate_cpu(const Tensor& to, const Tensor& from) {
-  visit_floating(to.dtype(), [&]<class T>(T) {
-    T* a = to.data<T>();
-    const T* b = from.data<T>();
-    FACULA_SIMD
-    for (int64_t i = 0; i < to.numel(); ++i) a[i] += b[i];
-  });
-}
-
 }  // namespace
 
 void register_rnn() {
   rnn_step_kernel.set(DeviceType::CPU, rnn_step_cpu);
   rnn_step_backward_kernel.set(DeviceType::CPU, rnn_step_backward_cpu);
-  rnn_accumulate_kernel.set(DeviceType::CPU, rnn_accumulate_cpu);
 }
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -45,6 +45,41 @@ struct CumSum {
   }
 };
 
+struct Sum {
+  template <class W>
+  W operator()(W total, W x) const {
+    return total + x;
+  }
+};
+struct Product {
+  template <class W>
+  W operator()(W total, W x) const {
+    return total * x;
+  }
+};
+
+/// `Line` does the same to lines one by one.
+template <class Line, class Op>
+void running_cpu(DType compute, int64_t dim, const Tensor& in, const Tensor& out) {
+  if (!lie_side_by_side(compute, dim, in, {&out}) || out.dtype() != compute)
+    return map_lines<Line, Numbers>(compute, dim, in, out);
+  visit_types(Numbers(), compute, [&]<class T>(TypeTag<T>) {
+    for_side_by_side(in, dim, [&](const SideBySide& s) {
+      using W = typename Wide<T>::type;
+      const T* x = in.data<T>() + s.at;
+      T* to = out.data<T>() + s.at;
+      W total[kSideBySide];
+      for (int64_t c = 0; c < s.width; ++c) total[c] = W(x[c]);
+      std::copy_n(x, s.width, to);
+      for (int64_t r = 1; r < s.n; ++r) {
+        x += s.stride, to += s.stride;
+        FACULA_SIMD
+        for (int64_t c = 0; c < s.width; ++c) to[c] = T(total[c] = Op()(total[c], W(x[c])));
+      }
+    });
+  });
+}
+
 struct CumProd {
   template <class T>
   void operator()(int64_t n, const T* x, T* out) const {
@@ -101,8 +136,8 @@ struct CumExtremum {
 }  // namespace
 
 void register_scan() {
-  cumsum_kernel.set(DeviceType::CPU, map_lines<CumSum, Numbers>);
-  cumprod_kernel.set(DeviceType::CPU, map_lines<CumProd, Numbers>);
+  cumsum_kernel.set(DeviceType::CPU, running_cpu<CumSum, Sum>);
+  cumprod_kernel.set(DeviceType::CPU, running_cpu<CumProd, Product>);
   logcumsumexp_kernel.set(DeviceType::CPU, map_lines<LogCumSumExp, Inexact>);
   cummax_kernel.set(DeviceType::CPU, position_lines<CumExtremum<true>, Reals>);
   cummin_kernel.set(DeviceType::CPU, position_lines<CumExtremum<false>, Reals>);

@@ -6,6 +6,7 @@
 
 #include "cpu/isa/lines.h"
 #include "cpu/isa/softmax.h"
+#include "cpu/isa/sums.h"
 #include "kernels/math.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -14,11 +15,33 @@ namespace {
 /// Shorter rows than a vector or two: preparing vectors would cost more than the row.
 constexpr int64_t kFew = 16;
 
+constexpr int64_t kFewest = 4;  // elements that are as fast one by one
+
 template <class T>
 T largest_of_few(int64_t n, const T* x) {
+  constexpr int64_t lanes = VectorOf<T>::lanes;
+  if (n > lanes) return extremum<T, true>(n, x);
+  if (n > kFewest) {
+    const auto all = n == lanes ? load_vector(x) : load_first(x, n, x[0]);
+    return merge_all(all, [](auto a, auto b) { return (b > a) | (b != b) ? b : a; });
+  }
   T largest = x[0];
   for (int64_t i = 1; i < n; ++i) largest = (x[i] > largest) | (x[i] != x[i]) ? x[i] : largest;
   return largest;
+}
+
+template <class T>
+T sum_of_few(int64_t n, const T* x) {
+  T total = 0;
+  if (n <= kFewest) {
+    for (int64_t i = 0; i < n; ++i) total += x[i];
+    return total;
+  }
+  constexpr int64_t lanes = VectorOf<T>::lanes;
+  auto sums = n >= lanes ? load_vector(x) : load_first(x, n, T(0));
+  for (int64_t i = lanes; i < n; i += lanes)
+    sums += n - i >= lanes ? load_vector(x + i) : load_first(x + i, n - i, T(0));
+  return sum_of_lanes<T>(sums);
 }
 
 /// Soft-max of short rows, one behind the other: a row alone fills no vector, so the exponentials of many are one loop.
@@ -35,8 +58,7 @@ void rows_of_few(int64_t rows, int64_t n, const T* x, T* out) {
     FACULA_SIMD
     for (int64_t i = 0; i < count; ++i) terms[i] = exp_of_shifted(out[i]);
     for (int64_t row = 0; row < count; row += n) {
-      T total = 0;
-      for (int64_t i = row; i < row + n; ++i) total += terms[i];
+      const T total = sum_of_few(n, terms + row);
       const T last = log ? kernels::log(total) : T(1) / total;
       for (int64_t i = row; i < row + n; ++i) out[i] = log ? out[i] - last : terms[i] * last;
     }

@@ -37,8 +37,11 @@ T extremum(int64_t n, const T* x) {
     }
     for (; i + lanes <= n; i += lanes) p = better(p, load_vector(x + i));
     p = better(p, load_vector(x + n - lanes));  // the rest, some of it again
-    auto pair = merge_lanes<2>(p, better);
-    return better(T(pair[0]), T(pair[1]));
+    return merge_all(p, better);
+  }
+  constexpr int64_t kFewer = 4;
+  if constexpr (sizeof(T) >= 4) {
+    if (n > kFewer) return merge_all(load_first(x, n, best), better);
   }
   for (; i < n; ++i) best = better(best, x[i]);
   return best;
@@ -76,11 +79,11 @@ T sum_of_exp(int64_t n, const T* x, T shift, T* out) {
                : sum_of_exp_block<false>(count, x + i, shift, static_cast<T*>(nullptr));
   }
   if (whole < n) {  // filled up with what adds nothing
+    const auto last = load_first(x + whole, n - whole, -std::numeric_limits<T>::infinity());
     T rest[lanes], e[lanes];
-    std::fill_n(rest, lanes, -std::numeric_limits<T>::infinity());
-    std::copy_n(x + whole, n - whole, rest);
+    std::memcpy(rest, &last, sizeof rest);
     sum += sum_of_exp_block<true>(lanes, rest, shift, e);
-    if (out) std::copy_n(e, n - whole, out + whole);
+    if (out) store_first(out + whole, n - whole, load_vector(e));
   }
   return sum;
 }

@@ -22,8 +22,7 @@ struct ElementAt {
 
 template <class A>
 A sum_of_lanes(typename VectorOf<A>::type v) {
-  auto pair = merge_lanes<2>(v, [](auto a, auto b) { return a + b; });
-  return A(pair[0]) + A(pair[1]);
+  return merge_all(v, [](auto a, auto b) { return a + b; });
 }
 
 /// The sums of both parts of f(at) over n elements, in four vectors each: for a few hundred elements, as what enters a
@@ -62,10 +61,29 @@ struct Two {
   V first, second;
 };
 
+/// The sum of f(at) alone, in the same order.
+template <class A, class F>
+A sum_by(int64_t n, F f) {
+  using V = typename VectorOf<A>::type;
+  constexpr int64_t lanes = VectorOf<A>::lanes;
+  V p = {}, q = {}, r = {}, s = {};
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    p += f(VectorAt<A>{i});
+    q += f(VectorAt<A>{i + lanes});
+    r += f(VectorAt<A>{i + 2 * lanes});
+    s += f(VectorAt<A>{i + 3 * lanes});
+  }
+  for (; i + lanes <= n; i += lanes) p += f(VectorAt<A>{i});
+  A total = i ? sum_of_lanes<A>((p + q) + (r + s)) : A(0);
+  for (; i < n; ++i) total += f(ElementAt<A>{i});
+  return total;
+}
+
 /// The sum of n elements.
 template <class T>
 T sum_of(int64_t n, const T* p) {
-  return sums_of<T>(n, [=](auto at) { return Two{at(p), at(p)}; }).first;
+  return sum_by<T>(n, [=](auto at) { return at(p); });
 }
 
 }  // namespace facula::cpu::FACULA_ISA

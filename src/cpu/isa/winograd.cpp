@@ -113,22 +113,27 @@ template <int count>
   }
 }
 
+// How far ahead memory is asked for: windows lie far apart in both directions of the matrix.
+constexpr int64_t kRowsAhead = 4, kWindowsAhead = 16;
+
 template <int side>
 void weights_isa(const float* weights, int64_t outputs, int64_t channels, bool back, int64_t column, int64_t width,
-                 int64_t from, int64_t to, float* transformed) {
+                 int64_t from, int64_t to, const WeightPanel& panel) {
   constexpr int taps = side * side;
   const float* end = weights + outputs * channels * taps;
-  const int64_t matrix = matrix_step((back ? outputs : channels) * width);
   const int64_t row_step = back ? channels * taps : taps, column_step = back ? taps : channels * taps;
   for (int64_t j = 0; j < width; j += kLanes) {
     for (int64_t k = from; k < to; ++k) {
       V given[taps], g[taps], lines[6 * side], factors[kTileProducts];
-      load_taps<taps>(weights + k * row_step + (column + j) * column_step, column_step, end, given);
+      const float* windows = weights + k * row_step + (column + j) * column_step;
+      for (int lane = 0; lane < kLanes; ++lane)
+        __builtin_prefetch(windows + lane * column_step + (back ? kRowsAhead : kWindowsAhead) * row_step);
+      load_taps<taps>(windows, column_step, end, given);
       for (int tap = 0; tap < taps; ++tap) g[tap] = given[back ? taps - 1 - tap : tap];
       for (int s = 0; s < side; ++s) evaluate<side, true>(g + s, side, lines + s, side);
       for (int r = 0; r < 6; ++r) evaluate<side, true>(lines + side * r, 1, factors + 6 * r, 1);
-      float* at = transformed + k * width + j;
-      for (int64_t i = 0; i < kTileProducts; ++i) store_vector(at + i * matrix, factors[i]);
+      float* at = panel.first + (k - from) * panel.step + j;
+      for (int64_t i = 0; i < kTileProducts; ++i) store_vector(at + i * panel.matrix, factors[i]);
     }
   }
 }
@@ -141,6 +146,14 @@ struct Tile {
         column(number % images.tile_columns * images.side) {}
 };
 
+/// Asks for the memory of `rows` by `columns` pixels, which the next tile reads: it lies in too many lines for the
+/// processor to see.
+template <int rows, int columns, bool written = false>
+[[gnu::always_inline]] inline void ask_for(const float* pixels, int64_t width, int64_t channels) {
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < columns; ++j) __builtin_prefetch(pixels + (i * width + j) * channels, written);
+}
+
 void inputs_isa(const TiledImages& images, const TileBlock& block, int64_t from, int64_t to, float* transformed) {
   const int64_t matrix = matrix_step(block.count * images.channels);
   for (int64_t t = from; t < to; ++t) {
@@ -151,6 +164,9 @@ void inputs_isa(const TiledImages& images, const TileBlock& block, int64_t from,
         y0 >= 0 && x0 >= 0 && y0 + kTileInputs <= images.in_height && x0 + kTileInputs <= images.in_width;
     for (int64_t c = 0; c < images.channels; c += kLanes) {
       V d[kTileProducts];
+      float* at = transformed + t * images.channels + c;
+      const float* next = image + (y0 * images.in_width + x0 + kTileInputs) * images.channels + c;
+      ask_for<kTileInputs, kTileInputs - 2>(next, images.in_width, images.channels);
       for (int64_t i = 0; i < kTileInputs; ++i) {
         for (int64_t j = 0; j < kTileInputs; ++j) {
           const int64_t y = y0 + i, x = x0 + j;
@@ -160,7 +176,6 @@ void inputs_isa(const TiledImages& images, const TileBlock& block, int64_t from,
       }
       for (int64_t j = 0; j < 6; ++j) transform_inputs(d + j, 6);
       for (int64_t i = 0; i < 6; ++i) transform_inputs(d + 6 * i, 1);
-      float* at = transformed + t * images.channels + c;
       for (int64_t i = 0; i < kTileProducts; ++i) store_vector(at + i * matrix, d[i]);
     }
   }
@@ -178,6 +193,7 @@ void results_isa(const TiledImages& images, const TileBlock& block, int64_t from
                      ((tile.image * images.out_height + tile.row) * images.out_width + tile.column) * images.outputs +
                      block.column;
     for (int64_t k = 0; k < block.width; k += kLanes) {
+      ask_for<side, side, true>(results + side * images.outputs + k, images.out_width, images.outputs);
       V m[kTileProducts], lines[6 * side], y[side * side];
       const float* at = transformed + t * block.width + k;
       for (int64_t i = 0; i < kTileProducts; ++i) m[i] = load_vector(at + i * matrix);
@@ -202,6 +218,7 @@ void gradients_isa(const TiledImages& images, const TileBlock& block, int64_t fr
         images.results +
         ((tile.image * images.out_height + tile.row) * images.out_width + tile.column) * images.outputs + block.column;
     for (int64_t k = 0; k < block.width; k += kLanes) {
+      ask_for<side, side>(results + side * images.outputs + k, images.out_width, images.outputs);
       V y[side * side], lines[6 * side], factors[kTileProducts];
       for (int64_t i = 0; i < side; ++i)
         for (int64_t j = 0; j < side; ++j)
@@ -238,7 +255,8 @@ void weight_gradients_isa(const float* transformed, int64_t outputs, int64_t cha
 // large weights and one-pixel windows with few results; tiles take 0.4 to 0.8 of their time.
 void register_winograd() {
 #if defined(__AVX512F__)
-  conv_policy = {.tiles = true, .weight_outputs = 256, .weight_size = 1 << 15, .pointwise_results = 16};
+  conv_policy = {
+      .tiles = true, .weight_outputs = 256, .weight_size = 1 << 15, .pointwise_results = 16, .heavy_weights = 1 << 20};
 #elif defined(__AVX2__)
   conv_policy = {.tiles = true,
                  .weight_outputs = 0,

@@ -83,9 +83,4 @@ __global__ __launch_bounds__(256) void rnn_step_backward(RnnStepBackwardArgs s) 
   }
 }
 
-template <class T>
-__global__ __launch_bounds__(256) void rnn_accumulate(T* to, const T* from, Int64 count) {
-  for (Int64 i = thread_number(); i < count; i += thread_count()) to[i] += from[i];
-}
-
 }  // namespace facula::cuda

@@ -326,6 +326,25 @@ RuntimeError where other tensors hold the same memory, which could not follow, a
 >>> x.is_shared()
 True)";
 
+inline constexpr char kNumpy[] = R"(numpy($self, /, *, force=False)
+--
+
+Return the elements as a NumPy array on the same memory, so that each sees what is written to the other.
+
+Args:
+    force: makes a copy where the memory cannot be shared: without history, on the CPU, conjugated.
+
+Errors, without `force`: RuntimeError for one that requires grad (outside of no_grad) or is conjugated lazily; TypeError
+for one that is not on the CPU, and for dtypes that NumPy has not (bfloat16).
+
+>>> x = torch.zeros(2)
+>>> array = x.numpy()
+>>> array[0] = 3
+>>> x
+tensor([3., 0.])
+>>> torch.ones(1, requires_grad=True).numpy(force=True)
+array([1.], dtype=float32))";
+
 inline constexpr char kTolist[] = R"(tolist($self, /)
 --
 
