@@ -106,17 +106,6 @@ void gemm_isa(const MatrixProduct& p, const char* packed) { Product{p, packed}.r
 
 // Few rows times a matrix: b is read once, where it lies.
 
-/// sums[i] = the sum of the lanes of sum[i].
-[[gnu::always_inline]] inline void add_lanes(const __m512* sum, float* sums) {
-  Square<float>::Row row[kPairLanes];
-  UNROLLED for (int i = 0; i < kPairLanes; ++i) std::memcpy(&row[i], &sum[i], 64);
-  Square<float>::transpose(row);
-  UNROLLED for (int half = kPairLanes / 2; half > 0; half /= 2) {
-    UNROLLED for (int i = 0; i < half; ++i) row[i] += row[i + half];
-  }
-  std::memcpy(sums, &row[0], 64);
-}
-
 /// The dot products of R lines of a with C contiguous columns of b.
 template <int R, int C>
 [[gnu::noinline]] void dot_tile(const MatrixProduct& p, const char* a, const char* b, float* sums) {
@@ -136,7 +125,13 @@ template <int R, int C>
   for (; k + 32 <= n; k += 32, a += 64, b += 64)
     add([](const char* from) __attribute__((always_inline)) { return load_pairs(from); });
   if (k < n) add([=](const char* from) __attribute__((always_inline)) { return load_first_pairs(from, n - k); });
-  add_lanes(sum, sums);
+  Square<float>::Row row[kPairLanes];
+  UNROLLED for (int i = 0; i < kPairLanes; ++i) std::memcpy(&row[i], &sum[i], 64);
+  Square<float>::transpose(row);
+  UNROLLED for (int half = kPairLanes / 2; half > 0; half /= 2) {
+    UNROLLED for (int i = 0; i < half; ++i) row[i] += row[i + half];
+  }
+  std::memcpy(sums, &row[0], 64);
 }
 
 void store_sums(const MatrixProduct& p, const float* sums, int64_t row, int64_t rows, int64_t column, int64_t columns,
@@ -168,36 +163,38 @@ void dot_rows(const MatrixProduct& p, int64_t column, int64_t row) {
   if constexpr (R > 1) dot_rows<R / 2, C>(p, column, row);
 }
 
-/// The same for one row and kPairLanes columns, one after the other: processors follow one long stream through memory
-/// better than several short ones, even where those are asked for in time (measured: 30 GB/s, not 18, of lines of 768).
-[[gnu::noinline]] void dot_columns(const MatrixProduct& p, int64_t column) {
-  constexpr int kChains = 4;
-  __m512 all[kPairLanes];
-  for (int c = 0; c < kPairLanes; ++c) {
-    const char *a = p.a.data, *b = p.b.data + 2 * (column + c) * p.b.column;
-    __m512 sum[kChains];
-    UNROLLED for (int i = 0; i < kChains; ++i) sum[i] = _mm512_setzero_ps();
-    int64_t left = p.inner;
-    for (; left >= 32 * kChains; left -= 32 * kChains, a += 64 * kChains, b += 64 * kChains) {
-      UNROLLED for (int i = 0; i < kChains; ++i) sum[i] =
-          add_products(sum[i], load_pairs(b + 64 * i), load_pairs(a + 64 * i));
-    }
-    for (; left > 0; left -= 32, a += 64, b += 64) {
-      const int64_t some = std::min<int64_t>(left, 32);
-      sum[0] = add_products(sum[0], load_first_pairs(b, some), load_first_pairs(a, some));
-    }
-    all[c] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+/// The dot product of a line of a with one column of b, in several sums: columns are read one after the other, which
+/// the processor foresees.
+float long_dot(const char* a, const char* b, int64_t n) {
+  constexpr int kSums = 4;
+  __m512 sum[kSums];
+  UNROLLED for (int i = 0; i < kSums; ++i) sum[i] = _mm512_setzero_ps();
+  int64_t k = 0;
+  for (; k + 32 * kSums <= n; k += 32 * kSums) {
+    UNROLLED for (int i = 0; i < kSums; ++i) sum[i] =
+        add_products(sum[i], load_pairs(b + 2 * (k + 32 * i)), load_pairs(a + 2 * (k + 32 * i)));
   }
-  alignas(64) float sums[kPairLanes];
-  add_lanes(all, sums);
-  store_sums(p, sums, 0, 1, column, kPairLanes, kPairLanes);
+  for (; k < n; k += 32)
+    sum[0] = add_products(sum[0], load_first_pairs(b + 2 * k, std::min<int64_t>(32, n - k)),
+                          load_first_pairs(a + 2 * k, std::min<int64_t>(32, n - k)));
+  return _mm512_reduce_add_ps((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+// Measured: from so long a column on it is read alone, for one row.
+constexpr int64_t kLongColumn = 512, kAtOnce = 16;
+
+void long_dots(const MatrixProduct& p, int64_t from, int64_t to) {
+  alignas(64) float sums[kAtOnce];
+  for (int64_t c = from; c < to; c += kAtOnce) {
+    const int64_t count = std::min(kAtOnce, to - c);
+    for (int64_t i = 0; i < count; ++i) sums[i] = long_dot(p.a.data, p.b.data + 2 * (c + i) * p.b.column, p.inner);
+    store_sums(p, sums, 0, 1, c, count, kAtOnce);
+  }
 }
 
 void dots(const MatrixProduct& p, int64_t from, int64_t to) {
+  if (p.rows == 1 && p.inner >= kLongColumn) return long_dots(p, from, to);
   int64_t c = from;
-  if (p.rows == 1) {
-    for (; c + kPairLanes <= to; c += kPairLanes) dot_columns(p, c);
-  }
   if (p.rows <= 2) {
     for (; c + 8 <= to; c += 8) dot_rows<2, 8>(p, c, 0);
   }
@@ -205,8 +202,9 @@ void dots(const MatrixProduct& p, int64_t from, int64_t to) {
   for (; c < to; ++c) dot_rows<4, 1>(p, c, 0);
 }
 
-// b's rows are contiguous: sums stay in the first-level cache while four pairs of rows of b are added at a time, which lie
-// an eighth of b apart: eight long streams through memory. Unpacking pairs leaves the columns of each 32 in the order of the unpacked vectors.
+// b's rows are contiguous: sums stay in the first-level cache while four pairs of rows of b are added at a time, which
+// lie an eighth of b apart: eight long streams through memory. Unpacking pairs leaves the columns of each 32 in the
+// order of the unpacked vectors.
 [[gnu::always_inline]] inline Pairs pair_of(const char* low, const char* high) {
   uint16_t first, second;
   std::memcpy(&first, low, sizeof first);
