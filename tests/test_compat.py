@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import types
 
 import pytest
 from compat_runs import environment, run
@@ -447,3 +448,19 @@ def test_annotations_of_programs_are_objects(tmp_path):
     for arguments in ([str(tmp_path / "program.py")], ["-c", (tmp_path / "program.py").read_text()]):
         done = subprocess.run([sys.executable, "-m", "facula", *arguments], capture_output=True, text=True, check=True)
         assert done.stdout == "True\n"
+
+
+def test_modules_are_searched_only_after_some_were_loaded(monkeypatch):
+    """A name that a module finds anew each time is asked for in each step of a program."""
+    from facula.compat import placeholders
+
+    module, searches = types.ModuleType("facula.made"), []
+    module.__getattr__ = {"found": 7}.__getitem__
+    placeholders.complete_module(module, "torch.made")
+    placeholders.complete_loaded()
+    monkeypatch.setattr(placeholders, "complete_loaded", lambda: searches.append(1))
+    assert module.found == module.found == 7
+    assert not searches
+    monkeypatch.setitem(sys.modules, "loaded_meanwhile", module)
+    assert module.found == 7
+    assert searches

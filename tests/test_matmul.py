@@ -117,6 +117,32 @@ def test_products_do_not_depend_on_threads(rows, columns, inner):
         np.testing.assert_array_equal(batch, results[0][1])
 
 
+@pytest.mark.parametrize(("inner", "columns"), [(16, 16), (23, 40), (64, 1025), (801, 4100), (1030, 257)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float64", 1e-13), ("bfloat16", 1e-2)])
+def test_one_row_times_rows_of_weights(inner, columns, dtype, tolerance):
+    """Rows are taken in eights, an eighth of all apart; what eight does not divide is left over, and so are columns."""
+    rng = np.random.default_rng(inner)
+    kind = getattr(facula, dtype)
+    x = facula.from_numpy(rng.standard_normal((1, 2 * inner))).to(kind)[:, ::2]
+    wide = facula.from_numpy(rng.standard_normal((inner, columns + 3))).to(kind)
+    weights, bias = wide[:, 1:-2], facula.from_numpy(rng.standard_normal(columns)).to(kind)
+    expected = x.double().numpy() @ weights.double().numpy()
+    scale = np.sqrt(inner)
+    np.testing.assert_allclose((x @ weights).double().numpy() / scale, expected / scale, rtol=0, atol=tolerance)
+    added = facula.addmm(bias, x, weights).double().numpy()
+    np.testing.assert_allclose(added / scale, (expected + bias.double().numpy()) / scale, rtol=0, atol=tolerance)
+    turned = weights.t() @ x[0]  # a matrix that lies by columns times a vector is the same product
+    np.testing.assert_allclose(turned.double().numpy() / scale, expected[0] / scale, rtol=0, atol=tolerance)
+    threads = facula.get_num_threads()
+    try:
+        facula.set_num_threads(3)
+        shared = x @ weights
+        facula.set_num_threads(1)
+        assert facula.equal(x @ weights, shared)
+    finally:
+        facula.set_num_threads(threads)
+
+
 @pytest.mark.parametrize("dtype,tolerance", [("float32", 1e-6), ("float64", 1e-14)])
 @pytest.mark.parametrize("rows", [1, 3, 20, 200])
 def test_lines_that_share_places_of_caches(rows, dtype, tolerance):

@@ -170,7 +170,8 @@ def complete_module(module: Any, name: str) -> Any:
                     raise
                 refused = error
             else:
-                complete_loaded()  # modules may have been loaded just now
+                if len(sys.modules) != _completed:  # some may have been loaded just now
+                    complete_loaded()
                 return value
         if wanted.startswith("__"):
             raise refused or AttributeError(f"module {name!r} has no attribute {wanted!r}")
@@ -186,8 +187,13 @@ def complete_module(module: Any, name: str) -> Any:
     return module
 
 
+_completed = 0  # how many modules there were when complete_loaded() last went through them
+
+
 def complete_loaded() -> None:
     """`complete_module` for every module of Facula that is loaded, whichever way a program reached it."""
+    global _completed
+    _completed = len(sys.modules)
     for name, module in list(sys.modules.items()):
         if (name == "facula" or name.startswith("facula.")) and not name.startswith("facula.compat"):
             if isinstance(module, types.ModuleType):

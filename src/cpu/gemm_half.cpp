@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kThreadedProduct = 1 << 19;  // multiply-adds that a second thread pays for
 constexpr int64_t kThreadedFewRows = 1 << 16;  // the same where each element of b is read from memory for a few
+constexpr int64_t kUncut = 1 << 26;            // elements of b for which a program may wait that wants to stop
 constexpr int64_t kMostPacked = 8 << 20;       // bytes of b that are packed at once, a part of the third-level cache
 
 /// Strides of dimensions of one element may be anything: one stride of each operand shall be one.
@@ -85,8 +86,11 @@ bool product_of_few_rows(const MatrixProduct& given) {
   if (p.rows > kHalfFewLines) {
     if (const Tensor kept = kept_panels(p); kept.defined()) return multiply(p, kept.data<char>()), true;
   }
-  const int64_t grain = std::max(pieces_of(kThreadedFewRows / p.inner, kHalfColumns), int64_t{1});
-  parallel_for(0, pieces_of(p.columns, kHalfColumns), grain, [&](int64_t from, int64_t to) {
+  const int64_t pieces = pieces_of(p.columns, kHalfColumns);
+  const int64_t worth = std::max(pieces_of(kThreadedFewRows / p.inner, kHalfColumns), int64_t{1});
+  // where rows of b are contiguous, short parts of them come from memory at half the rate
+  const int64_t share = std::min(pieces_of(pieces, num_threads()), kUncut / p.inner / kHalfColumns);
+  parallel_for(0, pieces, std::max(worth, share), [&](int64_t from, int64_t to) {
     half_few_rows(p, from * kHalfColumns, std::min(to * kHalfColumns, p.columns));
   });
   return true;

@@ -327,6 +327,23 @@ bool product_of_few_rows(const MatrixProduct& given) {
   return true;
 }
 
+/// One row times a matrix whose rows are contiguous, as GPT-2 keeps its weights. Each thread has its columns whole:
+/// short parts of rows come from memory at half the rate.
+bool product_of_one_row(const MatrixProduct& given) {
+  constexpr int64_t kUncut = 1 << 26;  // elements of b for which a program may wait that wants to stop
+  const MatrixProduct p = with_few_rows(given);
+  if (p.rows != 1 || p.b.column != 1 || p.columns < kSkinnyInner || p.inner < kSkinnyInner || p.batch != 1 ||
+      (p.dtype != DType::Float32 && p.dtype != DType::Float64) || !p.alpha.equals(1) ||
+      !(p.beta.equals(0) || p.beta.equals(1)))
+    return false;
+  const int64_t work = work_of(p), threads = std::clamp<int64_t>(2 * work / kThreadedVector, 1, num_threads());
+  LockRelease release(work >= kLongWork);
+  const int64_t share = std::max<int64_t>(std::min((p.columns + threads - 1) / threads, kUncut / p.inner), 64);
+  const bool add = p.beta.equals(1);
+  parallel_for(0, p.columns, share, [&](int64_t from, int64_t to) { one_row_product(p, from, to, add); });
+  return true;
+}
+
 /// Whether the kernel that will compute `p` adds its bias.
 bool adds_bias(const MatrixProduct& p) {
   if (p.dtype == DType::BFloat16 || p.dtype == DType::Float16) return p.inner > 0;
@@ -347,6 +364,7 @@ void matrix_product_cpu(const MatrixProduct& p) {
   }
   if (product_of_few_rows(p)) return;
   if (is_small(p)) return small_product(p, p.beta.equals(1));
+  if (product_of_one_row(p)) return;
   switch (p.dtype) {
     case DType::Float32: return library_product<float>(p);
     case DType::Float64: return library_product<double>(p);

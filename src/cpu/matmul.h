@@ -17,6 +17,9 @@ inline void (*small_product)(const MatrixProduct& product, bool add) = nullptr;
 inline void (*skinny_product)(const MatrixProduct& product, int64_t from, int64_t to, bool add) = nullptr;
 constexpr int64_t kSkinnyInner = 16;  // the elements of the widest vector
 
+/// The same for one row, where the rows of b have stride one.
+inline void (*one_row_product)(const MatrixProduct& product, int64_t from, int64_t to, bool add) = nullptr;
+
 /// Columns [from, to) of a product of few rows where b is of float16 or bfloat16, with contiguous columns, and a, with
 /// contiguous rows, and the result are of float32: out = a b, or a b + out where `add`. Null where the level has no
 /// instructions to convert.

@@ -202,8 +202,16 @@ void dots(const MatrixProduct& p, int64_t from, int64_t to) {
   for (; c < to; ++c) dot_rows<4, 1>(p, c, 0);
 }
 
-// b's rows are contiguous: sums of some hundred columns stay in the first-level cache while four pairs of rows of b are
-// added at a time. Unpacking pairs leaves the columns of each 32 in the order of the unpacked vectors.
+// b's rows are contiguous: sums stay in the first-level cache while four pairs of rows of b are added at a time, which
+// lie an eighth of b apart: eight long streams through memory. Unpacking pairs leaves the columns of each 32 in the
+// order of the unpacked vectors.
+[[gnu::always_inline]] inline Pairs pair_of(const char* low, const char* high) {
+  uint16_t first, second;
+  std::memcpy(&first, low, sizeof first);
+  std::memcpy(&second, high, sizeof second);
+  return _mm512_set1_epi32(first | second << 16);
+}
+
 constexpr int kPairs = 4;
 constexpr int64_t kSums = 4096;
 
@@ -212,27 +220,26 @@ struct LinePairs {
   int64_t from, columns, wide;  // wide: sums of a row
   float* sums;
 
-  /// Rows [row, row + R), pairs of lines [k, k + 2 kPairs), of which `left` lines are there.
+  /// Rows [row, row + R), lines k, k + apart, ..., of which `left` are there, and at most 2 kPairs.
   template <int R>
-  void add(int64_t row, int64_t k, int64_t left) const {
+  void add(int64_t row, int64_t k, int64_t apart, int64_t left) const {
     Pairs x[R][kPairs];
     UNROLLED for (int r = 0; r < R; ++r) {
       UNROLLED for (int i = 0; i < kPairs; ++i) {
-        const char* a = p.a.data + 2 * ((row + r) * p.a.row + k + 2 * i);
-        x[r][i] = 2 * i + 1 < left ? pair_at(a) : 2 * i < left ? single_at(a) : Pairs{};
+        const char* a = p.a.data + 2 * ((row + r) * p.a.row + k + 2 * i * apart);
+        x[r][i] = 2 * i + 1 < left ? pair_of(a, a + 2 * apart) : 2 * i < left ? single_at(a) : Pairs{};
       }
     }
+    const int64_t step = 2 * apart * p.b.row;
     for (int64_t j = 0; j < columns; j += 32) {
       const int64_t width = std::min<int64_t>(32, columns - j);
       const char* b = p.b.data + 2 * (k * p.b.row + from + j);
       Pairs low[kPairs], high[kPairs];
       UNROLLED for (int i = 0; i < kPairs; ++i) {
-        const Pairs even = 2 * i < left ? load_first_pairs(b + 4 * i * p.b.row, width) : Pairs{};
-        const Pairs odd = 2 * i + 1 < left ? load_first_pairs(b + (4 * i + 2) * p.b.row, width) : Pairs{};
+        const Pairs even = 2 * i < left ? load_first_pairs(b + 2 * i * step, width) : Pairs{};
+        const Pairs odd = 2 * i + 1 < left ? load_first_pairs(b + (2 * i + 1) * step, width) : Pairs{};
         low[i] = _mm512_unpacklo_epi16(even, odd);
         high[i] = _mm512_unpackhi_epi16(even, odd);
-        __builtin_prefetch(b + (4 * i + 4 * kPairs) * p.b.row);
-        __builtin_prefetch(b + (4 * i + 2 + 4 * kPairs) * p.b.row);
       }
       UNROLLED for (int r = 0; r < R; ++r) {
         float* at = sums + (row + r) * wide + j;
@@ -248,16 +255,16 @@ struct LinePairs {
   }
 
   template <int R>
-  void add_rows(int64_t row, int64_t k, int64_t left) const {
-    for (; row + R <= p.rows; row += R) add<R>(row, k, left);
-    if constexpr (R > 1) add_rows<R / 2>(row, k, left);
+  void add_rows(int64_t row, int64_t k, int64_t apart, int64_t left) const {
+    for (; row + R <= p.rows; row += R) add<R>(row, k, apart, left);
+    if constexpr (R > 1) add_rows<R / 2>(row, k, apart, left);
   }
 
   void run() const {
     std::memset(sums, 0, static_cast<size_t>(p.rows * wide) * sizeof(float));
-    int64_t k = 0;
-    for (; k + 2 * kPairs <= p.inner; k += 2 * kPairs) add_rows<4>(0, k, 2 * kPairs);
-    if (k < p.inner) add_rows<4>(0, k, p.inner - k);
+    const int64_t apart = p.inner / (2 * kPairs), done = apart * 2 * kPairs;
+    for (int64_t k = 0; k < apart; ++k) add_rows<4>(0, k, apart, 2 * kPairs);
+    if (done < p.inner) add_rows<4>(0, done, 1, p.inner - done);
     const __m512i first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
     const __m512i second = _mm512_setr_epi32(8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
     for (int64_t i = 0; i < p.rows * wide; i += 32) {
@@ -272,7 +279,7 @@ struct LinePairs {
 void few_rows_isa(const MatrixProduct& p, int64_t from, int64_t to) {
   if (p.b.row == 1) return dots(p, from, to);
   alignas(64) float sums[kSums];
-  const int64_t most = std::min<int64_t>(kSums / p.rows / 32 * 32, 1024);
+  const int64_t most = kSums / p.rows / 32 * 32;
   for (int64_t c = from; c < to; c += most) {
     const int64_t columns = std::min(most, to - c);
     LinePairs{p, c, columns, (columns + 31) / 32 * 32, sums}.run();

@@ -330,8 +330,6 @@ void dot_rows(const MatrixProduct& p, const T* a, const T* b, T* out, int64_t fr
   }
 }
 
-#undef UNROLLED
-
 /// R rows at a time, the largest R first.
 template <int R, class T>
 void skinny_rows(const MatrixProduct& p, const T* a, const T* b, T* out, int64_t from, int64_t to, bool add,
@@ -351,6 +349,46 @@ void skinny_product_isa(const MatrixProduct& p, int64_t from, int64_t to, bool a
   if (p.dtype == DType::Float32) skinny_typed<float>(p, from, to, add);
   else skinny_typed<double>(p, from, to, add);
 }
+
+/// out += sums of x[i] b[i * step + j] over kLines lines.
+constexpr int kLines = 8;
+template <int count, class T>
+void add_lines(const T* x, const T* b, int64_t step, T* __restrict out, int64_t n) {
+  FACULA_SIMD
+  for (int64_t j = 0; j < n; ++j) {
+    T sum = x[0] * b[j];
+    UNROLLED for (int i = 1; i < count; ++i) sum += x[i] * b[i * step + j];
+    out[j] += sum;
+  }
+}
+
+/// One row times b, whose rows are contiguous: results stay in the first-level cache while eight rows of b are added at
+/// a time, which lie an eighth of b apart: eight long streams through memory (measured: 30 GB/s, with neighbours 24).
+template <class T>
+void one_row_typed(const MatrixProduct& p, int64_t from, int64_t to, bool add) {
+  constexpr int64_t kResults = 16384 / sizeof(T);
+  const T *a = reinterpret_cast<const T*>(p.a.data), *b = reinterpret_cast<const T*>(p.b.data);
+  const int64_t apart = p.inner / kLines;
+  for (int64_t first = from; first < to; first += kResults) {
+    const int64_t n = std::min(kResults, to - first);
+    T* out = reinterpret_cast<T*>(p.out) + first;
+    if (!add) std::fill_n(out, n, T(0));
+    T x[kLines];
+    for (int64_t k = 0; k < apart; ++k) {
+      UNROLLED for (int i = 0; i < kLines; ++i) x[i] = a[(k + i * apart) * p.a.column];
+      add_lines<kLines>(x, b + k * p.b.row + first, apart * p.b.row, out, n);
+    }
+    for (int64_t k = apart * kLines; k < p.inner; ++k)
+      add_lines<1>(a + k * p.a.column, b + k * p.b.row + first, 0, out, n);
+  }
+}
+
+void one_row_product_isa(const MatrixProduct& p, int64_t from, int64_t to, bool add) {
+  if (p.dtype == DType::Float32) one_row_typed<float>(p, from, to, add);
+  else one_row_typed<double>(p, from, to, add);
+}
+
+#undef UNROLLED
 
 template <class T>
 void cross_lines(T* out, const T* a, const T* b, int64_t count, int64_t inner) {
@@ -396,6 +434,7 @@ void register_matmul() {
   small_product = small_product_isa;
   cast_line = cast;
   skinny_product = skinny_product_isa;
+  one_row_product = one_row_product_isa;
 }
 
 }  // namespace facula::cpu::FACULA_ISA
