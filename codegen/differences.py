@@ -133,6 +133,8 @@ GIVES = [
      "rows are scaled by a factor in float64, so that the new norm, rounded, is not above max_norm"),
     ("layout_of_the_gradient_of_a_sparse_factor()", "torch.sparse_coo", "torch.strided",
      "the gradient of a sparse leaf has its places, as in torch.sparse.mm: an optimizer that adds elsewhere would fill it"),
+    ("(torch.ones(2, 1).to_sparse() * torch.ones(2, 3)).to_dense().sum().item()", "6.0", "2.0",
+     "a sparse factor is broadcast in all of its dimensions; PyTorch leaves out the copies along a sparse dimension of size 1"),
     ("what_a_scripted_module_says_that_is_saved_before_its_first_call()",
      "jit: nothing was called yet, so there is no program; call it once with an example", "nothing: it is compiled from its source",
      "programs are recorded when they run; modules that jit.load gave have one and are saved at any time"),

@@ -128,6 +128,44 @@ def test_dtypes_of_indices_are_among_the_invariants(bounds, columns):
         facula.sparse_csr_tensor(*parts, check_invariants=True)
 
 
+@pytest.mark.parametrize("layout", COMPRESSED + BLOCKED)
+@pytest.mark.parametrize("sized", [False, True])
+def test_that_indices_lie_side_by_side_is_among_the_invariants(layout, sized):
+    by_row = layout in (facula.sparse_csr, facula.sparse_bsr)
+    bounds, plain = facula.tensor([0, 2, 4]), facula.tensor([0, 1, 0, 2])
+    values = facula.arange(4.0).reshape(4, *((1, 1) if layout in BLOCKED else ()))
+    size = [(2, 3) if by_row else (3, 2)] if sized else []
+    apart = lambda index: facula.stack([index, -index], 1)[:, 0]  # noqa: E731
+    for parts in ((apart(bounds), plain), (bounds, apart(plain))):
+        facula.sparse_compressed_tensor(*parts, values, *size, layout=layout)
+        with pytest.raises(RuntimeError, match=r"must be contiguous within each matrix of a batch, got strides \(2,\)$"):
+            facula.sparse_compressed_tensor(*parts, values, *size, layout=layout, check_invariants=True)
+    batch = bounds.expand(2, 3), plain.expand(2, 4), values.expand(2, *values.shape)
+    facula.sparse_compressed_tensor(*batch, *[(2, *s) for s in size], layout=layout, check_invariants=True)
+
+
+@pytest.mark.parametrize("layout", COMPRESSED + BLOCKED)
+@pytest.mark.parametrize("own", [facula.int32, facula.int64])
+@pytest.mark.parametrize("other", [facula.int32, facula.int64])
+def test_resize_as_keeps_the_dtype_of_indices(layout, own, other):
+    def of(n, dtype):
+        x = facula.eye(n).to_sparse(layout=layout, blocksize=(1, 1) if layout in BLOCKED else None)
+        return facula.sparse_compressed_tensor(*(part.to(dtype) for part in places(x)), x.values(), x.shape, layout=layout)
+
+    x = of(3, own)
+    x.resize_as_sparse_(of(4, other))
+    assert x.shape == (4, 4) and {part.dtype for part in places(x)} == {own}
+
+
+def test_places_that_come_twice_are_added_up_before_they_are_repeated():
+    x = facula.sparse_coo_tensor([[0, 0, 1, 1], [1, 1, 2, 2]], [1.0, 2.0, 3.0, 4.0], (2, 3))
+    dense = facula.arange(24.0).reshape(4, 2, 3)
+    for made in (x * dense, dense * x):
+        assert made.is_coalesced() and made._nnz() == 8
+        same(made, x.to_dense() * dense)
+    assert (x * dense[0])._nnz() == 4, "of one shape there is nothing to repeat"
+
+
 def test_a_coo_factor_is_broadcast():
     x = facula.tensor([[0.0, 2.0], [3.0, 0.0]])
     dense = facula.arange(1.0, 9.0).reshape(2, 2, 2)
@@ -221,3 +259,42 @@ def test_gradients_of_sparse_matrices_of_a_batch():
     facula.bmm(x, y).sum().backward()
     same(x.grad, (facula.ones(2, 3, 5).double() @ y.mT) * (dense != 0))
     assert not x.is_contiguous() and x.type() == "torch.sparse.DoubleTensor"
+
+
+@pytest.mark.parametrize("dtype", [facula.float32, facula.float64, facula.complex64, facula.complex128], ids=str)
+@pytest.mark.parametrize("layout", [facula.sparse_csr, facula.sparse_bsr])
+@pytest.mark.parametrize("options", [{"upper": u, "transpose": t, "unitriangular": o} for u in (False, True) for t in (False, True) for o in (False, True)], ids=str)
+def test_sparse_triangular_systems(layout, dtype, options):
+    dense = dense_example(6, (6, 6)).to(dtype) * (1 + 1j if dtype.is_complex else 1) / 4 + 2 * facula.eye(6, dtype=dtype)
+    dense[4, 1] = dense[1, 4] = dense[3, 0] = 0
+    matrix = dense.to_sparse(layout=layout, blocksize=(2, 2) if layout in BLOCKED else None)
+    right = dense_example(7, (2, 6, 3)).to(dtype)
+    expected = facula.triangular_solve(right, dense, **options).solution
+    solution, copy = facula.triangular_solve(right, matrix, **options)
+    assert copy.shape == (0,) and solution.is_contiguous() and solution.dtype is dtype
+    facula.testing.assert_close(solution, expected)
+    out = facula.empty(2, 6, 3, dtype=dtype), facula.empty(0, dtype=dtype)
+    assert facula.equal(facula.triangular_solve(right, matrix, **options, out=out)[0], solution)
+
+
+def test_sparse_triangular_systems_without_rows_or_sides():
+    assert facula.triangular_solve(facula.ones(0, 2), facula.zeros(0, 0).to_sparse_csr())[0].shape == (0, 2)
+    assert facula.triangular_solve(facula.ones(3, 0), facula.eye(3).to_sparse_csr())[0].shape == (3, 0)
+    zero = facula.triangular_solve(facula.ones(2, 1), facula.zeros(2, 2).to_sparse_csr())[0]
+    assert zero.isinf().all(), "as of a strided matrix"
+
+
+def test_sparse_triangular_systems_that_are_refused():
+    matrix, right = facula.eye(4).to_sparse_csr(), facula.ones(4, 1)
+    solve = facula.triangular_solve
+    for error, arguments, text in [
+        (NotImplementedError, (right, facula.eye(4).to_sparse()), "torch.sparse_csr or torch.sparse_bsr are expected, got torch.sparse_coo"),
+        (ValueError, (right, facula.eye(4).to_sparse_csc()), "torch.sparse_csr or torch.sparse_bsr are expected, got torch.sparse_csc"),
+        (NotImplementedError, (right.to_sparse_csr(), facula.eye(4)), "a strided right side is expected"),
+        (RuntimeError, (right, facula.eye(4).to_sparse_bsr((1, 2))), "blocks must be square, got 1 x 2"),
+        (RuntimeError, (right[:3], matrix), "the shapes do not fit"),
+        (NotImplementedError, (right.clone().requires_grad_(), matrix), "derivatives of sparse systems are not recorded"),
+        (NotImplementedError, (right, matrix.clone().requires_grad_()), "derivatives of sparse systems are not recorded"),
+    ]:  # fmt: skip
+        with pytest.raises(error, match=f"^triangular_solve: .*{text}"):
+            solve(*arguments)

@@ -1,6 +1,8 @@
 // Solving, inverting and factorising, written with the factorisations.
 #include "autograd/formulas_linalg.h"
 #include "autograd/function_support.h"
+#include "composite/sparse_solve.h"
+#include "core/sparse.h"
 #include "functions.h"
 #include "ops/linalg_support.h"
 
@@ -97,6 +99,8 @@ std::tuple<Tensor, Tensor> triangular_solve_uncast(const Tensor& self, const Ten
   ops::check_pair("triangular_solve", A, self);
   FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "triangular_solve: a batch of matrices as right side, got shape ",
                self.sizes());
+  if (is_sparse(A) || is_sparse(self))
+    return {solve_sparse_triangular(A, self, upper, transposed, unitriangular), empty({0}, A.dtype(), A.device())};
   Tensor matrix = transposed ? transpose(A, -2, -1) : A;
   Tensor x = linalg_solve_triangular(matrix, self, upper != transposed, true, unitriangular);
   Dims sizes(x.sizes());

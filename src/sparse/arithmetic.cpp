@@ -177,8 +177,10 @@ Tensor product_of_two(const Tensor& a, const Tensor& b) {
 }
 
 Tensor times_dense(const Tensor& self, const Tensor& dense) {
-  if (is_coo(self) && !broadcasts_to(dense.sizes(), self.sizes()))
-    return times_dense(broadcast_coo(self, broadcast(self.sizes(), dense.sizes(), "mul")), dense);
+  if (is_coo(self) && !broadcasts_to(dense.sizes(), self.sizes())) {
+    const Tensor once = dense.dim() > self.dim() ? coalesced_of(self) : self;  // added up before it is repeated
+    return times_dense(broadcast_coo(once, broadcast(self.sizes(), dense.sizes(), "mul")), dense);
+  }
   FACULA_CHECK(broadcasts_to(dense.sizes(), self.sizes()), ErrorKind::Runtime,
                "mul: a strided factor must broadcast to the sparse one of shape ", self.sizes(), ", got ",
                dense.sizes());

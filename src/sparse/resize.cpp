@@ -73,8 +73,9 @@ Tensor _resize_as_compressed_(const Tensor& self, const Tensor& the_template) {
   Tensor values = facula::zeros({parts.values.numel()}, self.dtype(), self.device());
   const int64_t kept = std::min(old.numel(), values.numel());
   facula::copy_(facula::narrow(values, 0, 0, kept), facula::narrow(old, 0, 0, kept), false);
-  parts.indices = facula::_to_device(facula::clone(parts.indices), self.device(), parts.indices.dtype());
-  parts.plain = facula::_to_device(facula::clone(parts.plain), self.device(), parts.plain.dtype());
+  const DType index_dtype = sparse_parts(self).plain.dtype();
+  parts.indices = facula::_to_device(facula::clone(parts.indices), self.device(), index_dtype);
+  parts.plain = facula::_to_device(facula::clone(parts.plain), self.device(), index_dtype);
   parts.values = facula::reshape(values, parts.values.sizes());
   take_parts(self, make_sparse(std::move(parts), the_template.sizes()));
   return self;
