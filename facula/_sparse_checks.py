@@ -141,3 +141,9 @@ def unchecked():
     """Within it, constructors do not check: for those who did."""
     with check_sparse_tensor_invariants(False):
         yield
+
+
+def check_lines(op, name, index):
+    """Refuse indices of which those of one matrix do not lie side by side."""
+    if index.dim() and index.stride(-1) != 1:
+        raise RuntimeError(f"{op}: {name} must be contiguous within each matrix of a batch, got strides {index.stride()}")

@@ -319,7 +319,8 @@ if __name__ == "__main__":
 )
 def test_neither_the_end_of_the_program_nor_an_interrupt_leaves_workers(tmp_path, end):
     (tmp_path / "program.py").write_text(PROGRAM + end)
-    done = subprocess.run([sys.executable, tmp_path / "program.py"], capture_output=True, text=True, timeout=60)
+    found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, tmp_path / "program.py"], env=found, capture_output=True, text=True, timeout=60)
     workers = [int(word) for word in done.stdout.split()[1:]]
     assert len(workers) == 2, done.stderr
     deadline = time.monotonic() + 15

@@ -370,7 +370,7 @@ def test_error_does_not_grow_with_the_length(name, dim):
     call = lambda t: getattr(t, name)() if dim is None else getattr(t, name)(dim=dim)  # noqa: E731
     exact = call(facula.from_numpy(x).double()).numpy()
     error = np.sqrt(np.mean((call(facula.from_numpy(x)).double().numpy() - exact) ** 2) / np.mean(exact**2))
-    assert error < 2.5e-7
+    assert error < 5e-7  # of one sum the error is that of one sample
 
 
 def test_trace_and_dot_are_summed_in_double():

@@ -41,8 +41,8 @@ Item item_at(const char* p) {
 }
 
 #if defined(__AVX2__)
-/// A tile of 16 columns: load(b) reads what is next of eight of them, `bytes` in memory; add(sum, word, columns) adds to
-/// eight sums what 32 bits of the left factor give with it.
+/// A tile of 16 columns: load(b) reads what is next of eight of them, `bytes` in memory; add(sum, word, columns) adds
+/// to eight sums what 32 bits of the left factor give with it.
 template <int R, int bytes, class Load, class Add>
 void tile_of_16(const Left& a, const char* b, int64_t steps, int32_t* out, Load load, Add add) {
   __m256i sums[R][2];  // in registers: set one by one, and every loop over them is unrolled
