@@ -101,7 +101,9 @@ template <int R, int W, bool by_rows, bool part>
   const float *a[kPlaces], *b = c.b, *ahead = c.ahead ? c.ahead : c.b;
   UNROLLED for (int i = 0; i < kPlaces; ++i) a[i] = c.a + i * kNear * c.row;
   V sum[R][W] = {};
-  UNROLLED for (int r = 0; r < R; ++r) __builtin_prefetch(out + r * out_row + W * kLanes - 1, 1);
+  UNROLLED for (int r = 0; r < R; ++r) {
+    UNROLLED for (int at = W * kLanes; at > 0; at -= kLine) __builtin_prefetch(out + r * out_row + at - 1, 1);
+  }
   for (int64_t k = 0; k < c.length; ++k, b += c.b_step) {
     V y[W];
     UNROLLED for (int j = 0; j < W; ++j) y[j] = load(b, j);
