@@ -4,7 +4,10 @@
 // as one instruction adds up. With AVX-512 VNNI that are four bytes, of which those of the left factor have no sign:
 // int8 is shifted by 128 there, and 128 times the column's sum taken off the result. AVX2's instruction for bytes adds
 // two products in 16 bits and saturates: it serves left factors of at most seven bits. Everywhere else they are two
-// numbers of 16 bits. The order of the weight is kept between calls (cpu/packed_weights.h).
+// numbers of 16 bits. The order of the weight is kept between calls (cpu/packed_weights.h). Tiles of AMX take the order
+// of VNNI (cpu/isa/tiles.h).
+//
+// Long because each way to multiply is a type that all three products are made of.
 #include "ops/quantize.h"
 
 #include <algorithm>
@@ -41,8 +44,8 @@ Item item_at(const char* p) {
 }
 
 #if defined(__AVX2__)
-/// A tile of 16 columns: load(b) reads what is next of eight of them, `bytes` in memory; add(sum, word, columns) adds to
-/// eight sums what 32 bits of the left factor give with it.
+/// A tile of 16 columns: load(b) reads what is next of eight of them, `bytes` in memory; add(sum, word, columns) adds
+/// to eight sums what 32 bits of the left factor give with it.
 template <int R, int bytes, class Load, class Add>
 void tile_of_16(const Left& a, const char* b, int64_t steps, int32_t* out, Load load, Add add) {
   __m256i sums[R][2];  // in registers: set one by one, and every loop over them is unrolled
