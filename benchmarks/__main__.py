@@ -34,6 +34,7 @@ BENCHMARKS = (
     Benchmark("applications", "unchanged programs on packages: language, pictures, science, tables", 15, levels=True),
     Benchmark("sweep.py", "the public ops in three sizes, forwards and backwards: what to look at", 9, levels=True),
     Benchmark("products.py", "matrix products by dtype, transposition and shape", 2, levels=True),
+    Benchmark("generation.py", "a decoder's answers token by token, as a share of the rate of memory", 2, levels=True),
     Benchmark("fft.py", "Fourier transforms by length, dtype and number of lines", 2, levels=True),
     Benchmark("training.py", "training steps of small networks, optimizers, data loading, checkpoints", 8),
     Benchmark("autograd.py", "recording and walking graphs, peak memory", 3),

@@ -4,9 +4,9 @@
 
 Needs PyTorch beside Facula. A decoder of twelve layers, 768 wide (GPT-2 small), answers one token after another with a cache of
 keys and values; both libraries run the same source by turns. Its weights are of float32, of bfloat16, of int8 with inputs that
-are rounded as well (`quantize_dynamic`), and of int8 with inputs that are not (`_weight_int8pack_mm`). Every step reads all of them
-but the rows of the embedding: `share` is their bytes over the time, as a share of the bytes that a copy in memory reads and
-writes in that time. `ratio` is PyTorch's time over Facula's.
+are rounded as well (`quantize_dynamic`), and of int8 with inputs that are not (`_weight_int8pack_mm`). Every step reads all of
+them but the rows of the embedding: `share` is their bytes over the time, as a share of the bytes that a copy in memory reads
+and writes in that time. `ratio` is PyTorch's time over Facula's.
 """
 
 from __future__ import annotations

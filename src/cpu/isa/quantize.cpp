@@ -4,7 +4,10 @@
 // as one instruction adds up. With AVX-512 VNNI that are four bytes, of which those of the left factor have no sign:
 // int8 is shifted by 128 there, and 128 times the column's sum taken off the result. AVX2's instruction for bytes adds
 // two products in 16 bits and saturates: it serves left factors of at most seven bits. Everywhere else they are two
-// numbers of 16 bits. The order of the weight is kept between calls (cpu/packed_weights.h).
+// numbers of 16 bits. The order of the weight is kept between calls (cpu/packed_weights.h). Tiles of AMX take the order
+// of VNNI (cpu/isa/tiles.h).
+//
+// Long because each way to multiply is a type that all three products are made of.
 #include "ops/quantize.h"
 
 #include <algorithm>
