@@ -39,7 +39,7 @@ class Environment {
       if (!std::getenv(name.c_str())) all.push_back(strdup(text));
     }
     all.push_back(nullptr);
-    ours_ = new char*[all.size()];
+    kept = ours_ = new char*[all.size()];
     std::ranges::copy(all, ours_);
     std::atomic_ref(environ).store(ours_);
   }
@@ -51,7 +51,8 @@ class Environment {
 
  private:
   char** before_;
-  char** ours_;  // never freed
+  char** ours_;
+  static inline char** kept = nullptr;  // never freed: somebody may still read there
 };
 
 void* open_library() {
