@@ -9,13 +9,15 @@
 #include "cpu/isa.h"
 #include "cpu/isa/extreme.h"
 #include "cpu/isa/lanes.h"
+#include "cpu/isa/register_tables.h"
+#include "cpu/isa/sums.h"
 #include "kernels/math.h"
 
 namespace facula::cpu::FACULA_ISA {
 
 // The largest of a line, vectorised; NaN wins.
 template <class T, bool largest>
-T extremum(int64_t n, const T* x) {
+[[gnu::always_inline]] inline T extremum(int64_t n, const T* x) {
   constexpr int lanes = VectorOf<T>::lanes;
   using V = typename VectorOf<T>::type;
   auto better = [](auto a, auto b) { return extreme<largest>(a, b); };
@@ -60,6 +62,21 @@ T sum_of_exp_block(int64_t n, const T* x, T shift, T* out) {
   }
   return sum;
 }
+
+#ifdef FACULA_AVX512
+/// By the exponential with tables in registers. `n` is a multiple of the lanes.
+template <bool keep>
+float sum_of_exp_block(int64_t n, const float* x, float shift, float* out) {
+  const Exp exponential(powers());
+  Vector sums{};
+  for (int64_t i = 0; i < n; i += 16) {
+    const Vector e = exponential(_mm512_sub_ps(_mm512_loadu_ps(x + i), all(shift)));
+    if constexpr (keep) _mm512_storeu_ps(out + i, e);
+    sums += e;
+  }
+  return sum_of_lanes<float>(sums);
+}
+#endif
 
 /// The sum of e^(x - shift), for a shift not less than any x; the exponentials go to `out` where that is not null.
 template <class T>
