@@ -159,6 +159,38 @@ def test_qr_of_columns_that_need_no_reflector():
     assert np.isnan(facula.linalg.qr(facula.tensor([[np.nan, 1.0], [2.0, 3.0]])).R.numpy()).any()
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 15, 16, 17, 33, 64, 65, 100, 128, 129])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_symmetric_eigenvalues_agree_with_numpy(dtype, n):
+    r = np.random.default_rng(n)
+    full = r.standard_normal((3, n, n))
+    full[1] *= 1e30 if dtype == "float32" else 1e200
+    full[2] = np.diag(np.arange(n) // 2 - 1.0) if n < 60 else np.outer(full[2][0], full[2][0])  # equal ones, and of rank one
+    full = (full + np.swapaxes(full, -1, -2)).astype(dtype)
+    scale = np.abs(full).max((1, 2)).astype(np.longdouble)
+    eps = np.finfo(dtype).eps * 4 * np.sqrt(n) + 1e-300
+    for triangle in "LU":
+        given = np.tril(full) if triangle == "L" else np.triu(full)
+        values, vectors = (x.numpy().astype(np.longdouble) for x in facula.linalg.eigh(facula.from_numpy(given), triangle))
+        only = facula.linalg.eigvalsh(facula.from_numpy(given), triangle).numpy()
+        for k in range(3):
+            expected = np.linalg.eigvalsh((full[k] / scale[k]).astype("float64")) * scale[k]
+            for got in (values[k], only[k]):
+                assert (np.diff(got) >= 0).all() and np.abs(got - expected).max() <= eps * n * scale[k]
+            v = vectors[k]
+            assert np.abs(v.T @ v - np.eye(n)).max() <= 8 * eps
+            assert np.abs(full[k] / scale[k] @ v - v * (values[k] / scale[k])).max() <= 2 * eps * np.sqrt(n)
+
+
+def test_symmetric_matrices_of_corners():
+    zero = facula.linalg.eigh(facula.zeros(9, 9))
+    assert facula.equal(zero.eigenvalues, facula.zeros(9)) and facula.equal(zero.eigenvectors @ zero.eigenvectors.T, facula.eye(9))
+    tiny = facula.linalg.eigvalsh(facula.eye(10) * 1e-44)
+    assert facula.equal(tiny, facula.full((10,), 1e-44))
+    swaps = facula.linalg.eigvalsh(facula.eye(12).flip(0))  # all elements of the diagonal are 0
+    np.testing.assert_allclose(swaps.numpy(), [-1] * 6 + [1] * 6, rtol=1e-6)
+
+
 @pytest.mark.parametrize("n", [1, 3, 8])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_small_systems_of_the_adjoint(dtype, n):

@@ -1,6 +1,8 @@
 // Distances and angles between vectors.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "autograd/function_support.h"
 #include "functions.h"
@@ -25,6 +27,20 @@ Tensor length_of(const Tensor& difference, double p) {
   return where(any(isnan(difference), -1, false), std::numeric_limits<double>::quiet_NaN(), length);
 }
 
+/// Distances of all pairs of rows. Differences of some rows at a time stay in the caches, also on the way back.
+Tensor lengths_of_pairs(const Tensor& x1, const Tensor& x2, double p) {
+  constexpr int64_t kDifferences = 1 << 18;
+  const Tensor others = unsqueeze(x2, -3);
+  const auto lengths = [&](const Tensor& rows) { return length_of(sub(unsqueeze(rows, -2), others), p); };
+  const int64_t rows = x1.size(-2), of_row = x2.size(-2) * x2.size(-1);
+  const int64_t together = std::max<int64_t>(1, kDifferences / std::max<int64_t>(of_row, 1));
+  if (rows * of_row < 8 * kDifferences) return lengths(x1);
+  std::vector<Tensor> parts;
+  for (int64_t row = 0; row < rows; row += together)
+    parts.push_back(lengths(slice(x1, -2, row, std::min(rows, row + together), 1)));
+  return cat(parts, -2);
+}
+
 }  // namespace
 
 Tensor cdist_uncast(const Tensor& x1, const Tensor& x2, double p, std::optional<std::string_view> compute_mode) {
@@ -43,8 +59,7 @@ Tensor cdist_uncast(const Tensor& x1, const Tensor& x2, double p, std::optional<
                mode, "'");
   if (p == 2 && x1.numel() && x2.numel() && (always || (large && mode == "use_mm_for_euclid_dist_if_necessary")))
     return euclidean_by_product(x1, x2);
-  Tensor difference = sub(unsqueeze(x1, -2), unsqueeze(x2, -3));
-  return length_of(difference, p);
+  return lengths_of_pairs(x1, x2, p);
 }
 
 Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double eps, bool keepdim) {

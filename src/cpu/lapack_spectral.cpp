@@ -1,5 +1,6 @@
 // Eigenvalues and singular values.
 #include "cpu/lapack.h"
+#include "cpu/symmetric.h"
 #include "ops/linalg.h"
 
 namespace facula::cpu {
@@ -108,6 +109,13 @@ void eigh(const Tensor& a, const Tensor& w, const Tensor& info, bool upper, bool
     const Int size = workspace_size(answer), real_size = workspace_size(real_answer),
               integer_size = std::max<Int>(integer_answer, 1);
     each_matrix(batch_count(a), 9.0 * n * n * n, [&](int64_t i) {
+      if constexpr (!is_complex_v<T>) {
+        T* own = matrix_at<T>(a, i, int64_t{n} * n);
+        if (is_own_symmetric<T>(n, vectors) && symmetric_eigen<T>(n, own, matrix_at<R>(w, i, n), upper, vectors)) {
+          info.data<Int>()[i] = 0;
+          return;
+        }
+      }
       std::vector<T> work(static_cast<size_t>(size));
       std::vector<R> real_work(static_cast<size_t>(real_size));
       std::vector<Int> integers(static_cast<size_t>(integer_size));

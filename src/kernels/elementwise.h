@@ -399,8 +399,8 @@ FACULA_FN bool is_narrow(T, T, T digits, T) {
 
 template <Real T>
 FACULA_FN T nan_to_num(T self, T nan, T posinf, T neginf) {
-  const T limited = self == Float<T>::infinity ? posinf : (self == -Float<T>::infinity ? neginf : self);
-  return isnan(self) ? nan : limited;
+  const T infinite = self > T(0) ? posinf : neginf, other = self != self ? nan : infinite;
+  return self - self == T(0) ? self : other;  // which is what finite numbers have in common
 }
 template <class R>
 FACULA_FN Complex<R> nan_to_num(Complex<R> self, Complex<R> nan, Complex<R> posinf, Complex<R> neginf) {

@@ -26,7 +26,11 @@ struct FoldPlan {
   int64_t kept_count = 1, reduced_count = 1;
 
   bool direct() const { return dtype == compute && inner_stride == item_size(dtype); }
-  bool bfloats() const { return dtype == DType::BFloat16 && inner_stride == item_size(dtype); }
+  /// What folds runs of narrow floats as they lie, if anything.
+  auto narrow(const Folder& f) const {
+    const auto fold = dtype == DType::BFloat16 ? f.bfloats : dtype == DType::Float16 ? f.halves : nullptr;
+    return inner_stride == item_size(dtype) ? fold : nullptr;
+  }
 };
 
 struct Dimension {
@@ -184,7 +188,7 @@ void FoldWalk::in_parallel(int64_t tasks, int64_t grain, Piece piece) const {
 
 /// Folds `n` elements of the innermost dimension.
 void FoldWalk::fold_run(const char* at, int64_t n, const char* center, Scratch* scratch, char* acc) const {
-  if (n <= kFoldBlock && f.bfloats && plan.bfloats()) return f.bfloats(at, n, acc);
+  if (const auto narrow = plan.narrow(f); narrow && n <= kFoldBlock) return narrow(at, n, acc);
   if (n <= kFoldBlock) return f.rows(f, load(at, n, scratch), 0, 1, n, center, 0, acc);
   const int64_t half = (n / 2 + kFoldBlock - 1) / kFoldBlock * kFoldBlock;
   Accumulator other;

@@ -43,8 +43,9 @@ struct Folder {
   void (*merge)(const Folder&, char* acc, const char* other, int64_t n);
   /// results[place + i * step] = what acc[i] comes to, for i < n.
   void (*store)(const Folder&, int64_t place, int64_t step, const char* acc, int64_t n);
-  /// acc[0] = the fold of n <= kFoldBlock neighbours in bfloat16; null where they are converted first.
+  /// acc[0] = the fold of n <= kFoldBlock neighbours in bfloat16, or in float16; null where they are converted first.
   void (*bfloats)(const char* first, int64_t n, char* acc) = nullptr;
+  void (*halves)(const char* first, int64_t n, char* acc) = nullptr;
 };
 
 /// Folds `in` into the results; `centers` are contiguous, shaped as `out`.

@@ -97,6 +97,13 @@ template <class H, class F>
 void binary(int64_t n, void* out, const LoopInput* in, F f) {
   loop_of<H>(n, out, f, Reader<H>(in[0]), Reader<H>(in[1]));
 }
+template <class H, class F>
+void ternary(int64_t n, void* out, const LoopInput* in, F f) {
+  loop_of<H>(n, out, f, Reader<H>(in[0]), Reader<H>(in[1]), Reader<H>(in[2]));
+}
+[[gnu::always_inline]] inline Vector distance(Vector x) {
+  return reinterpret_cast<Vector>(reinterpret_cast<Bits>(x) & 0x7fffffff);
+}
 
 /// a + factor b. A factor of 1 multiplies nothing, so that infinity and NaN stay what they are.
 template <class H, int sign>
@@ -117,6 +124,108 @@ void div(int64_t n, void* out, const LoopInput* in, const void*) {
 template <class H>
 void relu(int64_t n, void* out, const LoopInput* in, const void*) {
   unary<H>(n, out, in, [](Vector a) { return a <= 0.0f ? Vector{} : a; });
+}
+
+// As in kernels/elementwise.h and kernels/activation.h.
+
+/// The bits of a number but its sign, which stays, is taken away or turned around.
+template <uint16_t kept, uint16_t turned>
+void sign_bits(int64_t n, void* out, const LoopInput* in, const void*) {
+  auto* o = static_cast<uint16_t*>(out);
+  auto* a = static_cast<const uint16_t*>(in[0].data);
+#pragma omp simd simdlen(16)
+  for (int64_t i = 0; i < n; ++i) o[i] = static_cast<uint16_t>((a[i] & kept) ^ turned);
+}
+template <class H>
+void reciprocal(int64_t n, void* out, const LoopInput* in, const void*) {
+  unary<H>(n, out, in, [](Vector a) { return 1.0f / a; });
+}
+template <class H>
+void square(int64_t n, void* out, const LoopInput* in, const void*) {
+  unary<H>(n, out, in, [](Vector a) { return a * a; });
+}
+template <class H>
+void sqrt(int64_t n, void* out, const LoopInput* in, const void*) {
+  unary<H>(n, out, in, [](Vector a) -> Vector { return _mm256_sqrt_ps(a); });
+}
+template <class H>
+void rsqrt(int64_t n, void* out, const LoopInput* in, const void*) {
+  unary<H>(n, out, in, [](Vector a) { return 1.0f / static_cast<Vector>(_mm256_sqrt_ps(a)); });
+}
+template <class H, int how>
+void rounded(int64_t n, void* out, const LoopInput* in, const void*) {
+  unary<H>(n, out, in, [](Vector a) -> Vector { return _mm256_round_ps(a, how | _MM_FROUND_NO_EXC); });
+}
+template <class H, bool larger>
+void extremum(int64_t n, void* out, const LoopInput* in, const void*) {
+  binary<H>(n, out, in, [](Vector a, Vector b) {
+    const Vector best = larger ? (b > a ? b : a) : (b < a ? b : a);
+    return (a != a) | (b != b) ? a + b : best;
+  });
+}
+[[gnu::always_inline]] inline Vector limited(Vector x, float low, float high) {
+  x = high < x ? Vector{} + high : x;
+  return low > x ? Vector{} + low : x;
+}
+template <class H>
+void hardtanh(int64_t n, void* out, const LoopInput* in, const void* params) {
+  const float *bounds = static_cast<const float*>(params), low = bounds[0], high = bounds[1];
+  unary<H>(n, out, in, [=](Vector a) { return limited(a, low, high); });
+}
+template <class H>
+void hardtanh_backward(int64_t n, void* out, const LoopInput* in, const void* params) {
+  const float *bounds = static_cast<const float*>(params), low = bounds[0], high = bounds[1];
+  binary<H>(n, out, in, [=](Vector grad, Vector a) { return (a <= low) | (a >= high) ? Vector{} : grad; });
+}
+template <class H>
+void hardswish(int64_t n, void* out, const LoopInput* in, const void*) {
+  unary<H>(n, out, in, [](Vector a) { return a * limited(a + 3.0f, 0, 6) / 6.0f; });
+}
+template <class H>
+void hardswish_backward(int64_t n, void* out, const LoopInput* in, const void*) {
+  binary<H>(n, out, in, [](Vector grad, Vector a) {
+    const Vector inside = grad * (a / 3.0f + 0.5f), below = a <= -3.0f ? Vector{} : inside;
+    return a >= 3.0f ? grad : below;
+  });
+}
+template <class H>
+void leaky_relu(int64_t n, void* out, const LoopInput* in, const void* params) {
+  const float slope = *static_cast<const float*>(params);
+  unary<H>(n, out, in, [=](Vector a) { return a > 0.0f ? a : a * slope; });
+}
+template <class H>
+void leaky_relu_backward(int64_t n, void* out, const LoopInput* in, const void* params) {
+  const float slope = *static_cast<const float*>(params);
+  binary<H>(n, out, in, [=](Vector grad, Vector a) { return a > 0.0f ? grad : grad * slope; });
+}
+template <class H>
+void threshold_backward(int64_t n, void* out, const LoopInput* in, const void* params) {
+  const float threshold = *static_cast<const float*>(params);
+  binary<H>(n, out, in, [=](Vector grad, Vector a) { return a <= threshold ? Vector{} : grad; });
+}
+template <class H>
+void clamp_between(int64_t n, void* out, const LoopInput* in, const void*) {
+  ternary<H>(n, out, in, [](Vector a, Vector min, Vector max) {
+    const Vector above = min > a ? min : a, between = max < above ? max : above;
+    return (min != min) | (max != max) ? min + max : between;
+  });
+}
+template <class H>
+void lerp(int64_t n, void* out, const LoopInput* in, const void*) {
+  ternary<H>(n, out, in, [](Vector a, Vector end, Vector weight) {
+    const Vector step = end - a, from_a = a + weight * step, from_end = end - step * (1.0f - weight);
+    return distance(weight) < 0.5f ? from_a : from_end;
+  });
+}
+template <class H>
+void addcmul(int64_t n, void* out, const LoopInput* in, const void* params) {
+  const float value = *static_cast<const float*>(params);
+  ternary<H>(n, out, in, [=](Vector a, Vector x, Vector y) { return a + value * x * y; });
+}
+template <class H>
+void addcdiv(int64_t n, void* out, const LoopInput* in, const void* params) {
+  const float value = *static_cast<const float*>(params);
+  ternary<H>(n, out, in, [=](Vector a, Vector x, Vector y) { return a + value * x / y; });
 }
 
 // gelu to a hundredth of what rounding its result costs: 1e-5, where float32 has a table (gelu.cpp).
@@ -147,9 +256,6 @@ template <int n>
                                              -8.735674098e-03f, 5.426821756e-02f, 4.582866654e-01f,  1.151270926e+00f};
   return power_of_two(-1.0f - a * polynomial(kExponents, a > kLast ? Vector{} + kLast : a));
 }
-[[gnu::always_inline]] inline Vector distance(Vector x) {
-  return reinterpret_cast<Vector>(reinterpret_cast<Bits>(x) & 0x7fffffff);
-}
 
 template <class H>
 void gelu(int64_t n, void* out, const LoopInput* in, const void*) {
@@ -176,18 +282,50 @@ const Row rows[] = {
     {loop_id::sub_binary, add<Half, -1>, add<BFloat16, -1>},
     {loop_id::mul_binary, mul<Half>, mul<BFloat16>},
     {loop_id::div_binary, div<Half>, div<BFloat16>},
+    {loop_id::abs_unary_real, sign_bits<0x7fff, 0>, sign_bits<0x7fff, 0>},
+    {loop_id::neg_unary, sign_bits<0xffff, 0x8000>, sign_bits<0xffff, 0x8000>},
+    {loop_id::reciprocal_unary, reciprocal<Half>, reciprocal<BFloat16>},
+    {loop_id::square_unary, square<Half>, square<BFloat16>},
+    {loop_id::sqrt_unary, sqrt<Half>, sqrt<BFloat16>},
+    {loop_id::rsqrt_unary, rsqrt<Half>, rsqrt<BFloat16>},
+    {loop_id::floor_unary, rounded<Half, _MM_FROUND_TO_NEG_INF>, rounded<BFloat16, _MM_FROUND_TO_NEG_INF>},
+    {loop_id::ceil_unary, rounded<Half, _MM_FROUND_TO_POS_INF>, rounded<BFloat16, _MM_FROUND_TO_POS_INF>},
+    {loop_id::trunc_unary, rounded<Half, _MM_FROUND_TO_ZERO>, rounded<BFloat16, _MM_FROUND_TO_ZERO>},
+    {loop_id::round_half_even_unary, rounded<Half, _MM_FROUND_TO_NEAREST_INT>,
+     rounded<BFloat16, _MM_FROUND_TO_NEAREST_INT>},
+    {loop_id::maximum_binary, extremum<Half, true>, extremum<BFloat16, true>},
+    {loop_id::minimum_binary, extremum<Half, false>, extremum<BFloat16, false>},
+    {loop_id::clamp_between_ternary, clamp_between<Half>, clamp_between<BFloat16>},
+    {loop_id::lerp_ternary, lerp<Half>, lerp<BFloat16>},
+    {loop_id::addcmul_ternary, addcmul<Half>, addcmul<BFloat16>},
+    {loop_id::addcdiv_ternary, addcdiv<Half>, addcdiv<BFloat16>},
     {loop_id::relu_unary, relu<Half>, relu<BFloat16>},
+    {loop_id::threshold_backward_binary, threshold_backward<Half>, threshold_backward<BFloat16>},
+    {loop_id::hardtanh_unary, hardtanh<Half>, hardtanh<BFloat16>},
+    {loop_id::hardtanh_backward_binary, hardtanh_backward<Half>, hardtanh_backward<BFloat16>},
+    {loop_id::hardswish_unary, hardswish<Half>, hardswish<BFloat16>},
+    {loop_id::hardswish_backward_binary, hardswish_backward<Half>, hardswish_backward<BFloat16>},
+    {loop_id::leaky_relu_unary, leaky_relu<Half>, leaky_relu<BFloat16>},
+    {loop_id::leaky_relu_backward_binary, leaky_relu_backward<Half>, leaky_relu_backward<BFloat16>},
     {loop_id::gelu_erf_unary, gelu<Half>, gelu<BFloat16>},
     {loop_id::gelu_erf_backward_binary, gelu_backward<Half>, gelu_backward<BFloat16>},
+};
+
+/// The rows by their loops.
+struct RowsByLoop {
+  static constexpr int most = 1024;
+  const Row* row[most] = {};
+  RowsByLoop() {
+    for (const Row& r : rows) row[r.loop] = &r;
+  }
 };
 
 }  // namespace
 
 LoopFn half_loop(uint16_t loop, DType half) {
-  for (const Row& row : rows) {
-    if (row.loop == loop) return half == DType::Float16 ? row.half : half == DType::BFloat16 ? row.bfloat : nullptr;
-  }
-  return nullptr;
+  static const RowsByLoop by_loop;
+  const Row* row = loop < RowsByLoop::most ? by_loop.row[loop] : nullptr;
+  return !row ? nullptr : half == DType::Float16 ? row->half : half == DType::BFloat16 ? row->bfloat : nullptr;
 }
 
 #else

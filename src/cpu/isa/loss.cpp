@@ -100,7 +100,7 @@ void sum_row(A& shift, A& sum, const T* x, int64_t n) {
       const auto all = n == lanes ? load_vector(x) : load_first(x, n, -std::numeric_limits<A>::infinity());
       const A top = merge_all(all, [](auto a, auto b) { return (b > a) | (b != b) ? b : a; });
       shift = shift_for(top);
-      sum = merge_all(exp_of_lanes<A>(all, shift), [](auto a, auto b) { return a + b; });
+      sum = merge_all(ExpOfLanes<A>()(all, shift), [](auto a, auto b) { return a + b; });
       return;
     }
     const A top = n > 0 ? extremum<A, true>(n, x) : A(0);

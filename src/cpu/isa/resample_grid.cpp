@@ -120,6 +120,18 @@ struct AxisRule {
   }
 };
 
+/// Elements at `n` offsets, some element where the offset is negative. One by one: taking indices out of vectors, as
+/// the compiler would, takes longer.
+template <class T>
+void read_each(int64_t n, const T* source, const int32_t* offset, T* values) {
+#pragma GCC unroll 4
+  for (int64_t p = 0; p < n; ++p) {
+    int64_t place = std::max(offset[p], 0);
+    asm("" : "+r"(place));
+    values[p] = source[place];
+  }
+}
+
 constexpr int kMaxReads = 64;  // of one position: four along each of three axes
 
 // The input elements that a run of grid positions reads, all axes together: arrays over the positions, one after the
@@ -287,11 +299,10 @@ void sample_planes(T* out, int64_t points, const T* image, int64_t channels, int
     for (int k = 0; k < s.reads; ++k) {
       const int32_t* offset = s.offset.data() + k * kPoints;
       const T* weight = s.weight.data() + k * kPoints;
+      T value[kPoints];
+      read_each(count, source, offset, value);
       FACULA_SIMD
-      for (int64_t p = 0; p < count; ++p) {
-        const T value = source[std::max(offset[p], 0)];  // read in any case: a gather needs no branch
-        sums[p] += offset[p] >= 0 ? value * weight[p] : T(0);
-      }
+      for (int64_t p = 0; p < count; ++p) sums[p] += offset[p] >= 0 ? value[p] * weight[p] : T(0);
     }
     std::copy_n(sums, count, out + c * points);
   }
@@ -303,15 +314,13 @@ constexpr int64_t kMoved = 16 * kPoints;  // positions that read one element eac
 template <class T>
 void move_to_planes(T* out, int64_t points, const T* image, int64_t channels, int64_t channel_step, int64_t count,
                     const int32_t* offset) {
-  int32_t place[kMoved], outside[kMoved], others = 0;
+  int32_t outside[kMoved], others = 0;
   for (int64_t p = 0; p < count; ++p) {
-    place[p] = std::max(offset[p], 0);  // read in any case: no branch
     outside[others] = static_cast<int32_t>(p);
     others += offset[p] < 0;
   }
   for (int64_t c = 0; c < channels; ++c, out += points, image += channel_step) {
-    FACULA_SIMD
-    for (int64_t p = 0; p < count; ++p) out[p] = image[place[p]];
+    read_each(count, image, offset, out);
     for (int32_t k = 0; k < others; ++k) out[outside[k]] = T(0);
   }
 }
@@ -447,11 +456,9 @@ void slopes_of_planes(T (*sums)[kPoints], int64_t dims, const T* gradient, int64
     for (int k = 0; k < s.reads; ++k) {
       const int32_t* offset = s.offset.data() + k * kPoints;
       T value[kPoints];
+      read_each(count, source, offset, value);
       FACULA_SIMD
-      for (int64_t p = 0; p < count; ++p) {
-        const T x = source[std::max(offset[p], 0)];
-        value[p] = offset[p] >= 0 ? x * g[p] : T(0);
-      }
+      for (int64_t p = 0; p < count; ++p) value[p] = offset[p] >= 0 ? value[p] * g[p] : T(0);
       for (int64_t d = 0; d < dims; ++d) {
         const T* slope = s.slope[d].data() + k * kPoints;
         FACULA_SIMD

@@ -19,8 +19,8 @@ struct RowSum {
   int64_t count;
   int64_t readable;  // numbers from `rows` on that are there, `count` or more: those behind are only fetched ahead
 
-  // Rows lie anywhere, so nothing but this fetches them in time.
-  static constexpr int64_t kAhead = 12;
+  // Rows lie anywhere, so nothing but this fetches them in time, where the table is larger than the near caches.
+  static constexpr int64_t kAhead = 12, kNearBytes = 1 << 19;
 
   void fetch(int64_t i, int64_t at, int64_t bytes) const {
     if (i >= readable) return;
@@ -33,9 +33,10 @@ struct RowSum {
   /// Calls f(row, factor) for the rows that count; `bytes` from column `at` on are fetched ahead.
   template <class F>
   void each_row(int64_t at, int64_t bytes, F f) const {
+    const bool far = table_rows > kNearBytes / (std::max<int64_t>(row_step, 1) * static_cast<int64_t>(sizeof(T)));
     for (int64_t i = 0; i < count; ++i) {
       const int64_t k = rows[i];
-      fetch(i + kAhead, at, bytes);
+      if (far) fetch(i + kAhead, at, bytes);
       FACULA_CHECK(k >= 0 && k < table_rows, ErrorKind::Index, op, ": indices must lie in [0, ", table_rows, "), got ",
                    k);
       if (k != padding) f(table + k * row_step, factors ? load(factors[i]) : A(1));

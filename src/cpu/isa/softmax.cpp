@@ -93,26 +93,34 @@ struct LogSoftmax {
   }
 };
 
-/// The sum of term(at), in blocks, so that rounding errors do not grow with the whole length.
+/// The sum of term(at), in blocks, so that rounding errors do not grow with the whole length. Inlined: lines may be
+/// short.
 template <class T, class F>
-T sum_terms(int64_t n, F term) {
-  constexpr int64_t kBlock = 1024;
+[[gnu::always_inline]] inline T sum_terms(int64_t n, F term) {
+  constexpr int64_t kBlock = 1024, lanes = VectorOf<T>::lanes;
   T total = 0;
-  for (int64_t from = 0; from < n; from += kBlock)
-    total += sums_of<T>(std::min(kBlock, n - from), [=](auto at) {
-               at.i += from;
-               return Two{term(at), term(at)};
-             }).first;
+  for (int64_t i = 0; i < n;) {
+    const int64_t end = std::min(n, i + kBlock);
+    typename VectorOf<T>::type sums[4] = {};
+    for (; i + 4 * lanes <= end; i += 4 * lanes) {
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; ++k) sums[k] += term(VectorAt<T>{i + k * lanes});
+    }
+    for (; i + lanes <= end; i += lanes) sums[0] += term(VectorAt<T>{i});
+    T sum = sum_of_lanes<T>((sums[0] + sums[1]) + (sums[2] + sums[3]));
+    for (; i < end; ++i) sum += term(ElementAt<T>{i});
+    total += sum;
+  }
   return total;
 }
 
 template <class T>
-T dot(int64_t n, const T* a, const T* b) {
+[[gnu::always_inline]] inline T dot(int64_t n, const T* a, const T* b) {
   return sum_terms<T>(n, [=](auto at) { return at(a) * at(b); });
 }
 
 template <class T>
-T sum_line(int64_t n, const T* x) {
+[[gnu::always_inline]] inline T sum_line(int64_t n, const T* x) {
   return sum_terms<T>(n, [=](auto at) { return at(x); });
 }
 

@@ -9,13 +9,15 @@
 #include "cpu/isa.h"
 #include "cpu/isa/extreme.h"
 #include "cpu/isa/lanes.h"
+#include "cpu/isa/register_tables.h"
+#include "cpu/isa/sums.h"
 #include "kernels/math.h"
 
 namespace facula::cpu::FACULA_ISA {
 
 // The largest of a line, vectorised; NaN wins.
 template <class T, bool largest>
-T extremum(int64_t n, const T* x) {
+[[gnu::always_inline]] inline T extremum(int64_t n, const T* x) {
   constexpr int lanes = VectorOf<T>::lanes;
   using V = typename VectorOf<T>::type;
   auto better = [](auto a, auto b) { return extreme<largest>(a, b); };
@@ -66,14 +68,26 @@ T sum_of_exp_block(int64_t n, const T* x, T shift, T* out) {
 
 /// e^(x - shift) for the lanes of a vector, none of which is above the shift.
 template <class T>
-[[gnu::always_inline]] inline typename VectorOf<T>::type exp_of_lanes(typename VectorOf<T>::type v, T shift) {
-  constexpr int lanes = VectorOf<T>::lanes;
-  T x[lanes], e[lanes];
-  std::memcpy(x, &v, sizeof v);
-  FACULA_SIMD
-  for (int i = 0; i < lanes; ++i) e[i] = exp_of_shifted(x[i] - shift);
-  return load_vector(e);
-}
+struct ExpOfLanes {
+  using V = typename VectorOf<T>::type;
+  [[gnu::always_inline]] V operator()(V v, T shift) const {
+    constexpr int lanes = VectorOf<T>::lanes;
+    T x[lanes], e[lanes];
+    std::memcpy(x, &v, sizeof v);
+    FACULA_SIMD
+    for (int i = 0; i < lanes; ++i) e[i] = exp_of_shifted(x[i] - shift);
+    return load_vector(e);
+  }
+};
+#ifdef FACULA_AVX512
+template <>
+struct ExpOfLanes<float> {  // by tables in registers
+  Exp exponential{powers()};
+  [[gnu::always_inline]] VectorOf<float>::type operator()(VectorOf<float>::type v, float shift) const {
+    return exponential(v - all(shift));
+  }
+};
+#endif
 
 /// The sum of e^(x - shift), for a shift not less than any x; the exponentials go to `out` where that is not null, or
 /// those of the last elements, fewer than a vector, to `rest` where that is not null.
@@ -84,19 +98,20 @@ T sum_of_exp(int64_t n, const T* x, T shift, T* out, typename VectorOf<T>::type*
   constexpr int64_t kBlock = 1024;
   const auto add = [](auto a, auto b) { return a + b; };
   const int64_t whole = n / lanes * lanes;
+  const ExpOfLanes<T> exponential;
   T total = 0;
   V sum = {};
   for (int64_t from = 0; from < whole; from += kBlock) {
     const int64_t to = std::min(whole, from + kBlock);
     if (from > 0) total += merge_all(sum, add), sum = V{};
     for (int64_t i = from; i < to; i += lanes) {
-      const V e = exp_of_lanes<T>(load_vector(x + i), shift);
+      const V e = exponential(load_vector(x + i), shift);
       if (out) std::memcpy(out + i, &e, sizeof e);
       sum += e;
     }
   }
   if (whole < n) {  // filled up with what adds nothing
-    const V e = exp_of_lanes<T>(load_first(x + whole, n - whole, -std::numeric_limits<T>::infinity()), shift);
+    const V e = exponential(load_first(x + whole, n - whole, -std::numeric_limits<T>::infinity()), shift);
     sum += e;
     if (rest) *rest = e;
     else if (out) store_first(out + whole, n - whole, e);
