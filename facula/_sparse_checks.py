@@ -107,6 +107,18 @@ def check_coo(op, indices, size, coalesced):
             _refuse(op, "indices are not coalesced: positions must be in order and come once", f"{indices.size(1)} entries")
 
 
+def check_lines(op, name, index):
+    """Refuse indices of which those of one matrix do not lie side by side."""
+    if index.dim() and index.stride(-1) != 1:
+        raise RuntimeError(f"{op}: {name} must be contiguous within each matrix of a batch, got strides {index.stride()}")
+
+
+def check_index_dtypes(op, bounds, other, dtypes):
+    """Refuse indices that are not of one dtype, or of one that the layout cannot hold."""
+    if any(dtype not in (_C.int32, _C.int64) for dtype in dtypes) or len(set(dtypes)) > 1:
+        raise RuntimeError(f"{op}: {bounds} and {other} must both be int32 or both int64, got {' and '.join(map(str, dtypes))}")
+
+
 def check_compressed(op, compressed, plain, size, layout, block):
     """What PyTorch calls the invariants of the compressed layouts, in its words."""
     if compressed.is_meta:
@@ -141,9 +153,3 @@ def unchecked():
     """Within it, constructors do not check: for those who did."""
     with check_sparse_tensor_invariants(False):
         yield
-
-
-def check_lines(op, name, index):
-    """Refuse indices of which those of one matrix do not lie side by side."""
-    if index.dim() and index.stride(-1) != 1:
-        raise RuntimeError(f"{op}: {name} must be contiguous within each matrix of a batch, got strides {index.stride()}")

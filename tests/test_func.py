@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 import pytest
 
@@ -274,3 +276,32 @@ def test_pullbacks_take_what_gradients_take():
     assert pull(facula.ones(()), True, False)[0].tolist() == pull(facula.ones(()), create_graph=True)[0].tolist() == [2, 2]
     with pytest.raises(TypeError):
         pull(facula.ones(()), unknown=True)
+
+
+@pytest.mark.parametrize("transform", [grad, jacrev, lambda f: lambda x: vjp(f, x)[1](facula.ones(()))[0]], ids=["grad", "jacrev", "vjp"])
+@pytest.mark.parametrize("product", [lambda t: t.prod(), lambda t: t.prod(0, keepdim=True).prod()], ids=["whole", "dim"])
+class TestProducts:
+    @pytest.mark.parametrize(
+        ("values", "expected"),
+        [([2.0, 3.0, 4.0], [12.0, 8.0, 6.0]), ([2.0, 0.0, 4.0], [0.0, 8.0, 0.0]), ([2.0, inf, 4.0], [inf, 8.0, inf]), ([1e30, 1e30, 1e-30], [1.0, 1.0, inf]), ([5.0], [1.0])],
+        ids=str,
+    )  # fmt: skip
+    def test_gradients_of_products_do_not_divide(self, transform, product, values, expected):
+        facula.testing.assert_close(transform(product)(facula.tensor(values)).flatten(), facula.tensor(expected))
+
+    @pytest.mark.parametrize("values", [[2.0, 3.0, 4.0], [2.0, 0.0, 4.0]], ids=str)
+    def test_gradients_of_products_keep_nothing_of_their_argument(self, transform, product, values):
+        leaf = facula.tensor(values, requires_grad=True)
+        x = leaf * 1
+        gradient = transform(product)(x).flatten()
+        with facula.no_grad():
+            x.mul_(7)
+        gradient.backward(facula.tensor([1.0, 10.0, 100.0]))
+        a, b, c = values
+        assert leaf.grad.tolist() == [10 * c + 100 * b, c + 100 * a, b + 10 * a]
+
+    def test_derivatives_of_gradients_of_products(self, transform, product):
+        second = grad(lambda x: transform(product)(x).flatten()[0])
+        assert second(facula.tensor([2.0, 3.0, 5.0])).tolist() == [0, 5, 3]
+        rows = facula.tensor([[2.0, 3.0, 5.0], [0.0, 1.0, 4.0]])
+        assert vmap(lambda x: transform(product)(x).flatten())(rows).tolist() == [[15, 10, 6], [4, 0, 0]]

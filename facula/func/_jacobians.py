@@ -23,6 +23,7 @@ from ._transforms import (
     _some,
     _unflatten,
     _with_aux,
+    run_pass,
 )
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _rows(output, inputs, flat, chunk_size):
 def _pull_units(value, leaves, units):
     with _vmap.new_level(units.shape[0]) as level:
         seeds = (_vmap.wrap(units, level),)
-        pulled = _C._run_backward((value,), seeds, tuple(leaves), True, True, False)
+        pulled = run_pass((value,), seeds, tuple(leaves))
         filled = [_C.zeros_like(leaf.detach()) if g is None else g for g, leaf in zip(pulled, leaves)]
         return [_vmap.batch_of(g, level, units.shape[0]) for g in filled]
 

@@ -296,11 +296,20 @@ def _pull(outputs, cotangents, inputs):
         seeds.append(seed)
     if not roots:
         return [_zeros(leaf, original) for leaf, original in zip(inputs.leaves, inputs.originals)]
-    pulled = _C._run_backward(tuple(roots), tuple(seeds), tuple(inputs.leaves), True, True, False)
+    pulled = run_pass(tuple(roots), tuple(seeds), tuple(inputs.leaves))
     return [
         _zeros(leaf, original) if g is None else _in_front(g, sorted(_levels_of(original)))
         for g, leaf, original in zip(pulled, inputs.leaves, inputs.originals)
     ]
+
+
+def run_pass(roots, seeds, leaves):
+    """Return gradients of leaves, None where there is none; their history keeps nothing that the program can write to."""
+    before = _C._set_derivatives_are_composed(True)
+    try:
+        return _C._run_backward(roots, seeds, leaves, True, True, False)
+    finally:
+        _C._set_derivatives_are_composed(before)
 
 
 def _zeros(leaf, original):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import facula
 from facula import _C
 
-from .._sparse_checks import COMPRESSED, check_compressed, check_coo, check_lines, wanted
+from .._sparse_checks import COMPRESSED, check_compressed, check_coo, check_index_dtypes, check_lines, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -169,7 +169,7 @@ def sparse_compressed_tensor(compressed_indices: Any, plain_indices: Any, values
     bounds, other, _, blocked = COMPRESSED[layout]
     if wanted(check_invariants):
         given = [i.dtype for i in (compressed_indices, plain_indices) if isinstance(i, _C.Tensor)]
-        _check_index_dtypes(op, bounds, other, given)
+        check_index_dtypes(op, bounds, other, given)
     compressed = _index(op, bounds, compressed_indices, values.device, kind)
     plain = _index(op, other, plain_indices, values.device, kind)
     if wanted(check_invariants):
@@ -184,12 +184,6 @@ def sparse_compressed_tensor(compressed_indices: Any, plain_indices: Any, values
         block = tuple(values.shape[at : at + 2]) if blocked else (1, 1)
         check_compressed(op, compressed, plain, size, layout, block)
     return _finish(made, requires_grad, pin_memory)
-
-
-def _check_index_dtypes(op, bounds, other, dtypes):
-    """Refuse indices that are not of one dtype, or of one that the layout cannot hold."""
-    if any(dtype not in (_C.int32, _C.int64) for dtype in dtypes) or len(set(dtypes)) > 1:
-        raise RuntimeError(f"{op}: {bounds} and {other} must both be int32 or both int64, got {' and '.join(map(str, dtypes))}")
 
 
 def sparse_csr_tensor(crow_indices: Any, col_indices: Any, values: Any, size: Sequence[int] | None = None, *,

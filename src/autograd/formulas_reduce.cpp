@@ -1,5 +1,8 @@
 // Derivatives of reductions.
+#include <utility>
+
 #include "autograd/batching.h"
+#include "autograd/composed.h"
 #include "autograd/formulas.h"
 #include "functions.h"
 
@@ -43,10 +46,29 @@ Tensor mean_backward(const Tensor& grad, IntList sizes, std::optional<IntList> d
 
 bool known_without_zeros(const Tensor& t) { return t.is_cpu() && !is_batched(t) && all(t).item().to_bool(); }
 
+namespace {
+
+thread_local bool composed = false;
+
+/// The products of others along a dimension, from copies: what lies before an element times what lies behind it.
+Tensor products_of_copies(const Tensor& self, int64_t dim) {
+  const int64_t d = wrap_dim(dim, self.dim(), "prod"), n = self.size(d);
+  const Tensor one = ones_like(narrow(self, d, 0, 1));
+  if (n == 1) return one;
+  const Tensor head[] = {one, narrow(self, d, 0, n - 1)}, tail[] = {one, flip(narrow(self, d, 1, n - 1), Dims{d})};
+  return cumprod(cat(TensorList(head, 2), d), d) * flip(cumprod(cat(TensorList(tail, 2), d), d), Dims{d});
+}
+
+}  // namespace
+
+bool derivatives_are_composed() { return composed; }
+bool set_derivatives_are_composed(bool on) { return std::exchange(composed, on); }
+
 // Without zeros the product of the others is result / self, which costs nothing more.
 Tensor prod_backward(const Tensor& grad, const Tensor& self, const Tensor& result) {
   if (self.numel() == 0) return zeros_like(self);
   if (self.dim() == 0) return grad * ones_like(self);
+  if (composed) return reshape(grad * conj(products_of_copies(reshape(self, {-1}), 0)), self.sizes());
   if (known_without_zeros(self)) return grad * conj(result / self);
   Tensor flat = reshape(self, {-1});
   return reshape(grad * conj(_prod_others(flat, 0)), self.sizes());
@@ -57,6 +79,7 @@ Tensor prod_dim_backward(const Tensor& grad, const Tensor& self, const Tensor& r
   IntList dims(&dim, 1);
   Tensor g = with_reduced_dims(grad, self.dim(), dims, keepdim);
   if (self.numel() == 0) return expand(g, self.sizes());
+  if (composed) return g * conj(products_of_copies(self, dim));
   if (known_without_zeros(self)) return g * conj(with_reduced_dims(result, self.dim(), dims, keepdim) / self);
   return g * conj(_prod_others(self, dim));
 }

@@ -27,11 +27,6 @@ void check_system(const Tensor& A, const Tensor& B) {
                ": blocks must be square, got ", parts.values.size(1), " x ", parts.values.size(2));
   FACULA_CHECK(B.size(-2) == A.size(0), ErrorKind::Runtime, kOp, ": the shapes do not fit, got ", B.sizes(), " and ",
                A.sizes());
-  const DType dtype = A.dtype();
-  FACULA_CHECK(dtype == DType::Float32 || dtype == DType::Float64 || dtype == DType::Complex64 ||
-                   dtype == DType::Complex128,
-               ErrorKind::NotImplemented, kOp, ": float32, float64 or one of their complex dtypes is expected, got ",
-               dtype);
   FACULA_CHECK(!recorded(live_flags(A.impl()) | live_flags(B.impl())), ErrorKind::NotImplemented, kOp,
                ": derivatives of sparse systems are not recorded (detach the tensors, or to_dense() the matrix), got "
                "layout ",

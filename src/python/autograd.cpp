@@ -4,6 +4,7 @@
 #include <exception>
 #include <unordered_set>
 
+#include "autograd/composed.h"
 #include "autograd/deep_pass.h"
 #include "autograd/engine.h"
 #include "core/asking.h"
@@ -331,6 +332,9 @@ PyObject* function_set_forward_enabled(PyObject*, PyObject* value) {
   thread_state.forward_grad_enabled = PyObject_IsTrue(value) == 1;
   return PyBool_FromLong(before);
 }
+PyObject* function_set_composed(PyObject*, PyObject* value) {
+  return PyBool_FromLong(set_derivatives_are_composed(PyObject_IsTrue(value) == 1));
+}
 PyObject* set_mode(Mode mode, bool on) {
   bool before = thread_state.modes & mode;
   if (on) thread_state.modes |= mode;
@@ -407,6 +411,8 @@ PyMethodDef functions[] = {
      "Gives some roots their gradients and runs what is ready; [(leaf, its gradient)]."},
     {"_run_backward", function_run_backward, METH_VARARGS,
      "Evaluates the graph backwards; facula.autograd is the public face."},
+    {"_set_derivatives_are_composed", function_set_composed, METH_O,
+     "Lets formulas of this thread keep no argument of the forward pass, for transforms; returns what it was."},
     {"is_grad_enabled", function_is_grad_enabled, METH_NOARGS, docs::functions::kIsGradEnabled},
     {"_set_grad_enabled", function_set_grad_enabled, METH_O, "Switches recording on this thread; returns what it was."},
     {"_is_fwd_grad_enabled", function_is_forward_enabled, METH_NOARGS,

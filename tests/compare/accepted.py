@@ -188,6 +188,9 @@ ACCEPTED: dict[str, list[Pattern]] = {
     ],
     "of a number too large for an integer dtype, rounding has decided the lowest bits": [Pattern("^value", "\\.(to|type_as)\\((torch\\.)?u?int|\\.(int|long|short|byte|char)\\(")],
     "which of equal elements an index names is free": [Pattern("^value", "(kthvalue|nanmedian|median|mode|topk|sort)\\(", said="named")],
+    "a view of a leaf that was made under no_grad() has no history, nor has what a transform makes of it; PyTorch's leads nowhere": [
+        Pattern("^requires_grad", "torch\\.func\\.(jvp|vjp|grad)", program="(?s)no_grad\\(\\):\n    (v\\d+) = v\\d+\\.view\\(.*torch\\.func\\.\\w+\\([^\n]*\\1\\b"),
+    ],
     "a derivative that does not depend on its argument has no history": [Pattern("^requires_grad", "hessian|jacrev|jacfwd|jacobian|func\\.grad\\(lambda t: t\\.prod"), Pattern("^requires_grad", "autograd\\.grad\\(.*create_graph=True")],
     "logical_not_ and its like leave the old history in PyTorch, so that a gradient flows through a truth value": [
         Pattern("^gradient value", program="logical_(not|and|or|xor)_\\("),
