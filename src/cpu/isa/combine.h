@@ -6,7 +6,6 @@
 #include "core/checked.h"
 #include "core/dtype.h"
 #include "cpu/isa.h"
-#include "cpu/isa/floating.h"
 #include "ops/index.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -48,8 +47,6 @@ T combine(T old, T value) {
     } else {
       return old + value;
     }
-  } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
-    return rounded<T>(combine<C>(load(old), load(value)));
   } else if constexpr (!std::is_arithmetic_v<T>) {
     return T(combine<C>(static_cast<float>(old), static_cast<float>(value)));
   } else if constexpr (C == Combine::Add) {
