@@ -260,3 +260,25 @@ def test_every_number_through_one_loop(dtype, op):
     f(wide, y[:9000].float(), z[:9000].float()).backward(facula.ones_like(wide))
     narrow = wide.grad.to(dtype)
     assert facula.isclose(grad.grad.float(), narrow.float(), rtol=0.02, atol=1e-3, equal_nan=True).float().mean() > 0.99
+
+
+LINES = {
+    "softmax": lambda x: x.softmax(-1), "log_softmax": lambda x: x.log_softmax(0), "cumsum": lambda x: x.cumsum(-1), "cumprod": lambda x: x.cumprod(0),
+    "logcumsumexp": lambda x: x.logcumsumexp(-1), "cummax": lambda x: x.cummax(-1).values, "sort": lambda x: x.sort(0).values, "median": lambda x: x.median(-1).values,
+}  # fmt: skip
+
+
+NARROW_LINES = [(dtype, op) for dtype in (facula.float8_e4m3fn, facula.float8_e5m2, facula.float16, facula.bfloat16) for op in LINES]
+NARROW_LINES += [(facula.complex32, "cumsum"), (facula.complex32, "cumprod")]
+
+
+@pytest.mark.parametrize("dtype, op", NARROW_LINES, ids=lambda x: str(x).removeprefix("torch."))
+def test_lines_of_every_narrow_dtype(dtype, op):
+    """Results are made in the wide dtype, beside the memory of the narrow one."""
+    wide = facula.complex64 if dtype.is_complex else facula.float32
+    for shape in ((2, 3), (5, 40), (1, 70)):
+        x = facula.randn(shape, dtype=wide, generator=facula.Generator().manual_seed(0)).to(dtype)
+        for given in (x, x.t().contiguous().t()):
+            got, expected = LINES[op](given), LINES[op](x.to(wide)).to(dtype)
+            assert got.dtype is dtype
+            np.testing.assert_allclose(got.to(wide).numpy(), expected.to(wide).numpy(), rtol=0.01, atol=0.001)

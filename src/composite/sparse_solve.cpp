@@ -9,25 +9,25 @@
 namespace facula {
 namespace {
 
-constexpr const char* kOp = "triangular_solve";
+constexpr const char* kSolve = "triangular_solve";
 
 void check_system(const Tensor& A, const Tensor& B) {
-  FACULA_CHECK(!is_sparse(B), ErrorKind::NotImplemented, kOp,
+  FACULA_CHECK(!is_sparse(B), ErrorKind::NotImplemented, kSolve,
                ": a strided right side is expected (to_dense() makes one), got layout ", layout_of(B));
-  FACULA_CHECK(is_compressed(A), ErrorKind::NotImplemented, kOp,
+  FACULA_CHECK(is_compressed(A), ErrorKind::NotImplemented, kSolve,
                ": sparse matrices of layout torch.sparse_csr or torch.sparse_bsr are expected, got ", layout_of(A));
-  FACULA_CHECK(compresses_rows(layout_of(A)), ErrorKind::Value, kOp,
+  FACULA_CHECK(compresses_rows(layout_of(A)), ErrorKind::Value, kSolve,
                ": sparse matrices of layout torch.sparse_csr or torch.sparse_bsr are expected, got ", layout_of(A));
-  FACULA_CHECK(A.is_cpu(), ErrorKind::NotImplemented, kOp, ": sparse matrices on the CPU are expected, got one on ",
+  FACULA_CHECK(A.is_cpu(), ErrorKind::NotImplemented, kSolve, ": sparse matrices on the CPU are expected, got one on ",
                A.device());
   const SparseParts& parts = sparse_parts(A);
-  FACULA_CHECK(A.dim() == 2 && parts.dense_dim == 0, ErrorKind::Runtime, kOp,
+  FACULA_CHECK(A.dim() == 2 && parts.dense_dim == 0, ErrorKind::Runtime, kSolve,
                ": a sparse matrix without batch and dense dimensions is expected, got shape ", A.sizes());
-  FACULA_CHECK(!is_blocked(parts.layout) || parts.values.size(1) == parts.values.size(2), ErrorKind::Runtime, kOp,
+  FACULA_CHECK(!is_blocked(parts.layout) || parts.values.size(1) == parts.values.size(2), ErrorKind::Runtime, kSolve,
                ": blocks must be square, got ", parts.values.size(1), " x ", parts.values.size(2));
-  FACULA_CHECK(B.size(-2) == A.size(0), ErrorKind::Runtime, kOp, ": the shapes do not fit, got ", B.sizes(), " and ",
+  FACULA_CHECK(B.size(-2) == A.size(0), ErrorKind::Runtime, kSolve, ": the shapes do not fit, got ", B.sizes(), " and ",
                A.sizes());
-  FACULA_CHECK(!recorded(live_flags(A.impl()) | live_flags(B.impl())), ErrorKind::NotImplemented, kOp,
+  FACULA_CHECK(!recorded(live_flags(A.impl()) | live_flags(B.impl())), ErrorKind::NotImplemented, kSolve,
                ": derivatives of sparse systems are not recorded (detach the tensors, or to_dense() the matrix), got "
                "layout ",
                layout_of(A));

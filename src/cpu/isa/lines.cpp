@@ -216,7 +216,8 @@ void for_lines(DType compute, int64_t dim, std::span<const Tensor* const> inputs
   LockRelease unlocked(elements > 4 * kGrain);
   auto is_in_a_row = [&](const Tensor* t) { return in_a_row(*t, dim, compute); };
   auto is_contiguous = [&](const Tensor* t) { return dim >= t->dim() - 1 && t->is_contiguous(); };
-  auto is_narrow = [&](const Tensor* t) { return is_half(t->dtype()) && t->dtype() != compute; };
+  // results, not positions
+  auto is_narrow = [&](const Tensor* t) { return t->dtype() != compute && compute_dtype(t->dtype()) == compute; };
   if (std::all_of(inputs.begin(), inputs.end(), is_in_a_row) &&
       std::all_of(outputs.begin(), outputs.end(), is_contiguous) &&
       !std::any_of(outputs.begin(), outputs.end(), is_narrow)) {
@@ -225,10 +226,8 @@ void for_lines(DType compute, int64_t dim, std::span<const Tensor* const> inputs
   }
   Few<LineOperand> in(inputs.size()), out(outputs.size());
   for (size_t k = 0; k < in.size(); ++k) in[k] = LineOperand(*inputs[k], dim, compute);
-  for (size_t k = 0; k < out.size(); ++k) {
-    const DType dtype = outputs[k]->dtype();
-    out[k] = LineOperand(*outputs[k], dim, is_half(dtype) ? compute : dtype);
-  }
+  for (size_t k = 0; k < out.size(); ++k)
+    out[k] = LineOperand(*outputs[k], dim, is_narrow(outputs[k]) ? compute : outputs[k]->dtype());
   Dims others;
   int64_t count = 1;
   for (int64_t d = static_cast<int64_t>(sizes.size()); d-- > 0;) {

@@ -234,9 +234,24 @@ void for_samples(const Tensor& input, const Tensor& grid, const GridSampling& ho
 
 // ---- channels that lie side by side: positions read, and write, vectors of them
 
+/// Of 32 bytes at most: images of eight channels have vectors at every level.
+template <class T>
+struct Channels {
+  static constexpr int kBytes = kVectorBytes < 32 ? kVectorBytes : 32;
+  static constexpr int64_t lanes = kBytes / sizeof(T);
+  typedef T type __attribute__((vector_size(kBytes)));
+};
+
+template <class T>
+typename Channels<T>::type load_channels(const T* from) {
+  typename Channels<T>::type v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+
 template <class T>
 bool has_vectors_of_channels(const Tensor& image) {
-  return image.stride(1) == 1 && image.size(1) >= VectorOf<T>::lanes;
+  return image.stride(1) == 1 && image.size(1) >= Channels<T>::lanes;
 }
 
 /// The row that a position reads, or one that stands for nothing.
@@ -248,13 +263,13 @@ T* row_at(T* image, int32_t offset, T* nothing) {
 /// The weighted rows of `vectors` vectors of channels that one position reads.
 template <int vectors, class T>
 void weigh_channels(T* out, const T* image, const Samples<T>& s, int64_t p) {
-  constexpr int64_t lanes = VectorOf<T>::lanes;
+  constexpr int64_t lanes = Channels<T>::lanes;
   static constexpr T nothing[vectors * lanes] = {};
-  typename VectorOf<T>::type sums[vectors] = {};
+  typename Channels<T>::type sums[vectors] = {};
   for (int k = 0; k < s.reads; ++k) {
     const T* row = row_at(image, s.offset[k * kPoints + p], nothing);
     const T weight = s.weight[k * kPoints + p];
-    for (int v = 0; v < vectors; ++v) sums[v] += load_vector(row + v * lanes) * weight;
+    for (int v = 0; v < vectors; ++v) sums[v] += load_channels(row + v * lanes) * weight;
   }
   std::memcpy(out, sums, sizeof sums);
 }
@@ -262,10 +277,11 @@ void weigh_channels(T* out, const T* image, const Samples<T>& s, int64_t p) {
 /// A run of positions of one image: `rows` receives their channels.
 template <class T>
 void sample_channels(T* rows, const T* image, int64_t channels, int64_t count, const Samples<T>& s) {
-  constexpr int64_t lanes = VectorOf<T>::lanes;
+  constexpr int64_t lanes = Channels<T>::lanes;
   for (int64_t p = 0; p < count; ++p) {
     T* row = rows + p * channels;
     int64_t c = 0;
+    for (; c + 4 * lanes <= channels; c += 4 * lanes) weigh_channels<4>(row + c, image + c, s, p);
     for (; c + 2 * lanes <= channels; c += 2 * lanes) weigh_channels<2>(row + c, image + c, s, p);
     for (; c + lanes <= channels; c += lanes) weigh_channels<1>(row + c, image + c, s, p);
     c = channels - lanes;  // the rest, some of it again
@@ -366,15 +382,15 @@ void grid_sampler_cpu(const Tensor& out, const Tensor& input, const Tensor& grid
 /// Adds `vectors` vectors of channels of one position, weighted, to the rows that it read.
 template <int vectors, class T>
 void add_channels(T* image, const T* values, const Samples<T>& s, int64_t p) {
-  constexpr int64_t lanes = VectorOf<T>::lanes;
+  constexpr int64_t lanes = Channels<T>::lanes;
   T nothing[vectors * lanes] = {};
-  typename VectorOf<T>::type g[vectors];
+  typename Channels<T>::type g[vectors];
   std::memcpy(g, values, sizeof g);
   for (int k = 0; k < s.reads; ++k) {
     T* row = row_at(image, s.offset[k * kPoints + p], nothing);
     const T weight = s.weight[k * kPoints + p];
     for (int v = 0; v < vectors; ++v) {
-      const auto sum = load_vector(row + v * lanes) + g[v] * weight;
+      const auto sum = load_channels(row + v * lanes) + g[v] * weight;
       std::memcpy(row + v * lanes, &sum, sizeof sum);
     }
   }
@@ -383,7 +399,7 @@ void add_channels(T* image, const T* values, const Samples<T>& s, int64_t p) {
 /// Adds the channels [from, to) of a run of positions, which `rows` holds, to an image.
 template <class T>
 void spread_channels(T* image, const T* rows, int64_t from, int64_t to, int64_t count, const Samples<T>& s) {
-  constexpr int64_t lanes = VectorOf<T>::lanes;
+  constexpr int64_t lanes = Channels<T>::lanes;
   const int64_t width = to - from;
   for (int64_t p = 0; p < count; ++p) {
     const T* row = rows + p * width;
@@ -421,7 +437,7 @@ void grid_sampler_input_cpu(const Tensor& result, const Tensor& gradient, const 
   int64_t batch = result.size(0), channels = result.size(1), points = points_of(grid), dims = grid.size(-1);
   visit_float(result.dtype(), [&]<class T>(TypeTag<T>) {
     const bool by_vectors = has_vectors_of_channels<T>(result);
-    const int64_t width = by_vectors ? 2 * VectorOf<T>::lanes : 1, blocks = (channels + width - 1) / width;
+    const int64_t width = by_vectors ? 2 * Channels<T>::lanes : 1, blocks = (channels + width - 1) / width;
     Sampler<T> sampler(result, how);
     parallel_for(0, batch * blocks, grain_of(points * 8 * width), [&](int64_t begin, int64_t end) {
       Samples<T> s;
@@ -471,10 +487,10 @@ void slopes_of_planes(T (*sums)[kPoints], int64_t dims, const T* gradient, int64
 /// The product of two rows of channels, added up to one vector.
 template <class T>
 auto row_product(const T* a, const T* b, int64_t channels) {
-  constexpr int64_t lanes = VectorOf<T>::lanes;
-  auto sum = load_vector(a) * load_vector(b);
+  constexpr int64_t lanes = Channels<T>::lanes;
+  auto sum = load_channels(a) * load_channels(b);
   int64_t c = lanes;
-  for (; c + lanes <= channels; c += lanes) sum += load_vector(a + c) * load_vector(b + c);
+  for (; c + lanes <= channels; c += lanes) sum += load_channels(a + c) * load_channels(b + c);
   for (; c < channels; ++c) sum[0] += a[c] * b[c];
   return sum;
 }
@@ -483,7 +499,7 @@ template <class T>
 void slopes_of_channels(T (*sums)[kPoints], int64_t dims, const T* rows, const T* image, int64_t channels,
                         int64_t count, const Samples<T>& s) {
   for (int64_t p = 0; p < count; ++p) {
-    typename VectorOf<T>::type total[3] = {};
+    typename Channels<T>::type total[3] = {};
     for (int k = 0; k < s.reads; ++k) {
       const int64_t at = k * kPoints + p;
       if (s.offset[at] < 0) continue;
