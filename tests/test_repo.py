@@ -1,6 +1,7 @@
 """Promises about the repository: include direction, what adding an op takes, what every entry states."""
 
 import ast
+import hashlib
 import importlib
 import inspect
 import re
@@ -217,6 +218,39 @@ def test_make_says_what_is_missing(tmp_path):
     made.parent.mkdir(parents=True)
     made.symlink_to(sys.executable)
     assert "'no-compiler' is not here; on Debian or Ubuntu: apt-get install g++" in told("CXX=no-compiler")
+
+
+def joined_files():
+    """Files that a build from nothing compiles as one (CMakeLists.txt, join_by_name)."""
+    alone = set(re.search(r"set\(STAND_ALONE ([^)]*)\)", (ROOT / "CMakeLists.txt").read_text())[1].split())
+    groups = {}
+    for part, folders in {"functions": ("composite", "sparse"), "program": ("program",), "cuda": ("cuda",), "cxx": ("cxx",)}.items():
+        for path in (p for folder in folders for p in sorted((SOURCE / folder).rglob("*.cpp"))):
+            word = f"{path.parent.name}/{path.stem}"
+            if word not in alone:
+                groups.setdefault((part, int(hashlib.md5(word.encode()).hexdigest()[0], 16) % 8), []).append(path)
+    return groups.values()
+
+
+def names_of_file(text):
+    """Names of constants and classes at the outer level of a source, each with the namespaces around it."""
+    around = []
+    for line in text.splitlines():
+        if opened := re.match(r"namespace ([\w:]*) ?\{$", line):
+            around.append(opened[1])
+        elif line.startswith("}  // namespace"):
+            around.pop()
+        elif found := re.match(r"(?:constexpr|const|thread_local)\b[^=({;]*?\b(\w+)(?:\[\w*\])*(?: = |\{|;)|(?:struct|class) (\w+)[^;]*$", line):
+            yield "::".join([*around, found[1] or found[2]])
+
+
+def test_joined_files_have_names_of_their_own():
+    """Functions may be overloaded; what else two files name alike only a build from nothing would find."""
+    clashes = []
+    for files in joined_files():
+        names = [(name, path) for path in files for name in set(names_of_file(path.read_text()))]
+        clashes += [f"{name} in {path.name}" for name, path in names if sum(name == other for other, _ in names) > 1]
+    assert clashes == []
 
 
 def test_no_child_python_begins_in_the_source_folder():
