@@ -45,8 +45,8 @@ WAITS = {
     """,
 }
 BACKWARD = """
-    masked_select masked_scatter linalg_matrix_exp linalg_solve linalg_svdvals linalg_eigvalsh linalg_eig linalg_eigvals
-    linalg_cond linalg_tensorsolve linalg_solve_ex linalg_det linalg_slogdet logdet linalg_lstsq masked_fill_Tensor
+    masked_select masked_scatter linalg_matrix_exp linalg_solve linalg_eig linalg_eigvals
+    linalg_tensorsolve linalg_solve_ex linalg_det linalg_slogdet logdet linalg_lstsq masked_fill_Tensor
     index_fill_int_Tensor
 """
 
