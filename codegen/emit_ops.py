@@ -16,6 +16,7 @@ CPP_DTYPES = {
 COMPUTE = {"Float16": "Float32", "BFloat16": "Float32", "Complex32": "Complex64"}
 RARE = ("Int8", "Int16", "UInt16", "UInt32", "UInt64")  # computed with at the lowest level only, which is half the code to compile
 # scalar functions that take less time than memory does: their large results are written around the caches, in vectors of 32 bytes
+# unless they are of several steps each (SEVERAL_STEPS)
 LIGHT = {
     "abs", "add", "addcdiv", "addcmul", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
     "bitwise_right_shift", "bitwise_xor", "ceil", "clamp_between", "conj", "copysign", "cube", "deg2rad", "div", "eq",
@@ -27,6 +28,7 @@ LIGHT = {
     "smooth_l1_each", "softshrink", "sqrt", "square", "sub", "tanh_backward", "threshold", "threshold_backward", "trunc",
     "where", "zero",
 }  # fmt: skip
+SEVERAL_STEPS = {"hardsigmoid", "hardsigmoid_backward", "hardswish", "hardswish_backward", "nan_to_num"}
 REAL = {"kernels::Complex<float>": "float", "kernels::Complex<double>": "double"}
 
 
@@ -274,7 +276,7 @@ def _loop_lambda(op: Op, type_: str) -> str:
     capture = "[=]" if op.params else "[]"
     unused = "" if op.params else "/*params*/"
     functions = [(op.scalar, result), *zip(op.quick, (result, "bool"))]
-    width = ", kLight" if op.scalar in LIGHT and not op.quick else ""
+    width = ", kLight" if op.scalar in LIGHT - SEVERAL_STEPS and not op.quick else ""
     lambdas = ", ".join(f"{capture}({inputs}) -> {gives} {{ return kernels::{name}({names}); }}" for name, gives in functions)
     return (
         f"[](int64_t n, void* out, const LoopInput* in, const void* {unused or 'params'}) {{ {loads}"
