@@ -247,3 +247,14 @@ def test_sensors_ask_nvidias_library():
             cuda.temperature()
         """
     ) == ["7 3 5 40 250 1001", "GPU:0", "process         12 uses        3.000 MB GPU memory"]
+
+
+def test_infinite_logits_make_a_cross_entropy_nan():
+    assert run(
+        """
+        inf = float("inf")
+        logits = torch.tensor([[inf, 0, 1], [0, 1, 2], [-inf, -inf, -inf], [1, -inf, inf]])
+        losses = [torch.nn.functional.cross_entropy(logits.to(d), torch.tensor([0, 1, 2, 1], device=d), reduction="none") for d in ("cpu", "cuda")]
+        print(losses[1].isnan().tolist(), torch.allclose(losses[0], losses[1].cpu(), equal_nan=True))
+        """
+    ) == ["[True, False, True, True] True"]

@@ -281,6 +281,19 @@ def test_distances_of_equal_rows_have_derivatives():
     assert facula.cdist(facula.tensor(values).fill_(np.nan), x).isnan().all()
 
 
+@pytest.mark.parametrize("p", [1.0, 3.0, float("inf")])
+def test_distances_of_so_many_rows_that_they_are_made_in_parts(p):
+    x = facula.randn(2, 700, 6, dtype=facula.float64, generator=facula.Generator().manual_seed(0)).requires_grad_()
+    y = facula.randn(2, 600, 6, dtype=facula.float64, generator=facula.Generator().manual_seed(1)).requires_grad_()
+    apart = (x[:, :, None] - y[:, None]).abs()
+    expected = apart.amax(-1) if p == float("inf") else apart.pow(p).sum(-1).pow(1 / p)
+    weights = facula.rand(2, 700, 600, dtype=facula.float64, generator=facula.Generator().manual_seed(2))
+    made = facula.cdist(x, y, p=p)
+    facula.testing.assert_close(made, expected)
+    grads = [facula.autograd.grad((d * weights).sum(), (x, y)) for d in (made, expected)]
+    facula.testing.assert_close(grads[0], grads[1])
+
+
 def test_errors_name_the_op_and_the_shapes():
     a = facula.ones(2, 3)
     with pytest.raises(RuntimeError, match=r"^mm: .*\[2, 3\]"):

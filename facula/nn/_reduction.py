@@ -8,7 +8,7 @@ _ENUM = {"none": 0, "mean": 1, "elementwise_mean": 1, "sum": 2}
 
 
 def get_enum(reduction: str) -> int:
-    """The core's number for a reduction name."""
+    """Return the core's number for a reduction name."""
     try:
         return _ENUM[reduction]
     except (KeyError, TypeError):
@@ -16,7 +16,7 @@ def get_enum(reduction: str) -> int:
 
 
 def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> str:
-    """The reduction name that the old flags ``size_average`` and ``reduce`` stand for (both default to
+    """Return the reduction name that the old flags ``size_average`` and ``reduce`` stand for (both default to
     True).
     """
     if reduce is False:
@@ -31,12 +31,12 @@ def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warni
 
 
 def legacy_get_enum(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> int:
-    """As `legacy_get_string`, as the core's number."""
+    """Return the core's number for what `legacy_get_string` returns."""
     return get_enum(legacy_get_string(size_average, reduce, emit_warning))
 
 
 def resolve(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """``reduction``, unless one of the old flags is given."""
+    """Return ``reduction``, unless one of the old flags is given."""
     if size_average is None and reduce is None:
         return reduction
     return legacy_get_string(size_average, reduce)
@@ -46,7 +46,7 @@ def number(size_average: bool | None, reduce: bool | None, reduction: str) -> in
     """Return the core's number for ``reduction``, unless one of the old flags is given."""
     if size_average is None and reduce is None and type(reduction) is str and reduction in _ENUM:
         return _ENUM[reduction]
-    return get_enum(reduction if size_average is None and reduce is None else legacy_get_string(size_average, reduce))
+    return get_enum(resolve(size_average, reduce, reduction))
 
 
 def reduced(loss, reduction: str):

@@ -1,4 +1,4 @@
-// Whether derivatives are to be made of ops that keep no argument of the forward pass.
+// Tells formulas when derivatives must keep no argument of the forward pass.
 #pragma once
 
 namespace facula {

@@ -7,7 +7,8 @@
 namespace facula {
 namespace {
 
-/// Whether kernels may read the elements where they lie, one after the other, and nobody wants to know of it.
+/// Returns true if kernels may read the elements where they lie, one after the other, and no mode or observer asks for
+/// the calls that this saves.
 bool can_be_read(const Tensor& t) {
   constexpr uint32_t kOtherwise = kSlowFlags & ~(kRequiresGrad | kWatchBase);
   return t.is_contiguous() && !(t.flags() & kOtherwise) && t.device().is_cpu() && is_floating(t.dtype());

@@ -78,9 +78,10 @@ class RnnLayerBackward final : public Node {
   /// The gradient of the cell state; only an LSTM has that result.
   Tensor cell(const Tensor* grads) const { return layout_.mode == RnnMode::Lstm ? grads[2] : Tensor(); }
 
-  /// Whether what the weight and its bias give is added to the gates as they are: not so in the new gate of a GRU.
+  /// Returns true if what the weight and its bias give is added to the gates as they are, which the new gate of a GRU
+  /// does not do.
   bool recurrent_sums_are_gates() const { return layout_.mode != RnnMode::Gru; }
-  /// What has arrived for the weight so far, as it does of a cell that runs step by step: products are added to it.
+  /// Takes the sum that has arrived for the weight of a cell that runs step by step: products are added to it.
   Tensor sum_so_far(const Tensor& weight) const {
     const bool plain = recurrent_sums_are_gates() && wants(kWeight) && !watching() && weight.device().is_cpu();
     return plain ? take_partial_sum(kWeight, weight.sizes(), weight.dtype()) : Tensor();

@@ -517,13 +517,14 @@ void count_request(size_t fresh) { (fresh == 0 ? meters.hits : meters.misses).fe
   std::abort();
 }
 
-/// What threads keep, as callers do not hold it, and what they have taken again.
+/// Counts the blocks that threads keep and callers do not hold, and how often threads took one again.
 struct KeptBlocks {
   size_t bytes = 0, count = 0;
   uint64_t taken = 0;
 };
 
-// Of threads, all under `lock`: who has blocks of its own, what those that have ended took, and what fork() has lost.
+// Lists the threads that have blocks of their own, and counts what ended threads took and what fork() lost. Guarded by
+// `lock`.
 struct Threads {
   std::vector<ThreadBlocks*> all;
   uint64_t taken_by_ended = 0;

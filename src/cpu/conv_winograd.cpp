@@ -131,7 +131,7 @@ void transform_weights(ConvMap map, const Tensor& w, int64_t column, int64_t wid
   });
 }
 
-/// What is kept of the weights, transformed.
+/// Returns the transformed weights that are kept, and makes them the first time.
 Tensor kept_tiles(ConvMap map, const WeightOrder& order, const Tensor& w, int64_t width) {
   const int64_t words[] = {static_cast<int64_t>(PackedAs::Tiles), static_cast<int64_t>(map), w.size(0), w.size(1),
                            w.size(2)};

@@ -1,4 +1,4 @@
-// What a processor does well or badly among the instructions that it has, where that decides between two ways.
+// Properties of processors that have the same instructions but run some of them well or badly.
 #pragma once
 
 namespace facula::cpu {

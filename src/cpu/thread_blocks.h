@@ -28,7 +28,7 @@ class ThreadBlocks {
     taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return block;
   }
-  /// Whether a block of rounded(bytes), at most kLargest, is kept.
+  /// Keeps a block of rounded(bytes), at most kLargest; returns false where there is no room for it.
   bool keep(void* block, size_t bytes) {
     Kept& kept = kept_[rounded(bytes) / kStep];
     if (kept.count == kEach || bytes_.load(std::memory_order_relaxed) + rounded(bytes) > most_) return false;

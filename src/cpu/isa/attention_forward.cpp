@@ -5,7 +5,7 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-/// As sum_of_exp_block, for rows that a mask has been at.
+/// As sum_of_exp(), for rows in which a mask has hidden elements.
 template <class T>
 T sum_of_weights(int64_t n, T* x, T shift) {
   T sum = 0;
@@ -154,7 +154,7 @@ class Forward {
       largest_[r] = now;
     }
     const bool all_seen = !p_.in.mask.defined() && n == width && (!p_.options.is_causal || k + n <= query + 1);
-    sum_[r] += all_seen ? sum_of_exp_block<true>(width, x, now, x) : sum_of_weights(width, x, now);
+    sum_[r] += all_seen ? sum_of_exp(width, x, now, x) : sum_of_weights(width, x, now);
     if (p_.options.dropout > 0)
       drop(DropoutRow(p_.seed, head * p_.queries + query, p_.options.dropout), k, width,
            T(1 / (1 - p_.options.dropout)), x);

@@ -14,16 +14,16 @@
 
 namespace facula::cpu::FACULA_ISA {
 
-template <class T>
+template <class T, int bytes = kVectorBytes>
 struct VectorOf {
-  static constexpr int lanes = kVectorBytes / sizeof(T);
-  typedef T type __attribute__((vector_size(kVectorBytes)));
+  static constexpr int lanes = bytes / sizeof(T);
+  typedef T type __attribute__((vector_size(bytes)));
 };
 
 /// A vector from memory of any alignment. One by one: an array of vectors filled at once goes through the stack.
-template <class T>
-typename VectorOf<T>::type load_vector(const T* from) {
-  typename VectorOf<T>::type v;
+template <int bytes = kVectorBytes, class T>
+typename VectorOf<T, bytes>::type load_vector(const T* from) {
+  typename VectorOf<T, bytes>::type v;
   std::memcpy(&v, from, sizeof v);
   return v;
 }

@@ -1,4 +1,5 @@
 // Sampling at the positions of a grid.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -234,20 +235,10 @@ void for_samples(const Tensor& input, const Tensor& grid, const GridSampling& ho
 
 // ---- channels that lie side by side: positions read, and write, vectors of them
 
-/// Of 32 bytes at most: images of eight channels have vectors at every level.
+/// Vectors of channels have 32 bytes at most, so that images of eight channels fill them at every level.
+constexpr int kChannelBytes = std::min(kVectorBytes, 32);
 template <class T>
-struct Channels {
-  static constexpr int kBytes = kVectorBytes < 32 ? kVectorBytes : 32;
-  static constexpr int64_t lanes = kBytes / sizeof(T);
-  typedef T type __attribute__((vector_size(kBytes)));
-};
-
-template <class T>
-typename Channels<T>::type load_channels(const T* from) {
-  typename Channels<T>::type v;
-  std::memcpy(&v, from, sizeof v);
-  return v;
-}
+using Channels = VectorOf<T, kChannelBytes>;
 
 template <class T>
 bool has_vectors_of_channels(const Tensor& image) {
@@ -269,7 +260,7 @@ void weigh_channels(T* out, const T* image, const Samples<T>& s, int64_t p) {
   for (int k = 0; k < s.reads; ++k) {
     const T* row = row_at(image, s.offset[k * kPoints + p], nothing);
     const T weight = s.weight[k * kPoints + p];
-    for (int v = 0; v < vectors; ++v) sums[v] += load_channels(row + v * lanes) * weight;
+    for (int v = 0; v < vectors; ++v) sums[v] += load_vector<kChannelBytes>(row + v * lanes) * weight;
   }
   std::memcpy(out, sums, sizeof sums);
 }
@@ -390,7 +381,7 @@ void add_channels(T* image, const T* values, const Samples<T>& s, int64_t p) {
     T* row = row_at(image, s.offset[k * kPoints + p], nothing);
     const T weight = s.weight[k * kPoints + p];
     for (int v = 0; v < vectors; ++v) {
-      const auto sum = load_channels(row + v * lanes) + g[v] * weight;
+      const auto sum = load_vector<kChannelBytes>(row + v * lanes) + g[v] * weight;
       std::memcpy(row + v * lanes, &sum, sizeof sum);
     }
   }
@@ -488,9 +479,10 @@ void slopes_of_planes(T (*sums)[kPoints], int64_t dims, const T* gradient, int64
 template <class T>
 auto row_product(const T* a, const T* b, int64_t channels) {
   constexpr int64_t lanes = Channels<T>::lanes;
-  auto sum = load_channels(a) * load_channels(b);
+  auto sum = load_vector<kChannelBytes>(a) * load_vector<kChannelBytes>(b);
   int64_t c = lanes;
-  for (; c + lanes <= channels; c += lanes) sum += load_channels(a + c) * load_channels(b + c);
+  for (; c + lanes <= channels; c += lanes)
+    sum += load_vector<kChannelBytes>(a + c) * load_vector<kChannelBytes>(b + c);
   for (; c < channels; ++c) sum[0] += a[c] * b[c];
   return sum;
 }

@@ -54,18 +54,6 @@ template <class T>
   else return kernels::exp(x);
 }
 
-template <bool keep, class T>
-T sum_of_exp_block(int64_t n, const T* x, T shift, T* out) {
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) {
-    T e = exp_of_shifted(x[i] - shift);
-    if constexpr (keep) out[i] = e;
-    sum += e;
-  }
-  return sum;
-}
-
 /// e^(x - shift) for the lanes of a vector, none of which is above the shift.
 template <class T>
 struct ExpOfLanes {

@@ -99,7 +99,7 @@ struct EmulatedTiles {
   static inline thread_local Registers* tiles = nullptr;
 };
 
-/// Whether FACULA_TILES asks for the emulated ones.
+/// Returns true if FACULA_TILES asks for the emulated ones.
 inline bool tiles_are_emulated() {
   const char* asked = std::getenv("FACULA_TILES");
   return asked && std::string_view(asked) == "emulated";

@@ -63,7 +63,7 @@ FACULA_FN A fold_log_sum(Line& x, A& top, A* room) {
   top = lowest<A>();
   x.each([&](A& v, Int64) { top = Max::merge(top, v); });
   top = fold_group<Max, kWarps>(top, room);
-  if (kernels::isinf(top)) top = 0;
+  if (top < 0 && kernels::isinf(top)) top = 0;  // infinity stays, and makes all NaN
   x.each([&](A& v, Int64) { total += kernels::exp(v - top); });
   total = fold_group<Add, kWarps>(total, room);
   return kernels::log(total);
