@@ -18,7 +18,7 @@
 namespace facula::thread_pool {
 namespace {
 
-// How long a waiting thread keeps its processor to itself, and how long it looks again after others ran.
+// A waiting thread spins for kSpin and keeps its processor, then yields to others for kAwake, and sleeps after that.
 constexpr auto kSpin = std::chrono::microseconds(20), kAwake = std::chrono::microseconds(2000);
 constexpr int kJobs = 8;  // callers that are helped at the same time
 constexpr int kMostWorkers = 1024;

@@ -573,7 +573,7 @@ class OwnBlocks {
   ThreadBlocks* blocks_;
 };
 
-/// Whether the calling thread keeps the block.
+/// Gives the block to the calling thread; returns false where it has no room for it.
 [[maybe_unused]] bool keep_block(void* block, size_t bytes) noexcept {
   if (thread_blocks == &no_blocks && !blocks_ended) static thread_local OwnBlocks own;
   return thread_blocks->keep(block, bytes);

@@ -34,7 +34,7 @@ constexpr int64_t matrix_step(int64_t elements) { return elements + 3 * 16; }
 inline void (*winograd_inputs)(const TiledImages& images, const TileBlock& block, int64_t from, int64_t to,
                                float* transformed) = nullptr;
 
-/// Where transformed weights go: row `from` to `first`, the next `step` after it; the matrices of the places in a tile
+/// Places of transformed weights: row `from` to `first`, the next `step` after it; the matrices of the places in a tile
 /// lie `matrix` apart.
 struct WeightPanel {
   float* first;
@@ -43,7 +43,7 @@ struct WeightPanel {
 
 /// What depends on the windows' size, `k` by `k`.
 struct WinogradSteps {
-  /// What becomes of weights (O, C, k, k) for columns [column, column + width) of the product, its rows [from, to).
+  /// Transforms weights (O, C, k, k) for columns [column, column + width) of the product, its rows [from, to).
   /// Forwards rows are channels and columns outputs; where `back`, windows are turned around, rows are outputs and
   /// columns channels.
   void (*weights)(const float* weights, int64_t outputs, int64_t channels, bool back, int64_t column, int64_t width,

@@ -312,7 +312,7 @@ struct LeastSquares {
   struct Workspace {
     size_t elements = 1, reals = 1, integers = 1;
   };
-  /// What the library answers when asked: alike for all problems of these sizes.
+  /// Asks the library for the sizes of workspaces, which are alike for all problems of these sizes.
   Workspace ask(std::string_view driver) {
     T answer{};
     std::vector<real_t<T>> real_work(1);

@@ -3,9 +3,9 @@
 
 namespace facula::cpu {
 
-/// Whether loops with the widest vectors gain by asking for memory ahead.
+/// True if loops with the widest vectors gain by asking for memory ahead.
 extern const bool asks_ahead;
-/// Whether gathering a vector of elements takes less time than loading them one by one.
+/// True if gathering a vector of elements takes less time than loading them one by one.
 extern const bool gathers_well;
 
 }  // namespace facula::cpu

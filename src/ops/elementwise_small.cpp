@@ -81,7 +81,7 @@ bool join_shapes(const ElementwiseOp& op, const Operand* inputs, int count, Smal
   return call.numel > 0 && call.numel <= kSerialElements;
 }
 
-/// Whether the first operand, which decides that, is the transpose of a dense matrix of the result's shape.
+/// Returns true if the first operand, which decides that, is the transpose of a dense matrix of the result's shape.
 bool lies_turned(const Operand* inputs, int count, const SmallCall& call) {
   for (int i = 0; i < count && call.ndim == 2; ++i) {
     const TensorImpl* t = inputs[i].impl();

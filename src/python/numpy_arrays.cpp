@@ -13,14 +13,14 @@
 namespace facula::python {
 namespace {
 
-/// What an element type begins with.
+/// The first members of NumPy's element types.
 struct ArrayDescription {
   PyObject_HEAD PyTypeObject* scalar;
   char kind, code, byte_order, flags;
   int number;
 };
 
-/// What an array begins with.
+/// The first members of NumPy's arrays.
 struct ArrayObject {
   PyObject_HEAD char* data;
   int dimensions;

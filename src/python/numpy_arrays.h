@@ -9,7 +9,7 @@
 
 namespace facula::python {
 
-/// What NumPy says of an array's memory.
+/// The memory of an array, as NumPy describes it.
 struct ArrayMemory {
   DType dtype;
   Dims sizes, steps;  // steps in elements
@@ -17,7 +17,7 @@ struct ArrayMemory {
   bool read_only;
 };
 
-/// Whether `o` is an array of NumPy's own class.
+/// Returns true if `o` is an array of NumPy's own class.
 bool is_array_exact(PyObject* o);
 /// The memory of an array of NumPy's own class; nothing where it is another object, in another byte order, of elements
 /// that tensors have not or between whose steps there is a part of an element.

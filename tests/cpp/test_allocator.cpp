@@ -158,7 +158,7 @@ void test_cache_is_bounded() {
   empty_cache();
 }
 
-// What a thread keeps is not held by anybody, has a bound, and is given back.
+// Blocks that a thread keeps are not held by anybody, have a bound, and are given back.
 void test_kept_blocks() {
   empty_cache();
   if (!keeps_blocks) return;
@@ -267,7 +267,7 @@ bool child_succeeds(bool (*holds)()) {
   return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// What nobody holds is not copied for a child, and nothing of it when the parent goes on writing there.
+// Free blocks are not copied for a child, nor when the parent goes on writing there.
 void test_fork_leaves_free_memory_out() {
   if (!keeps_blocks) return;
   empty_cache();

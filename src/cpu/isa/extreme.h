@@ -11,8 +11,9 @@
 
 namespace facula::cpu::FACULA_ISA {
 
-/// Of `best` so far and what comes. NaN is asked of what comes, so that from one result to the next there are two short
-/// instructions: the ones for extrema give the second operand where one is NaN, and so keep NaN in `best`.
+/// Returns the better of `best` so far and what comes. Only what comes is asked whether it is NaN, so that from one
+/// result to the next there are two short instructions: the ones for extrema give the second operand where one is NaN,
+/// and so keep NaN in `best`.
 template <bool largest, class V>
 [[gnu::always_inline]] inline V extreme(V best, V comes) {
 #if defined(__AVX512F__)

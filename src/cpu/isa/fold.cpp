@@ -26,7 +26,7 @@ struct FoldPlan {
   int64_t kept_count = 1, reduced_count = 1;
 
   bool direct() const { return dtype == compute && inner_stride == item_size(dtype); }
-  /// What folds runs of narrow floats as they lie, if anything.
+  /// Folds runs of narrow floats as they lie; null where nothing does.
   auto narrow(const Folder& f) const {
     const auto fold = dtype == DType::BFloat16 ? f.bfloats : dtype == DType::Float16 ? f.halves : nullptr;
     return inner_stride == item_size(dtype) ? fold : nullptr;

@@ -24,7 +24,8 @@ void for_lines(DType compute, int64_t dim, std::span<const Tensor* const> in, st
 
 constexpr int64_t kSideBySide = 64;  // neighbours that are handled together
 
-/// Whether that is the better way: of contiguous tensors of the compute dtype, along another dimension than the last.
+/// Returns true where that is the better way: along another dimension than the last of contiguous tensors of the
+/// compute dtype.
 inline bool lie_side_by_side(DType compute, int64_t dim, const Tensor& in, std::initializer_list<const Tensor*> out) {
   constexpr int64_t kFewest = 8;
   if (dim >= in.dim() - 1 || in.dtype() != compute || in.numel() == 0 || !in.is_contiguous()) return false;

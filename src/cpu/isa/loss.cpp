@@ -84,7 +84,8 @@ void nll_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tenso
 
 // ---- cross entropy
 
-/// What scores are made relative to: where none is above minus infinity, zero. Infinity stays, and makes all NaN.
+/// Returns what scores are made relative to: zero where none is above minus infinity. Infinity stays, and makes all
+/// NaN.
 template <class A>
 A shift_for(A top) {
   return top == -std::numeric_limits<A>::infinity() ? A(0) : top;

@@ -288,7 +288,8 @@ T long_dot(const T* a, const T* b, int64_t n) {
   return sum_of_lanes<T>(sum[0]);
 }
 
-/// Whether columns, long ones in memory far away, are best read one after the other, which the processor foresees.
+/// Returns true if columns are long and far away: then they are best read one after the other, which the processor
+/// foresees.
 template <class T>
 bool are_far(const MatrixProduct& p) {
   constexpr int64_t kLong = 4096 / sizeof(T) / 2, kFar = (16 << 20) / sizeof(T);

@@ -21,7 +21,8 @@ using V = VectorOf<float>::type;
 constexpr int kLanes = VectorOf<float>::lanes, kLine = 64;
 constexpr int kMostRows = kVectorBytes == 64 ? 4 : 2;  // whose sums stay in registers
 
-// What lies in memory: kLanes of them as floats. Compilers convert short vectors of bytes one by one, if not told how.
+// Types of elements in memory; load() returns kLanes of them as floats. Compilers convert short vectors of bytes one by
+// one, if not told how.
 typedef int32_t Words __attribute__((vector_size(kVectorBytes)));
 
 struct Floats {
@@ -77,7 +78,7 @@ V last_elements(const char* end, int64_t count) {
   return Narrow::load(bytes);
 }
 
-/// Where a product's operands lie: R rows of x, `row` elements apart, and columns of narrow ones, `column` bytes apart.
+/// Operands of a product: R rows of x, `row` elements apart, and columns of narrow ones, `column` bytes apart.
 struct Lines {
   const float* x;
   int64_t row;

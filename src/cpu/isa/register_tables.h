@@ -101,7 +101,7 @@ struct PieceValues {
       : bound(static_cast<float>(bound)), scale(static_cast<float>(14.999 / bound)) {
     for (int piece = 0; piece < 32; ++piece) fit(f, piece, odd && piece == 0);
   }
-  /// Of many numbers near the middle, the one at which the function is nearest to a float.
+  /// Returns the number near the middle, of many, at which the function is nearest to a float.
   static float near_a_float(double (*f)(double), float candidate) {
     float best = candidate;
     double least = 1;

@@ -105,7 +105,7 @@ inline bool tiles_are_emulated() {
   return asked && std::string_view(asked) == "emulated";
 }
 
-/// Whether the processor multiplies tiles of bytes, and the system has given this process their state.
+/// Returns true if the processor multiplies tiles of bytes and the system gives this process their state.
 inline bool has_tiles_of_bytes() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   constexpr unsigned kTile = 1U << 24, kBytes = 1U << 25;

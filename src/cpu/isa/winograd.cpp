@@ -113,7 +113,7 @@ template <int count>
   }
 }
 
-// How far ahead memory is asked for: windows lie far apart in both directions of the matrix.
+// Memory is asked for so far ahead: windows lie far apart in both directions of the matrix.
 constexpr int64_t kRowsAhead = 4, kWindowsAhead = 16;
 
 template <int side>
