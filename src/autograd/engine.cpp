@@ -323,7 +323,7 @@ class Pass {
                    slot, " of ", node.name(), " has the wrong shape, expected ", info.sizes(), ", got ", grad.sizes());
       // sums of one element each are the elements
       const bool as_many = grad.numel() == count_elements(info.sizes(), "backward");
-      grad = as_many && !(grad.flags() & kSparse) && !watching() ? reshape(grad, info.sizes())
+      grad = as_many && !(grad.flags() & kSparse) && !are_ops_seen() ? reshape(grad, info.sizes())
                                                                  : sum_to_size(grad, info.sizes());
     }
     if (__builtin_expect(grad.dtype() != info.dtype, 0)) {

@@ -201,6 +201,7 @@ void remove_observer(Observer* observer, Watched threads) {
 bool in_observer() { return reading > 0 || thread_observers.telling > 0; }
 
 bool (*run_sparse)(const OpCall& call) = nullptr;
+RegionHooks region_hooks;
 
 OpScope::OpScope(uint16_t op, OpForm form, List<Argument> arguments, List<ResultSlot> results)
     : call_{op, form, arguments, results} {
@@ -209,6 +210,7 @@ OpScope::OpScope(uint16_t op, OpForm form, List<Argument> arguments, List<Result
   try {
     if (host.dispatch && wants_dispatch(call_)) replaced_ = host.dispatch(call_);
     if (!replaced_ && has_flags(call_, kSparse)) replaced_ = run_sparse(call_);
+    if (__builtin_expect((watching() & kWatchRegion) != 0, 0) && !replaced_) replaced_ = region_hooks.op_begins(call_);
   } catch (...) {
     finish(true);
     throw;
@@ -217,6 +219,8 @@ OpScope::OpScope(uint16_t op, OpForm form, List<Argument> arguments, List<Result
 
 void OpScope::finish(bool failed) {
   done_ = true;
+  if (__builtin_expect((watching() & kWatchRegion) != 0, 0) && call_.form != OpForm::Composite)
+    region_hooks.op_ends(call_, failed);
   tell([&](Observer& o) { o.op_ends(call_, failed); });
 }
 

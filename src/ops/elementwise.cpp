@@ -97,13 +97,6 @@ Device common_device(const ElementwiseOp& op, const Operand* inputs, int count) 
   return device;
 }
 
-void store_number(DType dtype, const Scalar& number, char* at) {
-  visit_dtype(dtype, [&]<class T>(TypeTag<T>) {
-    T value = element_of<T>(number);
-    std::memcpy(at, &value, sizeof value);
-  });
-}
-
 void to_bytes(Dims& strides, int64_t size) {
   for (int64_t& s : strides) s = wrapping_mul(s, size);
 }
@@ -145,6 +138,13 @@ void prepare_given(const ElementwiseOp& op, const Tensor& given, IntList shape, 
 }
 
 }  // namespace
+
+void store_number(DType dtype, const Scalar& number, char* at) {
+  visit_dtype(dtype, [&]<class T>(TypeTag<T>) {
+    T value = element_of<T>(number);
+    std::memcpy(at, &value, sizeof value);
+  });
+}
 
 void Params::convert(DType compute, const Scalar* values, int count) {
   for (int i = 0; i < count; ++i) store_number(compute, values[i], bytes + i * item_size(compute));
@@ -248,7 +248,73 @@ bool needs_own_memory(const Tensor& given, const Operand* inputs, int count, DTy
   return false;
 }
 
+/// Computes the op on memory of its device.
+void run_derived(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
+                 ElementwiseShape& derived, const Tensor& result) {
+  Plan plan;
+  plan.inputs = count;
+  plan.numel = result.numel();
+  plan.compute = compute_dtype(derived.common);
+  plan.loop = op.loop;
+  plan.loop_result = loop_result(op, plan.compute);
+  plan.out.data = result.impl()->data;
+  plan.out.dtype = result.dtype();
+  to_bytes(derived.strides[0], result.item_size());
+  for (int i = 0; i < count; ++i) {
+    PlanOperand& operand = plan.in[i];
+    const TensorImpl* t = inputs[i].impl();
+    if (t && t->storage->device == derived.device) {
+      operand.data = t->data;
+      operand.dtype = t->dtype;
+      to_bytes(derived.strides[i + 1], item_size(t->dtype));
+    } else {
+      operand.data = plan.numbers[i];
+      operand.residency = Residency::Number;
+      operand.dtype = plan.compute;
+      store_number(plan.compute, t ? inputs[i].tensor().item() : inputs[i].scalar(), plan.numbers[i]);
+    }
+  }
+  for (int i = 0; i < param_count; ++i)
+    store_number(plan.compute, params[i], plan.params + i * item_size(plan.compute));
+  collapse(plan, derived.sizes, {derived.strides.data(), static_cast<size_t>(count) + 1}, derived.order);
+  run_plan(derived.device, plan);
+}
+
 }  // namespace
+
+void derive_elementwise(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params,
+                        int param_count, ElementwiseShape& derived) {
+  check_operands(op, inputs, count);
+  const DType common = common_dtype(op, inputs, count);
+  if (op.checks & kCheckOneDtype) check_one_dtype(op, inputs, count, common);
+  if (op.checks & kCheckDegree) check_degree(op, inputs[1]);
+  for (int i = 0; i < param_count; ++i) {
+    FACULA_CHECK(!params[i].is_complex() || is_complex(common), ErrorKind::Runtime, op.name,
+                 ": a real number for tensors of ", common, ", got ", params[i]);
+  }
+  FACULA_CHECK(factors_fit(op, common, params, param_count), ErrorKind::Runtime, op.name,
+               ": alpha and value of integer tensors must be integers, got ", params[0]);
+  derived.common = common;
+  derived.result = loop_result(op, common);
+  derived.device = common_device(op, inputs, count);
+  derived.sizes = broadcast_shape(op, inputs, count);
+  for (int i = 0; i < count; ++i) {
+    const TensorImpl* t = inputs[i].impl();
+    derived.strides[i + 1] =
+        t ? broadcast_strides(t->sizes(), t->strides(), derived.sizes) : Dims(derived.sizes.size());
+  }
+}
+
+void lay_out_result(const Operand* inputs, int count, ElementwiseShape& derived) {
+  std::array<Dims, kMaxInputs> of_tensors;
+  size_t tensors = 0;
+  for (int i = 0; i < count; ++i) {
+    const TensorImpl* t = inputs[i].impl();
+    if (t && t->ndim > 0) of_tensors[tensors++] = derived.strides[i + 1];
+  }
+  derived.order = dimension_order(derived.sizes, {of_tensors.data(), tensors});
+  derived.strides[0] = dense_strides(derived.sizes, derived.order);
+}
 
 Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
                    const Tensor* out, Into into) {
@@ -263,22 +329,12 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
     return given;
   if (__builtin_expect(out && (flags_of(inputs, count) & kPrivateLayout), 0))
     return on_held_memory(op, inputs, count, params, param_count, out, into);
-  check_operands(op, inputs, count);
-  DType common = common_dtype(op, inputs, count);
-  if (op.checks & kCheckOneDtype) check_one_dtype(op, inputs, count, common);
-  if (op.checks & kCheckDegree) check_degree(op, inputs[1]);
-  for (int i = 0; i < param_count; ++i) {
-    FACULA_CHECK(!params[i].is_complex() || is_complex(common), ErrorKind::Runtime, op.name,
-                 ": a real number for tensors of ", common, ", got ", params[i]);
-  }
-  FACULA_CHECK(factors_fit(op, common, params, param_count), ErrorKind::Runtime, op.name,
-               ": alpha and value of integer tensors must be integers, got ", params[0]);
-  Device device = common_device(op, inputs, count);
-  Dims shape = broadcast_shape(op, inputs, count);
-  DType result_dtype = loop_result(op, common);
+  ElementwiseShape derived;
+  derive_elementwise(op, inputs, count, params, param_count, derived);
+  const IntList shape = derived.sizes;
   if (out) {
-    prepare_given(op, *out, shape, result_dtype, device, in_place, inputs, count);
-    if (!in_place && needs_own_memory(*out, inputs, count, result_dtype)) {
+    prepare_given(op, *out, shape, derived.result, derived.device, in_place, inputs, count);
+    if (!in_place && needs_own_memory(*out, inputs, count, derived.result)) {
       const Tensor made = elementwise(op, inputs, count, params, param_count, nullptr, Into::Out);
       const WriteScope write(*out, op.name, op.id);
       copy_elements(write.target(), made);
@@ -288,54 +344,18 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
   std::optional<WriteScope> write;
   if (out && into != Into::Part) write.emplace(*out, op.name, op.id);
 
-  std::array<Dims, kMaxInputs + 1> strides;  // of the output, then of the inputs
-  std::array<Dims, kMaxInputs> tensor_strides;
-  size_t tensors = 0;
-  for (int i = 0; i < count; ++i) {
-    const TensorImpl* t = inputs[i].impl();
-    strides[i + 1] = t ? broadcast_strides(t->sizes(), t->strides(), shape) : Dims(shape.size());
-    if (t && t->ndim > 0) tensor_strides[tensors++] = strides[i + 1];
-  }
-  Dims order;
+  std::array<Dims, kMaxInputs + 1>& strides = derived.strides;
   Tensor result;
   if (out) {
     result = write ? write->target() : *out;
     strides[0] = Dims(result.strides());
-    order = dimension_order(shape, {strides.data(), 1});
+    derived.order = dimension_order(shape, {strides.data(), 1});
   } else {
-    order = dimension_order(shape, {tensor_strides.data(), tensors});
-    strides[0] = dense_strides(shape, order);
-    result = facula::empty_strided(shape, strides[0], result_dtype, device);
+    lay_out_result(inputs, count, derived);
+    result = facula::empty_strided(shape, strides[0], derived.result, derived.device);
   }
-  if (device.is_meta() || result.numel() == 0) return out ? *out : result;
-
-  Plan plan;
-  plan.inputs = count;
-  plan.numel = result.numel();
-  plan.compute = compute_dtype(common);
-  plan.loop = op.loop;
-  plan.loop_result = loop_result(op, plan.compute);
-  plan.out.data = result.impl()->data;
-  plan.out.dtype = result.dtype();
-  to_bytes(strides[0], result.item_size());
-  for (int i = 0; i < count; ++i) {
-    PlanOperand& operand = plan.in[i];
-    const TensorImpl* t = inputs[i].impl();
-    if (t && t->storage->device == device) {
-      operand.data = t->data;
-      operand.dtype = t->dtype;
-      to_bytes(strides[i + 1], item_size(t->dtype));
-    } else {
-      operand.data = plan.numbers[i];
-      operand.residency = Residency::Number;
-      operand.dtype = plan.compute;
-      store_number(plan.compute, t ? inputs[i].tensor().item() : inputs[i].scalar(), plan.numbers[i]);
-    }
-  }
-  for (int i = 0; i < param_count; ++i)
-    store_number(plan.compute, params[i], plan.params + i * item_size(plan.compute));
-  collapse(plan, shape, {strides.data(), static_cast<size_t>(count) + 1}, order);
-  run_plan(device, plan);
+  if (derived.device.is_meta() || result.numel() == 0) return out ? *out : result;
+  run_derived(op, inputs, count, params, param_count, derived, result);
   return out ? *out : result;
 }
 

@@ -33,6 +33,23 @@ constexpr bool contains(uint32_t set, DType dtype) { return set >> index(dtype) 
 /// has the broadcast shape already; the same inside of another op, which counts the write itself.
 enum class Into : uint8_t { Out, InPlace, Part };
 
+/// What follows from the operands of a call, before anything is allocated.
+struct ElementwiseShape {
+  DType common;  // what the op computes in, before narrow floats are widened
+  DType result;
+  Device device;
+  Dims sizes;
+  Dims order;                                // of the dimensions in memory, innermost first
+  std::array<Dims, kMaxInputs + 1> strides;  // of the result, then of the inputs seen as `sizes`; in elements
+};
+/// All but the order and the strides of the result. Throws what the call throws.
+void derive_elementwise(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params,
+                        int param_count, ElementwiseShape& derived);
+/// The order and the strides of a new result.
+void lay_out_result(const Operand* inputs, int count, ElementwiseShape& derived);
+/// Writes a number as an element of the dtype; throws where it has no value there.
+void store_number(DType dtype, const Scalar& number, char* at);
+
 /// out == nullptr: allocate.
 Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
                    const Tensor* out, Into into);

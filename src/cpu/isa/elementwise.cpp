@@ -8,9 +8,8 @@
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
-#include "cpu/isa/by_size.h"
-#include "cpu/isa/cast.h"
 #include "cpu/isa/half.h"
+#include "cpu/isa/positions.h"
 #include "cpu/isa/stream.h"
 #include "cpu/isa/transpose.h"
 #include "ops/kernel_table.h"
@@ -18,7 +17,6 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-constexpr int64_t kChunk = 1024;
 constexpr int64_t kChunkBytes = 4096;          // of an operand
 constexpr int64_t kPitch = kChunkBytes + 320;  // from one buffer to the next: at other places within pages
 
@@ -31,82 +29,12 @@ bool is_number(const PlanOperand& operand) {
   return std::all_of(operand.strides.begin(), operand.strides.end(), [](int64_t s) { return s == 0; });
 }
 
-/// What a loop reads of a number: copies of it in the compute dtype.
-struct Repeated {
-  alignas(64) char bytes[kRepeats * 16];
-
-  void set(DType compute, DType from, const char* number) {
-    char converted[16];
-    if (compute != from) cast(compute, from, 1, converted, number);
-    set(item_size(compute), compute != from ? converted : number);
-  }
-  void set(int64_t item, const char* number) {
-    visit_size(item, [&]<class T>(TypeTag<T>) {
-      T value;
-      std::memcpy(&value, number, sizeof value);
-      std::fill_n(reinterpret_cast<T*>(bytes), kRepeats, value);
-    });
-  }
-};
-
 /// Whether the elements lie one after the other in the order of the plan.
 bool is_flat(const Plan& plan, const PlanOperand& operand, DType dtype) {
   bool flat = is_direct(operand, dtype);
   for (size_t d = 1; d < plan.shape.size(); ++d)
     flat = flat && operand.strides[d] == operand.strides[d - 1] * plan.shape[d - 1];
   return flat;
-}
-
-/// Walks the multi-index of a plan's rows; position is the flat element number.
-struct Position {
-  explicit Position(const Plan& plan, int64_t flat) : plan(plan), index(plan.shape.size()) {
-    for (size_t d = 0; d < plan.shape.size(); ++d) {
-      index[d] = flat % plan.shape[d];
-      flat /= plan.shape[d];
-    }
-  }
-  int64_t offset(const PlanOperand& operand) const {
-    int64_t bytes = 0;
-    for (size_t d = 0; d < index.size(); ++d) bytes += index[d] * operand.strides[d];
-    return bytes;
-  }
-  int64_t left_in_row() const { return plan.shape[0] - index[0]; }
-  /// The next of at most `count` elements: the rest of a row, or as many whole rows as follow each other evenly.
-  Rows next(int64_t count, const PlanOperand& operand) const {
-    if (index[0] > 0 || index.size() == 1 || count < plan.shape[0])
-      return {1, std::min(count, left_in_row()), 0, operand.strides[0]};
-    return {std::min(count / plan.shape[0], plan.shape[1] - index[1]), plan.shape[0], operand.strides[1],
-            operand.strides[0]};
-  }
-  void advance(const Rows& rows) {
-    if (rows.count > 1) index[1] += rows.count - 1;
-    advance(rows.length);
-  }
-  void advance(int64_t count) {  // at most to the end of the row
-    index[0] += count;
-    for (size_t d = 0; d + 1 < index.size() && index[d] == plan.shape[d]; ++d) {
-      index[d] = 0;
-      ++index[d + 1];
-    }
-  }
-  const Plan& plan;
-  Dims index;
-};
-
-/// Packs `count` elements from flat element `from` on into `buffer` in dtype `compute`.
-void pack(const PlanOperand& operand, Position at, int64_t count, DType compute, char* buffer) {
-  int64_t item = item_size(operand.dtype);
-  if (operand.strides[0] == item && count <= at.left_in_row())
-    return cast(compute, operand.dtype, count, buffer, operand.data + at.offset(operand));
-  alignas(64) char raw[kChunk * 16];
-  char* packed = operand.dtype == compute ? buffer : raw;
-  for (int64_t done = 0; done < count;) {
-    const Rows rows = at.next(count - done, operand);
-    gather(item, rows, packed + done * item, operand.data + at.offset(operand));
-    done += rows.count * rows.length;
-    at.advance(rows);
-  }
-  if (packed == raw) cast(compute, operand.dtype, count, buffer, raw);
 }
 
 void unpack(const Plan& plan, Position at, int64_t count, const char* buffer) {
@@ -146,7 +74,7 @@ void run_chunks(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
   const bool direct_out = is_direct(plan.out, plan.loop_result), flat_out = is_flat(plan, plan.out, plan.loop_result);
   // Chunks end with the row when rows are long, so that direct operands need no packing.
   bool whole_rows = plan.shape[0] >= longest / 4 || plan.shape.size() == 1;
-  Position at(plan, from);
+  Position at(plan.shape, from);
   while (from < to) {
     int64_t row = at.left_in_row();
     int64_t count = std::min({longest, to - from, whole_rows ? row : to - from});
@@ -212,7 +140,7 @@ void run_rows(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
   LoopInput in[kMaxInputs];
   bool changes[kMaxInputs];  // a number of its own in every row
   const bool around = writes_around(plan);
-  Position at(plan, from);
+  Position at(plan.shape, from);
   for (int k = 0; k < plan.inputs; ++k) {
     const bool number = plan.inputs > 1 && plan.in[k].strides[0] == 0;
     changes[k] = number && !is_number(plan.in[k]);
