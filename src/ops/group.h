@@ -7,6 +7,7 @@
 
 #include "core/kernel.h"
 #include "ops/iterator.h"
+#include "ops/reduce.h"
 
 namespace facula {
 
@@ -20,10 +21,22 @@ struct GroupValue {
   DType dtype = DType::Float32;
   char* data = nullptr;  // of a result: null where it is not written to memory
   Dims strides;          // of a stream: bytes, innermost dimension first
+  bool per_row = false;  // of a result: one element for each row, or of a stream that is read so
   alignas(16) char number[16] = {};
 };
 
 struct GroupStep {
+  enum class Kind : uint8_t {
+    Loop,      // element by element
+    Fold,      // a row to one element, by `fold`
+    Extremum,  // a row to its extremum and the position of that, by `extremum`
+  };
+  Kind kind = Kind::Loop;
+  bool per_row = false;  // of a loop: over one element for each row
+  const FoldKernel* fold = nullptr;
+  FoldArgs fold_args{};
+  const PositionKernel* extremum = nullptr;
+  uint16_t positions = 0;  // the second result of an extremum
   uint16_t loop = 0;
   DType compute = DType::Float32;      // what the loop reads
   DType loop_result = DType::Float32;  // what the loop writes
@@ -35,7 +48,8 @@ struct GroupStep {
 
 struct Group {
   int64_t numel = 0;
-  Dims shape;  // innermost dimension first
+  int64_t row = 0;  // the length of a row where steps look at rows, which then are dimension 0; else 0
+  Dims shape;       // innermost dimension first
   std::vector<GroupValue> values;
   std::vector<GroupStep> steps;
 
@@ -46,8 +60,8 @@ struct Group {
   }
 };
 
-/// Orders the dimensions and merges those that lie evenly for every stream. Before, `strides` of the streams are bytes
-/// in the order of `sizes`.
+/// Orders the dimensions and merges those that lie evenly for every stream, but rows that steps look at. Before,
+/// `strides` of the streams are bytes in the order of `sizes`.
 void collapse(Group& group, IntList sizes, const Dims& order);
 
 /// Runs the steps in their order and writes the results that have a place.
