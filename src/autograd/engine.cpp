@@ -323,7 +323,7 @@ class Pass {
                    slot, " of ", node.name(), " has the wrong shape, expected ", info.sizes(), ", got ", grad.sizes());
       // sums of one element each are the elements
       const bool as_many = grad.numel() == count_elements(info.sizes(), "backward");
-      grad = as_many && !(grad.flags() & kSparse) && !watching() ? reshape(grad, info.sizes())
+      grad = as_many && !(grad.flags() & kSparse) && !are_ops_seen() ? reshape(grad, info.sizes())
                                                                  : sum_to_size(grad, info.sizes());
     }
     if (__builtin_expect(grad.dtype() != info.dtype, 0)) {
@@ -348,7 +348,7 @@ class Pass {
       return;
     }
     if (!options_.create_graph && !is_ours(sum) && is_ours(grad)) std::swap(sum, grad);
-    const bool plain = !grad.is_conj() && !(grad.flags() & kSparse);
+    const bool plain = !grad.is_conj() && !(grad.flags() & (kSparse | kDeferred));
     if (!options_.create_graph && is_ours(sum) && plain) ops::add_into(sum, ops::Into::InPlace, sum, grad, Scalar(1));
     else if (sum.flags() & kSparse) sum = add(grad, sum);  // a dense one takes a sparse one in, not the other way
     else sum = add(sum, grad);

@@ -50,12 +50,14 @@ class RnnLayerBackward final : public Node {
     if (GradMode::enabled()) return apply_differentiably(grads, results);
     const Tensor sum = sum_so_far(weight);
     // one row of gates is the gradient of the bias as well
-    const bool bias_is_gates = recurrent_sums_are_gates() && layout_.total == 1 && !watching();
+    const bool bias_is_gates = recurrent_sums_are_gates() && layout_.total == 1 && !are_ops_seen();
     auto [gates, h0, c0, of_weight, of_bias] =
         _rnn_steps_backward(grads[0], grads[1], cell(grads), weight, trace_.saved, trace_.h_before, trace_.c_before,
                             mode_, layout_.batch_sizes, layout_.reverse, h0_.unpack(*this).size(0), wants(kH0),
                             wants(kWeight) && !sum.defined(), wants(kBias) && !bias_is_gates);
     if (sum.defined()) {
+      materialize_bytes(gates);
+      materialize_bytes(trace_.h_before);
       ops::linear_weight_gradient(sum, gates, trace_.h_before, true);
       of_weight = sum;
     }
@@ -83,7 +85,7 @@ class RnnLayerBackward final : public Node {
   bool recurrent_sums_are_gates() const { return layout_.mode != RnnMode::Gru; }
   /// Takes the sum that has arrived for the weight of a cell that runs step by step: products are added to it.
   Tensor sum_so_far(const Tensor& weight) const {
-    const bool plain = recurrent_sums_are_gates() && wants(kWeight) && !watching() && weight.device().is_cpu();
+    const bool plain = recurrent_sums_are_gates() && wants(kWeight) && !are_ops_seen() && weight.device().is_cpu();
     return plain ? take_partial_sum(kWeight, weight.sizes(), weight.dtype()) : Tensor();
   }
 

@@ -115,7 +115,7 @@ Labelled without_ones(Labelled x, const Numbers& sizes) {
 struct Shortcuts {
   bool taken = false;
   Shortcuts() = default;
-  explicit Shortcuts(TensorList operands) : taken(watching() == 0) {
+  explicit Shortcuts(TensorList operands) : taken(!are_ops_seen()) {
     for (const Tensor& t : operands) taken = taken && !(t.flags() & (kPythonDispatch | kRequiresGrad));
   }
   /// The dimensions in the order of `labels`, all of which it has.

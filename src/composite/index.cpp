@@ -36,7 +36,7 @@ namespace {
 /// somebody sees ops.
 std::pair<int64_t, int64_t> extremes(const Tensor& values) {
   constexpr int64_t kFew = 1024;
-  const bool plain = values.is_cpu() && values.is_contiguous() && !(values.flags() & kSlowFlags) && watching() == 0;
+  const bool plain = values.is_cpu() && values.is_contiguous() && !(values.flags() & kSlowFlags) && !are_ops_seen();
   if (!plain || values.numel() > kFew) return {min(values).item().to_int(), max(values).item().to_int()};
   const auto [least, largest] = std::minmax_element(values.data<int64_t>(), values.data<int64_t>() + values.numel());
   return {*least, *largest};
