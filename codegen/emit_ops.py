@@ -130,11 +130,11 @@ def _names(by_topic: dict[str, list[Op]]) -> str:
     lines = [HEADER, '#include <span>\n\n#include "core/op_id.h"\n#include "core/public_names.h"\n\nnamespace facula {\nnamespace {\n']
     for topic, members in by_topic.items():
         lines.append(f"const OpInfo {topic}_ops[] = {{")
-        lines += [f'    {{"{op.name}", "{op.overload}", "{_signature_text(op)}"}},' for op in members]
+        lines += [f'    {{"{op.name}", "{op.overload}", "{_signature_text(op)}", {str(op.kind == "view").lower()}}},' for op in members]
         lines.append("};")
     table = ", ".join(f"{topic}_ops" for topic in by_topic)
     lines.append(f"const std::span<const OpInfo> topics[] = {{{table}}};")
-    lines.append('const OpInfo unknown = {"an op", "", ""};\n\n}  // namespace\n')
+    lines.append('const OpInfo unknown = {"an op", "", "", false};\n\n}  // namespace\n')
     lines.append(
         "const OpInfo& op_info(uint16_t id) {\n"
         f"  return id == 0 ? unknown : topics[(id - 1) / {OPS_PER_TOPIC}][(id - 1) % {OPS_PER_TOPIC}];\n}}\n"

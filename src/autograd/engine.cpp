@@ -348,7 +348,7 @@ class Pass {
       return;
     }
     if (!options_.create_graph && !is_ours(sum) && is_ours(grad)) std::swap(sum, grad);
-    const bool plain = !grad.is_conj() && !(grad.flags() & kSparse);
+    const bool plain = !grad.is_conj() && !(grad.flags() & (kSparse | kDeferred));
     if (!options_.create_graph && is_ours(sum) && plain) ops::add_into(sum, ops::Into::InPlace, sum, grad, Scalar(1));
     else if (sum.flags() & kSparse) sum = add(grad, sum);  // a dense one takes a sparse one in, not the other way
     else sum = add(sum, grad);

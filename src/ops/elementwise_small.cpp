@@ -333,7 +333,7 @@ bool takes_result(const Tensor& out, const SmallCall& call, DType result, const 
   if (call.turned) return false;
   const TensorImpl* o = out.impl();
   constexpr uint32_t kLookedAt = kContiguous | kInference | kPrivateLayout | kConjugate;
-  if (o->dtype != result || (o->flags & kLookedAt) != kContiguous || o->storage->read_only ||
+  if (o->dtype != result || (o->flags & kLookedAt) != kContiguous || o->storage->asks_first() ||
       !o->storage->device.is_cpu())
     return false;
   if (call.like ? !same_shape(call.like, o) : o->sizes() != IntList(call.dims, static_cast<size_t>(call.ndim)))
