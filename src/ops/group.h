@@ -3,11 +3,12 @@
 // runs alone, on the same elements: results are the same, bit for bit.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "core/kernel.h"
 #include "ops/iterator.h"
-#include "ops/reduce.h"
 
 namespace facula {
 
@@ -25,24 +26,19 @@ struct GroupValue {
   alignas(16) char number[16] = {};
 };
 
+/// What a step makes of some rows of the group: tensors of them, or of one element for each.
+using RowFunction = std::function<void(const Tensor& rows, const Tensor* const* results)>;
+constexpr int kMaxResults = 3;
+
 struct GroupStep {
-  enum class Kind : uint8_t {
-    Loop,      // element by element
-    Fold,      // a row to one element, by `fold`
-    Extremum,  // a row to its extremum and the position of that, by `extremum`
-  };
-  Kind kind = Kind::Loop;
-  bool per_row = false;  // of a loop: over one element for each row
-  const FoldKernel* fold = nullptr;
-  FoldArgs fold_args{};
-  const PositionKernel* extremum = nullptr;
-  uint16_t positions = 0;  // the second result of an extremum
+  uint8_t inputs = 0, outs = 1;
+  std::array<uint16_t, kMaxInputs> in = {};  // value numbers
+  std::array<uint16_t, kMaxResults> out = {};
+  std::shared_ptr<const RowFunction> rows;  // null: a loop over elements, which is:
+  bool per_row = false;                     // over one element for each row
   uint16_t loop = 0;
   DType compute = DType::Float32;      // what the loop reads
   DType loop_result = DType::Float32;  // what the loop writes
-  uint8_t inputs = 0;
-  uint16_t out = 0;  // value numbers
-  std::array<uint16_t, kMaxInputs> in = {};
   alignas(16) char params[kMaxParams * 16] = {};
 };
 

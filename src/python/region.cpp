@@ -13,29 +13,35 @@
 namespace facula::python {
 namespace {
 
-using SharedCode = std::shared_ptr<CompiledCode>;
+using SharedCalls = std::shared_ptr<CompiledCalls>;
 
 // ---- what functions of one code share
 
 /// Functions that are made again and again from one piece of code (closures, methods of equal modules) share what is
 /// known of it.
-std::unordered_map<PyObject*, std::weak_ptr<CompiledCode>>& known_code() {
-  static auto* known = new std::unordered_map<PyObject*, std::weak_ptr<CompiledCode>>;
+std::unordered_map<PyObject*, std::weak_ptr<Work>>& known_code() {
+  static auto* known = new std::unordered_map<PyObject*, std::weak_ptr<Work>>;
   return *known;
 }
 
-/// The code object behind a callable; null where there is none in Python.
+/// The code object behind a function, a method or a module's forward(); null where there is none in Python.
 Owned code_of(PyObject* function) {
+  Owned forward;
+  if (!PyFunction_Check(function) && !PyMethod_Check(function)) {
+    forward = Owned(PyObject_GetAttrString(function, "forward"));
+    if (!forward) PyErr_Clear();
+    else function = forward.get();
+  }
   PyObject* plain = PyMethod_Check(function) ? PyMethod_GET_FUNCTION(function) : function;
   if (!PyFunction_Check(plain)) return Owned();
   return Owned::share(PyFunction_GET_CODE(plain));
 }
 
-SharedCode shared_code(PyObject* code) {
-  if (!code) return std::make_shared<CompiledCode>();
-  std::weak_ptr<CompiledCode>& slot = known_code()[code];
-  SharedCode found = slot.lock();
-  if (!found) slot = found = std::make_shared<CompiledCode>();
+std::shared_ptr<Work> shared_work(PyObject* code) {
+  if (!code) return std::make_shared<Work>();
+  std::weak_ptr<Work>& slot = known_code()[code];
+  std::shared_ptr<Work> found = slot.lock();
+  if (!found) slot = found = std::make_shared<Work>();
   return found;
 }
 
@@ -48,7 +54,7 @@ struct CompiledFunction {
   PyObject* code;  // the key of what is shared; null: nothing is
   PyObject* attributes;
   PyObject* weak;
-  SharedCode shared;
+  SharedCalls calls;
 };
 CompiledFunction* compiled(PyObject* self) { return reinterpret_cast<CompiledFunction*>(self); }
 
@@ -135,16 +141,17 @@ class KeptError {
 };
 
 /// Calls the function in a region. What Python raises is raised when everything that is alive is made.
-PyObject* call_in_region(PyObject* object, const CompiledCode::Way& way, PyObject* const* args, size_t nargsf,
-                         PyObject* names) {
-  const SharedCode shared = compiled(object)->shared;
-  Region region(shared->work, way.follows);
+PyObject* call_in_region(PyObject* object, const CompiledCalls::Way& way, CompiledCalls::Outcome& outcome,
+                         PyObject* const* args, size_t nargsf, PyObject* names) {
+  const SharedCalls calls = compiled(object)->calls;
+  Region region(*calls->work, way.follows);
   region.on_value = ask_about_value;
   region.on_miss = may_record_miss;
   region.context = object;
   Owned result(PyObject_Vectorcall(compiled(object)->function, args, nargsf, names));
   const KeptError raised;
   region.leave();
+  outcome.missed = way.follows && !region.follows();
   if (region.records()) tell_look_ended(object, raised ? nullptr : &region.recording());
   return result.release();
 }
@@ -164,14 +171,17 @@ PyObject* compiled_call(PyObject* object, PyObject* const* args, size_t nargsf, 
   if (forced_eager) return PyObject_Vectorcall(self->function, args, nargsf, names);
   const CountedCall counted;
   if (Region::is_on()) return PyObject_Vectorcall(self->function, args, nargsf, names);
-  const SharedCode shared = self->shared;
+  const SharedCalls calls = self->calls;
   return guarded([&]() -> PyObject* {
-    CompiledCode::Way way = shared->begin(sizes_of(args, PyVectorcall_NARGS(nargsf)));
+    CompiledCalls::Way way = calls->begin(sizes_of(args, PyVectorcall_NARGS(nargsf)));
     if (way.region && !way.follows && !may_look(object)) way = {};
     const int64_t begin = way.timed ? now() : 0;
-    PyObject* result = way.region ? call_in_region(object, way, args, nargsf, names)
+    CompiledCalls::Outcome outcome;
+    PyObject* result = way.region ? call_in_region(object, way, outcome, args, nargsf, names)
                                   : PyObject_Vectorcall(self->function, args, nargsf, names);
-    shared->end(way, way.timed ? now() - begin : 0, result == nullptr);
+    if (way.timed) outcome.nanoseconds = now() - begin;
+    outcome.failed = result == nullptr;
+    calls->end(way, outcome);
     return result;
   });
 }
@@ -188,14 +198,14 @@ PyObject* compiled_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   PyObject* object = type->tp_alloc(type, 0);
   if (!object) return nullptr;
   CompiledFunction* self = compiled(object);
-  new (&self->shared) SharedCode();
+  new (&self->calls) SharedCalls();
   self->call = compiled_call;
   self->function = Py_NewRef(function);
   self->settings = Py_NewRef(settings);
   self->code = code_of(function).release();
-  self->shared = shared_code(self->code);
-  self->shared->never_follows = self->shared->never_follows || setting(settings, "eager");
-  self->shared->always_follows = self->shared->always_follows || setting(settings, "always");
+  self->calls = std::make_shared<CompiledCalls>(shared_work(self->code));
+  self->calls->never_follows = setting(settings, "eager");
+  self->calls->always_follows = setting(settings, "always");
   return object;
 }
 
@@ -204,7 +214,7 @@ void compiled_dealloc(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   if (self->weak) PyObject_ClearWeakRefs(object);
-  self->shared.~SharedCode();
+  self->calls.~SharedCalls();
   if (self->code) {
     auto& known = known_code();
     const auto found = known.find(self->code);
@@ -248,8 +258,7 @@ PyObject* wrap_recording(const Recording& recording) {
   for (const RecordedOp& op : recording.ops) {
     Owned place(place_of(op.place));
     const char* form = forms[static_cast<size_t>(op.form)];
-    Owned row(
-        check(Py_BuildValue("(ssOiii)", op_name(op.op), form, place.get(), op.operands, op.results, op.group)));
+    Owned row(check(Py_BuildValue("(ssOiii)", op_name(op.op), form, place.get(), op.operands, op.results, op.group)));
     check(PyList_Append(ops.get(), row.get()));
   }
   for (const Demand& demand : recording.demands) {
@@ -258,21 +267,20 @@ PyObject* wrap_recording(const Recording& recording) {
     check(PyList_Append(demands.get(), row.get()));
   }
   Owned module = dynamo("facula._dynamo._region");
-  return check(PyObject_CallMethod(module.get(), "Recording", "OOLLLLL", ops.get(), demands.get(),
-                                   static_cast<long long>(recording.groups), static_cast<long long>(recording.put_off),
-                                   static_cast<long long>(recording.never_made),
-                                   static_cast<long long>(recording.bytes_saved),
-                                   static_cast<long long>(recording.followed)));
+  return check(PyObject_CallMethod(
+      module.get(), "Recording", "OOLLLLL", ops.get(), demands.get(), static_cast<long long>(recording.groups),
+      static_cast<long long>(recording.put_off), static_cast<long long>(recording.never_made),
+      static_cast<long long>(recording.bytes_saved), static_cast<long long>(recording.followed)));
 }
 
 PyObject* get_function(PyObject* self, void*) { return Py_NewRef(compiled(self)->function); }
-PyObject* get_state(PyObject* self, void*) { return PyUnicode_FromString(name(compiled(self)->shared->state)); }
-PyObject* get_calls(PyObject* self, void*) { return PyLong_FromLongLong(compiled(self)->shared->calls); }
-PyObject* get_misses(PyObject* self, void*) { return PyLong_FromLongLong(compiled(self)->shared->work.misses); }
+PyObject* get_state(PyObject* self, void*) { return PyUnicode_FromString(name(compiled(self)->calls->state)); }
+PyObject* get_calls(PyObject* self, void*) { return PyLong_FromLongLong(compiled(self)->calls->calls); }
+PyObject* get_misses(PyObject* self, void*) { return PyLong_FromLongLong(compiled(self)->calls->work->misses); }
 PyObject* get_recordings(PyObject* self, void*) {
   return guarded([&] {
     Owned list(check(PyList_New(0)));
-    for (const auto& recording : compiled(self)->shared->work.recordings) {
+    for (const auto& recording : compiled(self)->calls->work->recordings) {
       Owned wrapped(wrap_recording(*recording));
       check(PyList_Append(list.get(), wrapped.get()));
     }
@@ -280,7 +288,7 @@ PyObject* get_recordings(PyObject* self, void*) {
   });
 }
 PyObject* compiled_reset(PyObject* self, PyObject*) {
-  compiled(self)->shared->reset();
+  compiled(self)->calls->reset();
   return Py_NewRef(Py_None);
 }
 

@@ -1,6 +1,7 @@
 #include "region/compiled.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace facula {
 namespace {
@@ -20,7 +21,7 @@ const char* name(CompileState state) {
   return kNames[static_cast<size_t>(state)];
 }
 
-CompiledCode::Way CompiledCode::begin(uint64_t sizes) {
+CompiledCalls::Way CompiledCalls::begin(uint64_t sizes) {
   ++calls;
   const bool others = sizes != sizes_;
   sizes_ = sizes;
@@ -37,9 +38,13 @@ CompiledCode::Way CompiledCode::begin(uint64_t sizes) {
   }
 }
 
-void CompiledCode::end(const Way& way, int64_t nanoseconds, bool failed) {
+void CompiledCalls::end(const Way& way, const Outcome& outcome) {
   ++in_state_;
-  if (failed) return;
+  if (outcome.failed) return;
+  if (way.follows && way.region) {
+    missed_ = ((missed_ << 1) | outcome.missed) & 0xFFFFFu;
+    if (std::popcount(missed_) >= kMostMisses && !always_follows) return become(CompileState::Pass);
+  }
   switch (state) {
     case CompileState::Look:
       ++looks_;
@@ -49,33 +54,34 @@ void CompiledCode::end(const Way& way, int64_t nanoseconds, bool failed) {
       if (in_state_ == kLearned) become(CompileState::Trial);
       break;
     case CompileState::Trial:
-      (way.region ? followed_ : eager_)[static_cast<size_t>((in_state_ - 1) / 2)] = nanoseconds;
+      (way.region ? followed_ : eager_)[static_cast<size_t>((in_state_ - 1) / 2)] = outcome.nanoseconds;
       if (in_state_ == 2 * kTried) judge();
       break;
     default: break;
   }
 }
 
-void CompiledCode::judge() {
+void CompiledCalls::judge() {
   const bool faster = static_cast<double>(median(followed_)) < kWorth * static_cast<double>(median(eager_));
   become(faster ? CompileState::Follow : CompileState::Pass);
 }
 
 /// Whether a recording has ops that could wait together.
-bool CompiledCode::is_worth_following() const {
-  if (work.recordings.empty()) return false;
-  const auto& ops = work.recordings.front()->ops;
+bool CompiledCalls::is_worth_following() const {
+  if (work->recordings.empty()) return false;
+  const auto& ops = work->recordings.front()->ops;
   return std::ranges::count_if(ops, [](const RecordedOp& op) { return op.waits && op.bytes >= kLeastBytes; }) >= 2;
 }
 
-void CompiledCode::become(CompileState next) {
+void CompiledCalls::become(CompileState next) {
   state = next;
   in_state_ = 0;
+  missed_ = 0;
 }
 
-void CompiledCode::reset() {
-  work.recordings.clear();
-  work.calls = work.misses = 0;
+void CompiledCalls::reset() {
+  work->recordings.clear();
+  work->calls = work->misses = 0;
   looks_ = 0;
   become(CompileState::Look);
 }

@@ -8,6 +8,7 @@
 //
 // Both ways run the same Python and give the same bits, so they can be exchanged at any call. A trial compares calls on
 // tensors of the same sizes only. Follow and Pass end after kTrusted calls, and Pass when tensors have other sizes.
+// Functions of which most calls take ways that no recording knows are called as they are.
 #pragma once
 
 #include <array>
@@ -20,9 +21,11 @@ namespace facula {
 enum class CompileState : uint8_t { Look, Learn, Trial, Follow, Pass };
 const char* name(CompileState state);
 
-class CompiledCode {
+class CompiledCalls {
  public:
-  Work work;
+  explicit CompiledCalls(std::shared_ptr<Work> shared) : work(std::move(shared)) {}
+
+  const std::shared_ptr<Work> work;  // of all functions with this code
   CompileState state = CompileState::Look;
   bool never_follows = false;   // a backend that runs eagerly
   bool always_follows = false;  // for tests: no trial, nothing passes
@@ -34,12 +37,17 @@ class CompiledCode {
   };
   /// `sizes`: a number that stands for the sizes of the tensors among the arguments.
   Way begin(uint64_t sizes);
-  /// After a call that took `nanoseconds`; `failed`: it raised.
-  void end(const Way& way, int64_t nanoseconds, bool failed);
+  /// How a call went.
+  struct Outcome {
+    int64_t nanoseconds = 0;
+    bool failed = false;  // it raised
+    bool missed = false;  // no recording knew its way
+  };
+  void end(const Way& way, const Outcome& outcome);
   void reset();
 
  private:
-  static constexpr int kLearned = 2, kTried = 8, kTrusted = 1000, kLooks = 64;
+  static constexpr int kLearned = 2, kTried = 8, kTrusted = 1000, kLooks = 64, kMostMisses = 16;  // of 20 calls
   void become(CompileState next);
   bool is_worth_following() const;
   void judge();
@@ -47,6 +55,7 @@ class CompiledCode {
   uint64_t sizes_ = 0;
   int in_state_ = 0;  // calls
   int looks_ = 0;
+  uint32_t missed_ = 0;  // a bit for each of the last calls that followed
   std::array<int64_t, kTried> eager_{}, followed_{};
 };
 

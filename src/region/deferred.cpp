@@ -79,7 +79,8 @@ bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
 bool can_wait(const BoxedOp& op) {
   const auto is_plain = [](const BoxedType& r) { return r.base == BoxedType::Base::Tensor && !r.list; };
   return !op.has_effects() && !op.may_alias && std::all_of(op.results.begin(), op.results.end(), is_plain) &&
-         !is_one_of(op.name, kRefuseValues) && !is_one_of(op.name, kWithoutValues) && !is_one_of(op.name, kChooseLayouts);
+         !is_one_of(op.name, kRefuseValues) && !is_one_of(op.name, kWithoutValues) &&
+         !is_one_of(op.name, kChooseLayouts);
 }
 
 /// The row of an op that can wait; null for others.

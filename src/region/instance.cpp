@@ -12,7 +12,7 @@ constexpr size_t kMostSteps = 48;
 constexpr int64_t kMostStreams = 16;
 
 bool is_needed(const GroupStep& step, const std::vector<bool>& needed) {
-  return needed[step.out] || (step.kind == GroupStep::Kind::Extremum && needed[step.positions]);
+  return std::any_of(step.out.begin(), step.out.begin() + step.outs, [&](uint16_t v) { return needed[v]; });
 }
 
 /// Marks the values that the results of a run are made of.
@@ -48,7 +48,8 @@ int Instance::value_of(const TensorImpl* tensor) const {
 
 bool Instance::reads(const Storage* storage) const {
   std::lock_guard guard(lock_);
-  return std::ranges::any_of(inputs_, [&](const Tensor& t) { return t.defined() && t.storage() == storage; });
+  const auto is_it = [&](const Tensor& t) { return t.defined() && t.storage() == storage; };
+  return std::ranges::any_of(inputs_, is_it) || std::ranges::any_of(others_, is_it);
 }
 
 bool Instance::can_look_at_rows() const {
@@ -124,10 +125,10 @@ bool Instance::add_step(const ElementCall& call, const RecordedPlace& place, std
     else if (input.is_tensor()) step.in[i] = stream_of(input.tensor(), shape.strides[i + 1], per_row);
     else step.in[i] = number_of(compute, input.scalar());
   }
-  step.out = result_value(shape.result, per_row);
+  step.out[0] = result_value(shape.result, per_row);
   steps_.push_back(step);
   const Dims& strides = shape.strides[0];
-  Result r{step.out, place, shape.sizes, strides};
+  Result r{step.out[0], place, shape.sizes, strides};
   if (into) outs_[*into] = std::move(r);
   else outs_.push_back(std::move(r));
   return true;
@@ -157,31 +158,31 @@ bool Instance::add_write(const ElementCall& call, const RecordedPlace& place, si
 bool Instance::add_rows(const RowCall& call, const RecordedPlace& place, List<ResultSlot> results) {
   const Tensor& self = *call.self;
   const int waiting = value_of(self.impl());
-  Dims sizes = kept_sizes();
-  if (!call.keepdim) sizes.pop_back();
-  const Dims strides = contiguous_strides(sizes);
   {
     std::lock_guard guard(lock_);
     if (!open_) return false;
     row_ = sizes_.back();
     GroupStep step;
-    step.kind = call.fold ? GroupStep::Kind::Fold : GroupStep::Kind::Extremum;
-    step.fold = call.fold;
-    step.fold_args = call.args;
-    step.extremum = call.extremum;
-    step.compute = step.loop_result = self.dtype();
+    step.rows = call.function;
     step.inputs = 1;
     step.in[0] = waiting >= 0 ? static_cast<uint16_t>(waiting) : stream_of(self, Dims(self.strides()), false);
-    step.out = result_value(self.dtype(), true);
-    if (call.extremum) step.positions = result_value(DType::Int64, true);
-    steps_.push_back(step);
-    outs_.push_back({step.out, place, sizes, strides});
-    if (call.extremum) outs_.push_back({step.positions, place, sizes, strides});
+    step.outs = static_cast<uint8_t>(call.results.size());
+    for (size_t k = 0; k < call.results.size(); ++k) {
+      const RowCall::Result& r = call.results[k];
+      step.out[k] = result_value(r.dtype, r.per_row);
+      outs_.push_back({step.out[k], place, r.sizes, contiguous_strides(r.sizes)});
+    }
+    steps_.push_back(std::move(step));
+    for (const Tensor& t : call.others)
+      if (t.defined()) others_.push_back(alias(t));
   }
-  const Ref<Recipe> recipe = Ref<Recipe>::share(this);
-  results[0].as<Tensor>() = defer(recipe, sizes, strides, self.dtype());
-  if (call.extremum) results[1].as<Tensor>() = defer(recipe, sizes, strides, DType::Int64);
+  for (size_t k = 0; k < call.results.size(); ++k) {
+    const RowCall::Result& r = call.results[k];
+    results[k].as<Tensor>() = defer(Ref<Recipe>::share(this), r.sizes, contiguous_strides(r.sizes), r.dtype);
+  }
   if (waiting < 0) read_late(self.storage());
+  for (const Tensor& t : call.others)
+    if (t.defined()) read_late(t.storage());
   return true;
 }
 
@@ -213,9 +214,8 @@ Group Instance::part_for(const std::vector<size_t>& written, std::vector<uint16_
   needed = needed_values(steps_, needed);
   for (const GroupStep& step : steps_) {
     if (!is_needed(step, needed)) continue;
-    needed[step.out] = true;
-    if (step.kind == GroupStep::Kind::Extremum) needed[step.positions] = true;
-    if (step.kind != GroupStep::Kind::Loop) group.row = row_;
+    for (size_t k = 0; k < step.outs; ++k) needed[step.out[k]] = true;
+    if (step.rows) group.row = row_;
   }
   number.assign(values_.size(), 0);
   for (size_t i = 0; i < values_.size(); ++i) {
@@ -225,10 +225,9 @@ Group Instance::part_for(const std::vector<size_t>& written, std::vector<uint16_
     if (inputs_[i].defined()) group.values.back().data = inputs_[i].impl()->data;
   }
   for (const GroupStep& step : steps_) {
-    if (!needed[step.out]) continue;
+    if (!needed[step.out[0]]) continue;
     GroupStep& copy = group.steps.emplace_back(step);
-    copy.out = number[step.out];
-    copy.positions = number[step.positions];
+    for (size_t k = 0; k < step.outs; ++k) copy.out[k] = number[step.out[k]];
     for (int k = 0; k < step.inputs; ++k) copy.in[static_cast<size_t>(k)] = number[step.in[static_cast<size_t>(k)]];
   }
   return group;
@@ -270,9 +269,10 @@ void Instance::make(size_t which) {
 
 /// When nobody can ask for anything any more.
 void Instance::forget_inputs() {
-  std::vector<Tensor> dying(values_.size());  // they die without the lock, which some of them may want
+  std::vector<Tensor> dying(values_.size()), others;  // they die without the lock, which some of them may want
   std::lock_guard guard(lock_);
   dying.swap(inputs_);
+  others.swap(others_);
 }
 
 Instance::Outcome Instance::finish() {

@@ -23,13 +23,17 @@ struct ElementCall {
   ops::ElementwiseShape derived;
 };
 
-/// A reduction along the last dimension as it was called.
+/// An op on rows, the last dimension of its operand, as it was called.
 struct RowCall {
   const Tensor* self = nullptr;
-  bool keepdim = false;
-  const FoldKernel* fold = nullptr;          // one of the two
-  const PositionKernel* extremum = nullptr;  // with positions as a second result
-  FoldArgs args{};
+  std::shared_ptr<const RowFunction> function;
+  struct Result {
+    DType dtype;
+    Dims sizes;
+    bool per_row;
+  };
+  std::vector<Result> results;
+  std::vector<Tensor> others;  // that the function reads
 };
 
 /// Where the op stands in the recording of its call.
@@ -62,7 +66,7 @@ class Instance final : public Recipe {
   bool add(const ElementCall& call, const RecordedPlace& place, Tensor& result);
   /// Adds a step that writes to the result `into`, one of its operands.
   bool add_write(const ElementCall& call, const RecordedPlace& place, size_t into);
-  /// Adds a reduction along rows.
+  /// Adds an op on rows.
   bool add_rows(const RowCall& call, const RecordedPlace& place, List<ResultSlot> results);
   /// Whether rows are short enough, and lie in order.
   bool can_look_at_rows() const;
@@ -104,6 +108,7 @@ class Instance final : public Recipe {
   std::atomic<bool> ends_ = false;  // the region does: whatever is alive will be wanted
   std::vector<GroupValue> values_;  // addresses are found when it runs
   std::vector<Tensor> inputs_;      // of streams, by value
+  std::vector<Tensor> others_;      // that steps on rows read besides
   std::vector<GroupStep> steps_;
   std::vector<Result> outs_;  // by the number of the result
   int64_t row_ = 0;           // the length of rows, where steps look at them

@@ -4,7 +4,12 @@
 
 #include "core/host.h"
 #include "observe/observer.h"
+#include "op_ids_norm.h"
 #include "op_ids_reduce.h"
+#include "op_ids_softmax.h"
+#include "ops/norm.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
 
 namespace facula {
 namespace {
@@ -55,23 +60,6 @@ bool can_wait(const TensorImpl* t) {
   return (t->flags & kDeferred) || can_be_read_late(t->storage);
 }
 
-/// Reductions that can be steps: their kernels, and how their arguments begin.
-struct RowOp {
-  uint16_t id;
-  const FoldKernel* fold;
-  const PositionKernel* extremum;
-  bool mean;
-};
-const RowOp row_ops[] = {
-    {op_id::sum_dim, &sum_fold, nullptr, false},      {op_id::mean_dim, &sum_fold, nullptr, true},
-    {op_id::amax, &max_fold, nullptr, false},         {op_id::amin, &min_fold, nullptr, false},
-    {op_id::max_dim, nullptr, &argmax_kernel, false}, {op_id::min_dim, nullptr, &argmin_kernel, false},
-};
-const RowOp* row_op(uint16_t id) {
-  const auto found = std::ranges::find(row_ops, id, &RowOp::id);
-  return found == std::end(row_ops) ? nullptr : found;
-}
-
 /// The one dimension that an argument names; none for several.
 std::optional<int64_t> dimension_in(const Argument& a) {
   switch (a.kind()) {
@@ -85,27 +73,109 @@ std::optional<int64_t> dimension_in(const Argument& a) {
   }
 }
 
-/// Reads the arguments of a reduction along the last dimension of a real tensor; false where it runs at once.
-bool read_row_call(const OpCall& call, const RowOp& op, RowCall& r) {
-  if (call.form != OpForm::Function || call.arguments.size() < 3) return false;
-  const Tensor& self = call.arguments[0].as<Tensor>();
-  const DType dtype = self.dtype();
-  const std::optional<int64_t> dim = dimension_in(call.arguments[1]);
-  if (!dim || (*dim != -1 && *dim != self.dim() - 1) || self.dim() == 0) return false;
-  if ((dtype != DType::Float32 && dtype != DType::Float64) || call.arguments[2].kind() != Argument::Kind::Bool)
-    return false;
-  for (size_t i = 3; i < call.arguments.size(); ++i) {
-    const Argument& a = call.arguments[i];
-    const bool same = a.kind() == Argument::Kind::OptDType && a.as<std::optional<DType>>().value_or(dtype) == dtype;
-    if (!same) return false;
-  }
-  r.self = &self;
-  r.keepdim = call.arguments[2].as<bool>();
-  r.fold = op.fold;
-  r.extremum = op.extremum;
-  r.args.compute = dtype;
-  if (op.mean) r.args.divisor = static_cast<double>(self.size(-1));
+/// Whether an argument names the last dimension of a tensor.
+bool is_last(const Argument& a, const Tensor& self) {
+  const std::optional<int64_t> dim = dimension_in(a);
+  return dim && self.dim() > 0 && (*dim == -1 || *dim == self.dim() - 1);
+}
+
+RowCall::Result of_rows(const Tensor& self, DType dtype, bool keepdim) {
+  Dims sizes(self.sizes());
+  if (keepdim) sizes.back() = 1;
+  else sizes.pop_back();
+  return {dtype, sizes, true};
+}
+
+// Ops on rows: each says whether a call is one that can be a step, and what the step does.
+
+template <FoldKernel* kernel, bool mean>
+bool read_fold(const OpCall& call, const Tensor& self, RowCall& r) {
+  if (!is_last(call.arguments[1], self)) return false;
+  for (size_t i = 3; i < call.arguments.size(); ++i)
+    if (call.arguments[i].as<std::optional<DType>>().value_or(self.dtype()) != self.dtype()) return false;
+  FoldArgs args{.compute = self.dtype()};
+  if (mean) args.divisor = static_cast<double>(self.size(-1));
+  r.function = std::make_shared<RowFunction>(
+      [args](const Tensor& rows, const Tensor* const* results) { (*kernel)(kCPU, *results[0], rows, args); });
+  r.results.push_back(of_rows(self, self.dtype(), call.arguments[2].as<bool>()));
   return true;
+}
+
+template <PositionKernel* kernel>
+bool read_extremum(const OpCall& call, const Tensor& self, RowCall& r) {
+  if (!is_last(call.arguments[1], self)) return false;
+  r.function = std::make_shared<RowFunction>([](const Tensor& rows, const Tensor* const* results) {
+    (*kernel)(kCPU, rows.dtype(), 1, rows, *results[0], *results[1]);
+  });
+  for (const DType dtype : {self.dtype(), DType::Int64})
+    r.results.push_back(of_rows(self, dtype, call.arguments[2].as<bool>()));
+  return true;
+}
+
+template <LineKernel* kernel>
+bool read_line(const OpCall& call, const Tensor& self, RowCall& r) {
+  if (!is_last(call.arguments[1], self)) return false;
+  r.function = std::make_shared<RowFunction>(
+      [](const Tensor& rows, const Tensor* const* results) { (*kernel)(kCPU, rows.dtype(), 1, rows, *results[0]); });
+  r.results.push_back({self.dtype(), Dims(self.sizes()), false});
+  return true;
+}
+
+/// Layer and RMS norms, whose rows are one group of channels without inner dimensions.
+bool read_norm(const OpCall& call, const Tensor& self, RowCall& r) {
+  const Tensor &weight = call.arguments[1].as<Tensor>(), &bias = call.arguments[2].as<Tensor>();
+  const int64_t rows = call.arguments[3].as<int64_t>(), length = self.size(-1);
+  if (call.arguments[4].as<int64_t>() != 1 || rows * length != self.numel()) return false;
+  for (const Tensor* t : {&weight, &bias}) {
+    const bool fits = !t->defined() || (t->dtype() == self.dtype() && t->is_contiguous() && t->numel() == length);
+    if (!fits || (t->defined() && ((t->flags() & (kNotPutOff | kDeferred)) || !can_be_read_late(t->storage()))))
+      return false;
+  }
+  const int64_t channels = call.arguments[5].as<int64_t>();
+  if (channels != 0 && channels != length) return false;
+  const double eps = call.arguments[6].as<double>();
+  const bool center = call.arguments[7].as<bool>();
+  const RowLayout layout{0, 1, channels, channels ? 1 : 0};
+  r.others = {weight, bias};
+  r.function = std::make_shared<RowFunction>(
+      [=, w = weight.defined() ? alias(weight) : Tensor(), b = bias.defined() ? alias(bias) : Tensor()](
+          const Tensor& block, const Tensor* const* results) {
+        RowLayout here = layout;
+        here.rows = block.size(0);
+        row_norm_kernel(kCPU, *results[0], *results[1], *results[2], block, w, b, here, eps, center);
+      });
+  r.results.push_back({self.dtype(), Dims(self.sizes()), false});
+  for (int k = 0; k < 2; ++k) r.results.push_back({self.dtype(), Dims{rows}, true});
+  return true;
+}
+
+struct RowOp {
+  uint16_t id;
+  bool (*read)(const OpCall& call, const Tensor& self, RowCall& r);
+};
+const RowOp row_ops[] = {
+    {op_id::sum_dim, read_fold<&sum_fold, false>},
+    {op_id::mean_dim, read_fold<&sum_fold, true>},
+    {op_id::amax, read_fold<&max_fold, false>},
+    {op_id::amin, read_fold<&min_fold, false>},
+    {op_id::max_dim, read_extremum<&argmax_kernel>},
+    {op_id::min_dim, read_extremum<&argmin_kernel>},
+    {op_id::_softmax, read_line<&softmax_kernel>},
+    {op_id::_log_softmax, read_line<&log_softmax_kernel>},
+    {op_id::_row_norm, read_norm},
+};
+const RowOp* row_op(uint16_t id) {
+  const auto found = std::ranges::find(row_ops, id, &RowOp::id);
+  return found == std::end(row_ops) ? nullptr : found;
+}
+
+/// Reads the arguments of an op on the rows of a real tensor; false where it runs at once.
+bool read_row_call(const OpCall& call, const RowOp& op, RowCall& r) {
+  if (call.form != OpForm::Function) return false;
+  const Tensor& self = call.arguments[0].as<Tensor>();
+  const bool real = self.dtype() == DType::Float32 || self.dtype() == DType::Float64;
+  r.self = &self;
+  return real && self.dim() > 0 && op.read(call, self, r);
 }
 
 /// Sorts the arguments of an element-wise op; false where it runs at once.

@@ -44,6 +44,7 @@ class Region {
   void op_ends(const OpCall& call, bool failed);
   void value_needed(const char* what);
   bool records() const { return records_; }
+  bool follows() const { return follows_; }
   /// Told of every demand of a call that is recorded; what it throws leaves the function that asks.
   void (*on_value)(const Demand& demand) = nullptr;
   /// Asked before the rest of a call that no recording knows is recorded.

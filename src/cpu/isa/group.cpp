@@ -127,9 +127,11 @@ struct Layout {
     std::vector<uint16_t> free;
     for (size_t s = 0; s < group.steps.size(); ++s) {
       const GroupStep& step = group.steps[s];
-      if (ways[step.out] == Way::Room) {
+      for (int k = 0; k < step.outs; ++k) {
+        const uint16_t v = step.out[static_cast<size_t>(k)];
+        if (ways[v] != Way::Room) continue;
         if (free.empty()) free.push_back(static_cast<uint16_t>(room_count++));
-        rooms[step.out] = free.back();
+        rooms[v] = free.back();
         free.pop_back();
       }
       for (int k = 0; k < step.inputs; ++k) {
@@ -191,11 +193,9 @@ class Part {
     row_shape_ = Dims(IntList(group.shape).slice(1, group.shape.size() - 1));
     if (row_shape_.empty()) row_shape_.push_back(1);
     for (const GroupStep& step : group.steps) {
-      if (step.kind == GroupStep::Kind::Loop) continue;
-      const int64_t rows = rows_of_block(group);
-      tensors_.emplace_back(group.values[step.in[0]].dtype, rows, group.row);
-      tensors_.emplace_back(group.values[step.out].dtype, rows, 1);
-      tensors_.emplace_back(DType::Int64, rows, 1);
+      if (!step.rows) continue;
+      tensors_.push_back(tensor_of(step.in[0]));
+      for (int k = 0; k < step.outs; ++k) tensors_.push_back(tensor_of(step.out[static_cast<size_t>(k)]));
     }
   }
 
@@ -279,9 +279,8 @@ class Part {
     for (size_t s = 0; s < group_.steps.size(); ++s) {
       const GroupStep& step = group_.steps[s];
       ask_for_next(from + count, count, s);
-      if (step.kind != GroupStep::Kind::Loop) {
+      if (step.rows) {
         look_at_rows(step, rows, tensors);
-        tensors += 3;
       } else if (step.per_row) {
         loop(step, rows);
       } else {
@@ -308,18 +307,22 @@ class Part {
     }
   }
 
-  void look_at_rows(const GroupStep& step, int64_t rows, size_t tensors) {
-    const Tensor& in = tensors_[tensors].at(now_[step.in[0]], rows);
-    const Tensor& out = tensors_[tensors + 1].at(now_[step.out], rows);
-    if (step.kind == GroupStep::Kind::Fold) return (*step.fold)(kCPU, out, in, step.fold_args);
-    (*step.extremum)(kCPU, step.compute, 1, in, out, tensors_[tensors + 2].at(now_[step.positions], rows));
+  RoomTensor tensor_of(uint16_t value) const {
+    return {dtype_of(value), rows_of_block(group_), group_.values[value].per_row ? 1 : group_.row};
+  }
+
+  void look_at_rows(const GroupStep& step, int64_t rows, size_t& tensors) {
+    const Tensor& in = tensors_[tensors++].at(now_[step.in[0]], rows);
+    const Tensor* outs[kMaxResults];
+    for (size_t k = 0; k < step.outs; ++k) outs[k] = &tensors_[tensors++].at(now_[step.out[k]], rows);
+    (*step.rows)(in, outs);
   }
 
   /// Runs a loop over `count` elements of every value.
   void loop(const GroupStep& step, int64_t count) {
     LoopInput in[kMaxInputs];
     for (int k = 0; k < step.inputs; ++k) in[k] = input(step, k, count);
-    loop_into(step, in, now_[step.out], count);
+    loop_into(step, in, now_[step.out[0]], count);
   }
 
   LoopInput input(const GroupStep& step, int k, int64_t count) const {
@@ -333,10 +336,10 @@ class Part {
 
   void loop_into(const GroupStep& step, const LoopInput* in, char* out, int64_t count) const {
     const LoopFn fn = loop_table[step.loop][index(step.compute)];
-    if (dtype_of(step.out) == step.loop_result) return fn(count, out, in, step.params);
+    if (dtype_of(step.out[0]) == step.loop_result) return fn(count, out, in, step.params);
     char* room = own_room(kMaxInputs);
     fn(count, room, in, step.params);
-    cast(dtype_of(step.out), step.loop_result, count, out, room);
+    cast(dtype_of(step.out[0]), step.loop_result, count, out, room);
   }
 
   /// The same where some operands have one element for each row: it is repeated along the row.
@@ -352,11 +355,11 @@ class Part {
     if (row < kLongRow) {
       for (int k = 0; k < step.inputs; ++k)
         if (of_rows[k]) repeat_elements(step, k, rows);
-      return loop_into(step, in, now_[step.out], rows * row);
+      return loop_into(step, in, now_[step.out[0]], rows * row);
     }
     Repeated numbers[kMaxInputs];
-    char* out = now_[step.out];
-    for (int64_t r = 0; r < rows; ++r, out += row * item_size(dtype_of(step.out))) {
+    char* out = now_[step.out[0]];
+    for (int64_t r = 0; r < rows; ++r, out += row * item_size(dtype_of(step.out[0]))) {
       LoopInput here[kMaxInputs];
       for (int k = 0; k < step.inputs; ++k) {
         here[k] = in[k];
@@ -413,7 +416,7 @@ class Part {
 
 void run_group_cpu(const Group& group) {
   for (const GroupStep& step : group.steps) {
-    const bool known = step.kind != GroupStep::Kind::Loop || loop_table[step.loop][index(step.compute)];
+    const bool known = step.rows || loop_table[step.loop][index(step.compute)];
     FACULA_CHECK(known, ErrorKind::NotImplemented, "group: no CPU loop for dtype ", step.compute);
   }
   const Layout layout(group);
