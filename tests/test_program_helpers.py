@@ -26,19 +26,6 @@ def test_a_compiled_module_wraps_the_module():
     assert repr(compiled).startswith("OptimizedModule(")
 
 
-def test_a_compiled_function_is_itself():
-    def function(x):
-        return x
-
-    assert facula.compile(function) is function and facula.compile(fullgraph=True)(function) is function
-    model = nn.Linear(1, 1)
-    assert facula.compile(model, disable=True) is model
-    with pytest.raises(TypeError, match=r"compile: .*got int"):
-        facula.compile(3)
-    with pytest.raises(RuntimeError, match="compile: .*'a'"):
-        facula.compile(function, mode="a", options={})
-
-
 # torch.ops and custom operators
 
 

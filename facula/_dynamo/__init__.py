@@ -42,7 +42,9 @@ __getattr__ = _on_demand(
     __name__,
     ("_trace_wrapped_higher_order_op", "backends", "decorators", "eval_frame", "testing", "utils"),
     **dict.fromkeys(
-        "OptimizedModule disable explain is_dynamo_supported is_inductor_supported optimize optimize_assert reset_code run".split(),
+        """
+        OptimizedModule disable explain is_dynamo_supported is_inductor_supported optimize optimize_assert reset_code run
+        """.split(),
         "facula._dynamo.eval_frame",
     ),
 )

@@ -8,8 +8,8 @@ What the core promises (the stand-in sees only those demands that are calls of f
 - Before each look it asks `settings.look_begins(compiled)`: False means that this call is not recorded; it may raise. When the
   look ends `settings.look_ended(compiled, recording)` is called, with None where the function raised. Looks do not nest.
 - `Recording`: `ops`, tuples (name, form, source, operands, results, group or -1); `demands`, tuples (what, source, number of
-  ops before), where `what` is bool, item, int, float, index, tolist, repr, numpy, equal, nonzero (a size that depends on values),
-  or what `demand` was given; `groups`; `str()`.
+  ops before), where `what` is bool, item, int, float, index, tolist, repr, numpy, equal, nonzero (a size that depends on
+  values), or what `demand` was given; `groups`; `str()`.
 - At each demand in a look it calls `facula._dynamo._raised_by_region(what, source)` and raises what that returns, but for None.
 - `demand(what, source=None)`: the same, asked for from Python; nothing outside of a look.
 - `in_region()`: whether this thread is in a compiled call; `leave()` gives what `enter(...)` takes to go back.
@@ -120,7 +120,8 @@ class CompiledFunction:
         if _forced:
             return self.function(*args, **kwargs)
         self.calls += 1
-        sizes = tuple((a.shape, a.dtype) for a in (*args, *kwargs.values()) if isinstance(a, facula.Tensor))
+        with facula._C.DisableTorchFunctionSubclass():
+            sizes = tuple((a.shape, a.dtype) for a in (*args, *kwargs.values()) if isinstance(a, facula.Tensor))
         if in_region() or sizes in self._sizes or not self.settings.look_begins(self):
             return self._plainly(args, kwargs)
         recording = None

@@ -23,17 +23,18 @@ recompile_limit = 64
 fail_on_recompile_limit_hit = False
 # What any further recording of a function does: raise RecompileError.
 error_on_recompile = False
-# Whether a number that Python takes from a tensor (`item()`, `int`, `float`), and a size that depends on values (`nonzero`), is
-# no break to `explain`, the logs and the counters. With fullgraph they are none in any case.
+# Whether a number that Python takes from a tensor (`item()`, `int`, `float`), and a size that depends on values (`nonzero`),
+# is no break to `explain`, the logs and the counters. With fullgraph they are none in any case.
 capture_scalar_outputs = _set_by("TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS")
 capture_dynamic_output_shape_ops = _set_by("TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS")
-# Whether sizes that change are followed by one recording (None asks for it after some), and whether a size stays one until it changes.
+# Kept, as every size that there is has a recording of its own.
 automatic_dynamic_shapes = assume_static_by_default = dynamic_shapes = True
 
 install_config_module(
     sys.modules[__name__],
     settings_by_value(
-        """False: verbose verify_correctness leaf_function_validate_outputs leaf_function_check_escaped_gradients generate_pycode
+        """False: verbose verify_correctness leaf_function_validate_outputs leaf_function_check_escaped_gradients
+        generate_pycode
         specialize_int specialize_float automatic_dynamic_exclusion_guard log_graph_in_out_metadata allow_ignore_mark_dynamic
         prepare_freezing suppress_errors replay_record_enabled cprofile dynamo_profiler repro_forward_only repro_ignore_non_fp
         prefer_deferred_runtime_asserts_over_guards force_unspec_int_unbacked_size_like_on_torchrec_kjt

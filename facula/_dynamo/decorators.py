@@ -1,7 +1,7 @@
 """Marks on functions and tensors for compiled functions.
 
-Python runs in every call, so what a mark promises of a function (that it is constant, that it may be in a graph) changes nothing;
-marks of sizes are kept on the tensors, where PyTorch keeps them, and are read when a function is recorded.
+Python runs in every call, so what a mark promises of a function (that it is constant, that it may be in a graph) changes
+nothing; marks of sizes are kept on the tensors, where PyTorch keeps them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,11 @@ def _given_back(name, says):
         return fn if fn is not None else mark
 
     mark.__name__ = mark.__qualname__ = name
-    mark.__doc__ = f"Gives a function back, or a decorator that does: {says}\n\n    Args:\n        fn: the function, or None.\n    "
+    mark.__doc__ = f"""Gives a function back, or a decorator that does: {says}
+
+    Args:
+        fn: the function, or None.
+    """
     return mark
 
 
@@ -90,7 +94,7 @@ disable_nested_graph_breaks = _given_back("disable_nested_graph_breaks", "breaks
 
 def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False,
                         is_embedded_type: bool = False) -> Any:  # fmt: skip
-    """A decorator that gives its function back. The original one runs in compiled functions too, so nothing has to stand for it.
+    """A decorator that gives its function back: the original one runs in compiled functions too.
 
     Args:
         original_fn: the other function.
@@ -141,9 +145,9 @@ def graph_break(msg: str = "") -> None:
     """Ends a stretch of what is being recorded; with fullgraph this is an error. Outside of a recording it does nothing.
 
     Args:
-        msg: a text, for readers.
+        msg: why, for `explain` and logs.
     """
-    _region.demand("graph_break")
+    _region.demand(f"graph_break: {msg}" if msg else "graph_break")
 
 
 def skip_frame(msg: str = "") -> None:

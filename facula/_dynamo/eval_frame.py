@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import time
+import types
 import warnings
 import weakref
 from typing import TYPE_CHECKING
@@ -42,9 +43,18 @@ def innermost_fn(fn: Any) -> Any:
     Args:
         fn: the function; what was not made so is given back.
     """
-    while "_torchdynamo_orig_callable" in getattr(fn, "__dict__", {}):
-        fn = fn.__dict__["_torchdynamo_orig_callable"]
-    return fn
+    while True:
+        if isinstance(fn, OptimizedModule):
+            fn = fn._orig_mod
+        elif isinstance(fn, _region.CompiledFunction):
+            fn = fn.function
+        elif isinstance(fn, types.MethodType):
+            inner = innermost_fn(fn.__func__)
+            return fn if inner is fn.__func__ else types.MethodType(inner, fn.__self__)
+        elif isinstance(fn, types.FunctionType) and fn.__dict__.get("_torchdynamo_wrapper_id") == id(fn):
+            fn = fn._torchdynamo_orig_callable  # type: ignore[attr-defined]
+        else:
+            return fn
 
 
 def own_backend(backend: Any) -> str:
@@ -58,8 +68,8 @@ def own_backend(backend: Any) -> str:
     function = registry.lookup_backend(backend)
     name = backend if isinstance(backend, str) else getattr(function, "__qualname__", type(function).__qualname__)
     raise NotImplementedError(
-        "compile: backends that are given a graph of the program are not supported by Facula yet (use 'inductor', which is its own "
-        f"way, or 'eager'), got the backend {name!r}"
+        "compile: backends that are given a graph of the program are not supported by Facula yet (use 'inductor', which is its "
+        f"own way, or 'eager'), got the backend {name!r}"
     )
 
 
@@ -93,6 +103,7 @@ def _function(target, settings):
     function = _region.CompiledFunction(target, settings)
     functools.update_wrapper(function, target)
     function._torchdynamo_orig_callable = target
+    function._torchdynamo_wrapper_id = id(function)
     function.get_compiler_config = lambda: dict(settings.options)
     _compiled.add(function)
     return function
@@ -116,7 +127,7 @@ def reset_code(code: Any) -> None:
 
 
 class OptimizedModule(nn.Module):
-    """A module whose calls are compiled, under the name `_orig_mod`; attributes are those of the module inside, and so are new ones.
+    """A module whose calls are compiled, under the name `_orig_mod`; attributes, also new ones, are those of the module inside.
 
     Args:
         mod: the module.
@@ -149,9 +160,6 @@ class OptimizedModule(nn.Module):
     def training(self, value: bool) -> None:
         if "_orig_mod" in self._modules:
             self._modules["_orig_mod"].training = value
-
-    def __reduce__(self):
-        return type(self), (self._modules["_orig_mod"], self.__dict__.get("dynamo_ctx")), self.__getstate__()
 
     def __getstate__(self):
         left_out = {"forward", "get_compiler_config", "_compiled_call_impl"}
@@ -197,7 +205,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     Args:
         fn: the function, a module or a class (whose objects are made and called so); None for a decorator.
         recursive: whether functions that it calls are left out too, which is so in any case: what they do belongs to the call.
-        reason: a text, kept in `_torchdynamo_disable_msg`.
+        reason: why, for `explain` and logs; kept in `_torchdynamo_disable_msg`.
         wrapping: whether another function is given; else only a mark is set.
     """
     if fn is None:
@@ -222,7 +230,7 @@ def _left_out(fn, recursive, reason):
     def outside(*args, **kwargs):
         if not _region.in_region():
             return fn(*args, **kwargs)
-        _region.demand("disable")
+        _region.demand(f"disable: {reason}" if reason else "disable")
         state = _region.leave()
         try:
             return fn(*args, **kwargs)
@@ -232,6 +240,7 @@ def _left_out(fn, recursive, reason):
     functools.update_wrapper(outside, fn)
     outside._torchdynamo_disable, outside._torchdynamo_disable_msg = True, reason
     outside._torchdynamo_disable_recursive, outside._torchdynamo_orig_callable = recursive, fn
+    outside._torchdynamo_wrapper_id = id(outside)  # which functions that are wrapped around it copy, too
     return outside
 
 
@@ -315,8 +324,8 @@ class ExplainOutput:
         self.compile_times = f"the recorded call: {seconds * 1e3:.3f} ms"
 
     def __str__(self) -> str:
-        lines = [f"Graph Count: {self.graph_count}", f"Graph Break Count: {self.graph_break_count}", f"Op Count: {self.op_count}"]
-        lines.append("Break Reasons:")
+        counts = {"Graph": self.graph_count, "Graph Break": self.graph_break_count, "Op": self.op_count}
+        lines = [*(f"{what} Count: {count}" for what, count in counts.items()), "Break Reasons:"]
         for i, reason in enumerate(self.break_reasons, 1):
             place = reason.user_stack[0]
             lines += [f"  Break Reason {i}:", f"    Reason: {reason.reason}", f"    At: {place.filename}:{place.lineno}"]
@@ -324,7 +333,8 @@ class ExplainOutput:
         for i, text in enumerate(self.graphs, 1):
             lines += [f"  Ops {i}:", *(f"    {line}" for line in text.split("\n"))]
         groups = len(self.recording.groups)
-        lines += [f"Groups: {groups}", "Out Guards: none, since Python runs in every call", f"Compile Times: {self.compile_times}"]
+        lines += [f"Groups: {groups}", "Out Guards: none, since Python runs in every call"]
+        lines.append(f"Compile Times: {self.compile_times}")
         return "\n".join(lines)
 
 

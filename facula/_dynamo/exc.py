@@ -1,4 +1,4 @@
-"""What compiled functions raise, under PyTorch's names. Classes of errors that only PyTorch's tracer meets exist for `except`."""
+"""What compiled functions raise, under PyTorch's names. What only PyTorch's tracer raises is there for `except`."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class RecompileError(TorchDynamoException):
 
 
 class FailOnRecompileLimitHit(Exception):
-    """A function would be recorded more often than `config.recompile_limit`, and `config.fail_on_recompile_limit_hit` is set."""
+    """A function would be recorded more often than `config.recompile_limit`; `config.fail_on_recompile_limit_hit` is set."""
 
 
 RecompileLimitExceeded = FailOnRecompileLimitHit

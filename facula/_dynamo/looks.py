@@ -1,8 +1,8 @@
 """What happens around the looks of compiled functions: what a break is, who is told of recordings, which stance holds.
 
 The core runs and records functions; it asks here before it records (`Settings.look_begins`), tells what it has recorded
-(`Settings.look_ended`), and asks what to raise where the program wants to know a value (`raised`). None of it is on the way of a
-call that is not recorded.
+(`Settings.look_ended`), and asks what to raise where the program wants to know a value (`raised`). None of it is on the way
+of a call that is not recorded.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ GraphCompileReason = namedtuple("GraphCompileReason", ["reason", "user_stack", "
 
 def in_words(what: str) -> str:
     """What the program did where a stretch ends."""
-    return _DID.get(what, what)
+    kind, said, why = what.partition(": ")
+    return f"{_DID.get(kind, kind)}{said}{why}"
 
 
 def _place(source):
@@ -74,7 +75,8 @@ def breaks(recording: Any) -> list[GraphCompileReason]:
     for what, source, *_ in recording.demands:
         if is_break(what):
             file, line = _place(source)
-            found.append(GraphCompileReason(f"the program {in_words(what)}", [FrameSummary(file, line, "", lookup_line=False)], True))
+            stack = [FrameSummary(file, line, "", lookup_line=False)]
+            found.append(GraphCompileReason(f"the program {in_words(what)}", stack, True))
     return found
 
 
@@ -98,10 +100,11 @@ def raised(what: str, source: str) -> exc.Unsupported | None:
     if not whole or what in _IN_WHOLE_GRAPHS:
         return None
     file, line = _place(source)
-    hint = f"; {_HINTS[what]}" if what in _HINTS else ""
+    kind = what.partition(": ")[0]
+    hint = f"; {_HINTS[kind]}" if kind in _HINTS else ""
     stack = [FrameSummary(file, line, "", lookup_line=False)]
     text = f"compile: with fullgraph=True the program has to be one graph{hint}, got one that {in_words(what)} at {file}:{line}"
-    return exc.Unsupported(text, what, real_stack=stack)
+    return exc.Unsupported(text, kind, real_stack=stack)
 
 
 _here = threading.local()  # .settings: of what is being recorded; .error_on_break: None, or what holds in a block
@@ -238,7 +241,7 @@ class Settings:
         count = len(compiled.recordings)
         if stance == "fail_on_recompile":
             raise RuntimeError(
-                f"compile: the stance 'fail_on_recompile' holds, and this call would be recorded, got one of {self._named(compiled)}"
+                f"compile: no call is recorded in the stance 'fail_on_recompile', got one of {self._named(compiled)}"
             )
         if stance == "eager_on_recompile":
             return False
@@ -246,14 +249,12 @@ class Settings:
         if not ran and stance in ("eager_then_compile", "aot_eager_then_compile"):
             return False
         if count and config.error_on_recompile:
-            raise exc.RecompileError(
-                f"compile: error_on_recompile is set, and this call would be recorded, got number {count + 1} of {self._named(compiled)}"
-            )
+            text = f"compile: one call is recorded where error_on_recompile is set, got number {count + 1}"
+            raise exc.RecompileError(f"{text} of {self._named(compiled)}")
         if count and count >= self.limit:
             if config.fail_on_recompile_limit_hit:
-                raise exc.FailOnRecompileLimitHit(
-                    f"compile: at most {self.limit} calls are recorded (recompile_limit), got one more of {self._named(compiled)}"
-                )
+                text = f"compile: at most {self.limit} calls are recorded (recompile_limit)"
+                raise exc.FailOnRecompileLimitHit(f"{text}, got one more of {self._named(compiled)}")
             _log().told("recompiles", f"{self._named(compiled)}: {count} calls are recorded, others run eagerly")
             return False
         _here.settings = self

@@ -50,7 +50,8 @@ class CompileCounterWithBackend(CompileCounter):
 
     def __init__(self, backend: str) -> None:
         super().__init__()
-        self.backend, self.graphs = backend, list[Any]()
+        self.backend = backend
+        self.graphs: list[Any] = []
 
     def __call__(self, gm: Any, example_inputs: Any) -> Any:
         from facula._dynamo.backends.registry import lookup_backend

@@ -1,4 +1,4 @@
-"""Settings of PyTorch's `aot_autograd`, which programs set. They keep their values; none of them changes what is computed here."""
+"""Settings of PyTorch's `aot_autograd`, which programs set. They keep their values; none changes what is computed here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compiled functions tell: `TORCH_LOGS=graph_breaks,recompiles,output_code`, or `torch._logging.set_logs(graph_breaks=True)`."""
+"""What compiled functions tell: `TORCH_LOGS=graph_breaks,recompiles,output_code`, or `set_logs(graph_breaks=True)`."""
 
 from __future__ import annotations
 

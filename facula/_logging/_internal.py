@@ -1,7 +1,7 @@
 """Which logs are on. A log is a logger of Python's, `torch.__graph_breaks`, or that of a part of the library, `torch._dynamo`.
 
-What is told: graph_breaks, recompiles, graph_code and output_code of compiled functions. The other names of PyTorch's are known, and
-their loggers can be used by programs; Facula tells nothing there.
+What is told: graph_breaks, recompiles, graph_code and output_code of compiled functions. The other names of PyTorch's are
+known, and their loggers can be used by programs; Facula tells nothing there.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 PARTS = {
     name: f"torch.{path}"
     for name, path in {
-        "dynamo": "_dynamo", "aot": "_functorch.aot_autograd", "autograd": "autograd", "inductor": "_inductor", "export": "export",
+        "dynamo": "_dynamo", "aot": "_functorch.aot_autograd", "autograd": "autograd", "inductor": "_inductor",
         "dynamic": "fx.experimental.symbolic_shapes", "distributed": "distributed", "c10d": "distributed.distributed_c10d",
-        "ddp": "nn.parallel.distributed", "fsdp": "distributed.fsdp", "dtensor": "distributed.tensor", "onnx": "onnx",
+        "export": "export", "ddp": "nn.parallel.distributed", "fsdp": "distributed.fsdp", "dtensor": "distributed.tensor",
+        "onnx": "onnx",
     }.items()
 }  # fmt: skip
 ARTIFACTS = frozenset(
@@ -68,7 +69,7 @@ def _turn_on(levels):
         logger.setLevel(level)
         logger.propagate = False
         handler = _handler(os.environ.get("TORCH_LOGS_OUT"))
-        if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
+        if not isinstance(handler, logging.FileHandler):
             handler.setStream(sys.stderr)  # that of now: programs and tests exchange it
         if handler not in logger.handlers:
             logger.addHandler(handler)
@@ -80,7 +81,7 @@ def set_logs(*, all: int | None = None, modules: dict[str, int | bool] | None = 
     Args:
         all: the level of the logs of all parts.
         modules: name of a logger -> level, or True.
-        logs: name of an artifact (graph_breaks, recompiles, output_code) -> whether it is told; name of a part (dynamo) -> level.
+        logs: name of an artifact (graph_breaks, recompiles, output_code) -> whether it is told; of a part (dynamo) -> level.
 
     Errors: TypeError for the name of no log; ValueError for what is no level.
 
@@ -129,9 +130,8 @@ def _of_environment(text):
         elif name in PARTS or "." in name:
             levels[PARTS.get(name, name)] = level
         else:
-            raise ValueError(
-                f"TORCH_LOGS: a log is one of {', '.join(sorted(ARTIFACTS | PARTS.keys()))}, or the name of a module, got {word!r}"
-            )
+            known = ", ".join(sorted(ARTIFACTS | PARTS.keys()))
+            raise ValueError(f"TORCH_LOGS: a log is one of {known}, or the name of a module, got {word!r}")
     return levels
 
 

@@ -1,4 +1,4 @@
-"""Compilation: functions that are recorded when they are first called, so that later calls may keep ops waiting (docs/compile.md)."""
+"""Compilation: functions are recorded when first called, so that later calls may keep ops waiting (docs/compile.md)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def _check_options(backend, mode, options):
 @overload
 def compile(model: _F, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = None, mode: str | None = None,
             options: dict[str, Any] | None = None, name: str | None = None, disable: bool = False,
-            recompile_limit: int | None = None, isolate_recompiles: bool = False, shapes_spec: Any = None) -> _F: ...  # fmt: skip
+            recompile_limit: int | None = None, isolate_recompiles: bool = False,
+            shapes_spec: Any = None) -> _F: ...  # fmt: skip
 
 
 @overload
@@ -94,8 +95,8 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
 
     Args:
         model: a function or a module, or a class, whose calls are compiled.
-        fullgraph: whether it is an error (`torch._dynamo.exc.Unsupported`) where the first call decides by the value of a tensor,
-            prints one, or calls what is left out.
+        fullgraph: whether it is an error (`torch._dynamo.exc.Unsupported`) where a recorded call decides by the value of a
+            tensor, prints one, or calls what is left out.
         dynamic: whether sizes vary: True, False, or None, for which this is found out.
         backend: "inductor", which is Facula's own way; "eager" and others that run the program as it is; None for the default.
         mode: one of PyTorch's modes for inductor.
@@ -173,7 +174,7 @@ def set_default_backend(backend: Any) -> None:
 
 def nested_compile_region(fn: Callable[..., Any] | None = None, *, options: Any = None, max_reuse_entries: int = 8,
                           reuse_hash_fn: Any = None) -> Any:  # fmt: skip
-    """Gives a function back as it is, or a decorator that does: functions with the same code share their recordings in any case.
+    """Gives a function back as it is, or a decorator that does: in PyTorch, a mark for its compiler.
 
     Args:
         fn: the function, or None.

@@ -1,7 +1,7 @@
 """Modules of settings: names with values that programs set, within a block too. A name that there is not is an error.
 
 `install_config_module(module)` makes of a module whose settings are its variables such a module. Settings that mean nothing
-here can be listed by their value (`settings_by_value`), and a class of variables is a group of settings: `config.triton.cudagraphs`.
+here can be listed by their value (`settings_by_value`). Names with a dot are in groups: `config.triton.cudagraphs`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import importlib
 import pickle
 import types
 from typing import TYPE_CHECKING
+
+from facula import _C
 
 if TYPE_CHECKING:
     from typing import Any
@@ -45,16 +47,18 @@ class _Group:
         self.__dict__.update(values, _path=path, _names=frozenset(values))
 
     def __getattr__(self, name):
-        raise AttributeError(_unknown(self._path, name))
+        raise _unknown(self._path, name, self._names)
 
     def __setattr__(self, name, value):
         if name not in self._names:
-            raise AttributeError(_unknown(self._path, name))
+            raise _unknown(self._path, name, self._names)
         self.__dict__[name] = value
 
 
-def _unknown(path, name):
-    return f"{path}: there is no such setting, got {name!r}"
+def _unknown(path, name, known):
+    text = f"{path}: there is no such setting, got {name!r}"
+    meant = _C._near_name(name, sorted(known))
+    return AttributeError(text) if meant is None else AttributeError(f"{text}. Did you mean: {meant!r}?", name=name)
 
 
 class _Patch(contextlib.ContextDecorator):
@@ -91,7 +95,7 @@ class ConfigModule(types.ModuleType):
             module, name = self._second_names[name]
             return importlib.import_module(module)._place(name)
         if name not in self._defaults:
-            raise AttributeError(_unknown(self._path(), name))
+            raise _unknown(self._path(), name, self._defaults)
         group, _, last = name.rpartition(".")
         return (getattr(self, group) if group else self), last
 
@@ -103,7 +107,7 @@ class ConfigModule(types.ModuleType):
         place, last = self._place(name)
         place.__dict__[last] = value
 
-    def __getattr__(self, name: str) -> Any:  # values lie in the module's dictionary; here come second names, and what there is not
+    def __getattr__(self, name: str) -> Any:  # values lie in the module's dictionary; here come second names
         if name.startswith("__") or "_second_names" not in self.__dict__:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         return self._get(name)
@@ -113,6 +117,9 @@ class ConfigModule(types.ModuleType):
             super().__setattr__(name, value)
         else:
             self._set(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self._defaults, *self._second_names, *(name for name in dir(type(self)) if not name.startswith("_"))})
 
     def __delattr__(self, name: str) -> None:
         self._set(name, copy.deepcopy(self._defaults[name]))
@@ -156,7 +163,7 @@ class ConfigModule(types.ModuleType):
         return hashlib.sha256(repr(sorted(self.get_config_copy().items())).encode()).digest()
 
     def patch(self, arg1: str | dict[str, Any] | None = None, arg2: Any = None, **settings: Any) -> Any:
-        """Other values within a block or a function: `patch("verbose", True)`, `patch({"verbose": True})`, `patch(verbose=True)`.
+        """Other values within a block or a function: `patch("verbose", True)`, `patch(verbose=True)`, or a dict.
 
         Args:
             arg1: a name, or name -> value.
@@ -173,7 +180,7 @@ class ConfigModule(types.ModuleType):
 
 
 def install_config_module(module: Any, more: dict[str, Any] | None = None, second_names: dict[str, Any] | None = None) -> None:
-    """Make a module one of settings: its variables, those of its classes, and more.
+    """Make a module one of settings: its variables, and more.
 
     Args:
         module: the module.
@@ -183,12 +190,8 @@ def install_config_module(module: Any, more: dict[str, Any] | None = None, secon
     own = vars(module)
     settings = {}
     for name, value in list(own.items()):
-        if name.startswith("__") or isinstance(value, (types.ModuleType, types.FunctionType)) or name in ("annotations", "TYPE_CHECKING"):
-            continue
-        if isinstance(value, type):
-            settings |= {f"{name}.{key}": inner for key, inner in vars(value).items() if not key.startswith("__")}
-            del own[name]
-        else:
+        imported = isinstance(value, (types.ModuleType, types.FunctionType, type)) or name in ("annotations", "TYPE_CHECKING")
+        if not name.startswith("__") and not imported:
             settings[name] = value
     settings |= more or {}
     module.__class__ = ConfigModule

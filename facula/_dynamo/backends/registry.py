@@ -21,7 +21,8 @@ __all__ = ["list_backends", "lookup_backend", "register_backend", "register_debu
 _OWN = dict.fromkeys("cudagraphs inductor openxla tvm".split(), ()) | dict.fromkeys(
     """
     aot_eager aot_eager_decomp_partition aot_eager_decomp_partition_crossref aot_eager_decomp_partition_with_mode
-    aot_eager_default_partitioner aot_ts eager eager_debug eager_noexcept invoke_subgraph onnxrt openxla_eval pre_dispatch_eager ts
+    aot_eager_default_partitioner aot_ts eager eager_debug eager_noexcept invoke_subgraph onnxrt openxla_eval
+    pre_dispatch_eager ts
     """.split(),
     ("debug",),
 )
