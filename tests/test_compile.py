@@ -155,7 +155,7 @@ def test_nothing_is_kept_alive():
     model = nn.Linear(2, 2)
     model.compile()
     model(facula.ones(1, 2))
-    gone = weakref.ref(model), weakref.ref(facula.compile(model)), weakref.ref(facula.compile(lambda x: model(x)))
+    gone = weakref.ref(model), weakref.ref(facula.compile(model)), weakref.ref(facula.compile(lambda x: x + 1))
     del model
     gc.collect()
     assert [ref() for ref in gone] == [None] * 3
@@ -381,7 +381,7 @@ def test_disabled_functions_leave_the_region():
     assert [op[0] for op in compiled.recordings[0].ops].count("add") == 0 and len(compiled.recordings[0].ops) == 2
     assert outside(facula.ones(1)).item() == 2 and outside.__name__ == "outside" and outside._torchdynamo_disable
     assert facula.compile(outside)(facula.ones(1)).item() == 2 and seen[-1]  # what is compiled explicitly is compiled
-    assert not facula.compiler.disable(compiled) is f and facula.compiler.disable(compiled).__wrapped__ is f
+    assert facula.compiler.disable(compiled) is not f and facula.compiler.disable(compiled).__wrapped__ is f
     assert _dynamo.is_dynamo_disable_recursive(facula.compiler.disable(double, recursive=False)) is False
 
 

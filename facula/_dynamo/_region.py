@@ -4,7 +4,7 @@ What the core promises (the stand-in sees only those demands that are calls of f
 
 - `CompiledFunction(function, settings)`: a callable with `function`, `settings`, `state` ("look", "follow", "trial", "pass"),
   `calls`, `recordings`, `reset()`; methods by `__get__`; a dictionary of its own (`functools.update_wrapper`), weak references;
-  copies and deep copies are itself.
+  copies and deep copies are itself; it takes part in garbage collection (a module holds the compiled form of its own method).
 - Before each look it asks `settings.look_begins(compiled)`: False means that this call is not recorded; it may raise. When the
   look ends `settings.look_ended(compiled, recording)` is called, with None where the function raised. Looks do not nest.
 - `Recording`: `ops`, tuples (name, form, source, operands, results, group or -1); `demands`, tuples (what, source, number of
@@ -109,6 +109,9 @@ explain = _recorded
 
 
 class CompiledFunction:
+    # apart from the dictionary, into which `functools.update_wrapper` copies another compiled function's
+    __slots__ = ("function", "settings", "state", "calls", "recordings", "_sizes", "__dict__", "__weakref__")
+
     def __init__(self, function, settings):
         self.function, self.settings = function, settings
         self.reset()
