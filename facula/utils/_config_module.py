@@ -119,7 +119,7 @@ class ConfigModule(types.ModuleType):
             self._set(name, value)
 
     def __dir__(self) -> list[str]:
-        return sorted({*self._defaults, *self._second_names, *(name for name in dir(type(self)) if not name.startswith("_"))})
+        return sorted({*self._defaults, *self._second_names})
 
     def __delattr__(self, name: str) -> None:
         self._set(name, copy.deepcopy(self._defaults[name]))
