@@ -18,7 +18,7 @@ from facula import _dynamo, nn
 from facula._dynamo import exc
 from facula._dynamo.utils import counters
 
-in_core = hasattr(facula._C, "_region")
+in_core = hasattr(facula._C, "CompiledFunction")
 needs_core = pytest.mark.skipif(not in_core, reason="values that Python asks for are seen by the core only")
 
 

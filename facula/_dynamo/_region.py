@@ -1,156 +1,73 @@
-"""A stand-in for `facula._C._region`, with its interface, until the core has it: functions run as they are and are counted.
+"""What the core has for compiled functions, and what it makes of a recording.
 
-What the core promises (the stand-in sees only those demands that are calls of functions):
-
-- `CompiledFunction(function, settings)`: a callable with `function`, `settings`, `state` ("look", "follow", "trial", "pass"),
-  `calls`, `recordings`, `reset()`; methods by `__get__`; a dictionary of its own (`functools.update_wrapper`), weak references;
-  copies and deep copies are itself; it takes part in garbage collection (a module holds the compiled form of its own method).
+- `CompiledFunction(function, settings)`: a callable with `function`, `state` ("look", "learn", "trial", "follow", "pass"),
+  `calls`, `recordings`, `reset()`; methods by `__get__`; a dictionary of its own (`functools.update_wrapper`), weak
+  references; copies and deep copies are itself; it takes part in garbage collection (a module holds the compiled form of
+  its own method).
 - Before each look it asks `settings.look_begins(compiled)`: False means that this call is not recorded; it may raise. When the
-  look ends `settings.look_ended(compiled, recording)` is called, with None where the function raised. Looks do not nest.
-- `Recording`: `ops`, tuples (name, form, source, operands, results, group or -1); `demands`, tuples (what, source, number of
-  ops before), where `what` is bool, item, int, float, index, tolist, repr, numpy, equal, nonzero (a size that depends on
-  values), or what `demand` was given; `groups`; `str()`.
+  look ends it calls `settings.look_ended(compiled, recording)`, with None where the function raised. Looks do not nest.
 - At each demand in a look it calls `facula._dynamo._raised_by_region(what, source)` and raises what that returns, but for None.
-- `demand(what, source=None)`: the same, asked for from Python; nothing outside of a look.
-- `in_region()`: whether this thread is in a compiled call; `leave()` gives what `enter(...)` takes to go back.
+  `what` is bool, item, int, float, index, tolist (of floating point numbers; else item), repr, numpy, equal, nonzero (a size
+  that depends on values), or what `demand` was given.
+- `demand(what)`: the same, asked for from Python; nothing outside of a look.
+- `in_region()`: whether this thread is in a compiled call; `leave()` gives what `enter(state)` takes to go back.
 - `force_eager(yes)`: compiled calls are calls of the function, and no regions; returns what was set before.
 - `explain(function, args, kwargs)`: (result, Recording) of an eager call that is a region of its own.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
+from typing import TYPE_CHECKING
 
-import facula
-from facula.overrides import TorchFunctionMode
+from facula import _C
 
-_PACKAGE = os.path.dirname(facula.__file__) + os.sep
-_here = threading.local()
-_forced = False
-_BY_SIZE = {"nonzero": "nonzero", "masked_select": "nonzero", "unique": "nonzero", "equal": "equal"}
-
-
-def _source():
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "?:0"
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Recording:
-    def __init__(self):
-        self.ops, self.demands, self.groups = [], [], []
+    """What is remembered of a call.
 
-    def __str__(self):
-        return "\n".join(f"{name}  # {source}" for name, _, source, *_ in self.ops)
+    Args:
+        ops: (name, form, "file:line" or "", operands, results, group or -1) of each op.
+        demands: (what, "file:line" or "", how many ops before) of each value that the program asked for.
+        groups, put_off, never_made, bytes_saved: of the last call that followed: groups that ran, ops that waited, results
+            that nobody wanted, and their bytes.
+        followed: calls that it served to the end.
+    """
 
+    def __init__(self, ops: list[Any], demands: list[Any], groups: int = 0, put_off: int = 0, never_made: int = 0,
+                 bytes_saved: int = 0, followed: int = 0) -> None:  # fmt: skip
+        self.ops, self.demands, self.groups, self.put_off = ops, demands, groups, put_off
+        self.never_made, self.bytes_saved, self.followed = never_made, bytes_saved, followed
 
-class _Watch(TorchFunctionMode):
-    def __init__(self, recording):
-        super().__init__()
-        self.recording = recording
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        name = getattr(func, "__name__", str(func))
-        if name in _BY_SIZE:
-            demand(_BY_SIZE[name])
-        result = func(*args, **(kwargs or {}))
-        if isinstance(result, (facula.Tensor, tuple, list)) and getattr(_here, "recording", None) is self.recording:
-            self.recording.ops.append((name, "function", _source(), len(args), 1, -1))
-        return result
-
-
-def demand(what, source=None):
-    recording = getattr(_here, "recording", None)
-    if recording is None:
-        return
-    source = source or _source()
-    recording.demands.append((what, source, len(recording.ops)))
-    from facula import _dynamo
-
-    error = _dynamo._raised_by_region(what, source)
-    if error is not None:
-        raise error
+    def __str__(self) -> str:
+        asked: dict[int, list[str]] = {}
+        for what, source, before in self.demands:
+            asked.setdefault(before, []).append(f"-- {what}" + (f"  # {source}" if source else ""))
+        lines = []
+        for i, op in enumerate(self.ops):
+            lines += [*asked.get(i, ()), op_in_words(op)]
+        return "\n".join([*lines, *asked.get(len(self.ops), ())])
 
 
-def in_region():
-    return getattr(_here, "depth", 0) > 0
+def op_in_words(op: tuple[Any, ...]) -> str:
+    """A line about an op of a recording."""
+    name, form, source, _, _, group = op
+    name += {"function": "", "inplace": "_", "out": " (out)"}.get(form, "")
+    return name + (f"  group {group}" if group >= 0 else "") + (f"  # {source}" if source else "")
 
 
-def leave():
-    state = getattr(_here, "depth", 0), getattr(_here, "recording", None)
-    _here.depth, _here.recording = 0, None
-    return state
-
-
-def enter(state):
-    _here.depth, _here.recording = state
-
-
-def force_eager(yes):
-    global _forced
-    _forced, before = yes, _forced
-    return before
-
-
-def _recorded(function, args, kwargs):
-    state = leave()
-    _here.depth, _here.recording = 1, Recording()
-    try:
-        with _Watch(_here.recording):
-            return function(*args, **kwargs), _here.recording
-    finally:
-        enter(state)
-
-
-explain = _recorded
-
-
-class CompiledFunction:
-    # apart from the dictionary, into which `functools.update_wrapper` copies another compiled function's
-    __slots__ = ("function", "settings", "state", "calls", "recordings", "_sizes", "__dict__", "__weakref__")
-
-    def __init__(self, function, settings):
-        self.function, self.settings = function, settings
-        self.reset()
-
-    def reset(self):
-        self.state, self.calls, self.recordings, self._sizes = "look", 0, [], set()
-
-    def __call__(self, *args, **kwargs):
-        if _forced:
-            return self.function(*args, **kwargs)
-        self.calls += 1
-        with facula._C.DisableTorchFunctionSubclass():
-            sizes = tuple((a.shape, a.dtype) for a in (*args, *kwargs.values()) if isinstance(a, facula.Tensor))
-        if in_region() or sizes in self._sizes or not self.settings.look_begins(self):
-            return self._plainly(args, kwargs)
-        recording = None
-        try:
-            result, recording = _recorded(self.function, args, kwargs)
-            self._sizes.add(sizes)
-            self.recordings.append(recording)
-            self.state = "pass"
-        finally:
-            self.settings.look_ended(self, recording)
-        return result
-
-    def _plainly(self, args, kwargs):
-        _here.depth = getattr(_here, "depth", 0) + 1
-        try:
-            return self.function(*args, **kwargs)
-        finally:
-            _here.depth -= 1
-
-    def __get__(self, instance, owner=None):
-        import types
-
-        return self if instance is None else types.MethodType(self, instance)
-
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, memo):
-        return self
+if hasattr(_C, "CompiledFunction"):
+    CompiledFunction, demand, force_eager = _C.CompiledFunction, _C._region_demand, _C._region_force_eager
+    in_region, leave, enter, explain = _C._region_on, _C._region_leave, _C._region_enter, _C._region_explain
+else:
+    from facula._dynamo._stand_in import (  # noqa: F401
+        CompiledFunction,
+        demand,
+        enter,
+        explain,
+        force_eager,
+        in_region,
+        leave,
+    )  # fmt: skip

@@ -102,6 +102,7 @@ def compiled(target: Any, settings: looks.Settings) -> Any:
 def _function(target, settings):
     function = _region.CompiledFunction(target, settings)
     functools.update_wrapper(function, target)
+    function.settings = settings
     function._torchdynamo_orig_callable = target
     function._torchdynamo_wrapper_id = id(function)
     function.get_compiler_config = lambda: dict(settings.options)
@@ -146,8 +147,9 @@ class OptimizedModule(nn.Module):
     def _initialize(self):
         how, module = self.__dict__.get("dynamo_ctx"), self._modules["_orig_mod"]
         if isinstance(how, looks.Settings):
-            self.__dict__["forward"] = _region.CompiledFunction(module, how)
-            _compiled.add(self.forward)
+            self.__dict__["forward"] = forward = _region.CompiledFunction(module, how)
+            forward.settings = how
+            _compiled.add(forward)
             self.__dict__["get_compiler_config"] = lambda: dict(how.options)
         else:
             self.__dict__["forward"] = how(module) if callable(how) else module.__call__
@@ -315,7 +317,7 @@ class ExplainOutput:
     def __init__(self, recording: Any, seconds: float) -> None:
         self.recording = recording
         self.ops_per_graph = looks.stretches(recording)
-        self.graphs = ["\n".join(f"{op[0]}  # {op[2]}" for op in ops) for ops in self.ops_per_graph]
+        self.graphs = ["\n".join(map(_region.op_in_words, ops)) for ops in self.ops_per_graph]
         self.graph_count = len(self.graphs)
         self.break_reasons = looks.breaks(recording)
         self.graph_break_count = len(self.break_reasons)
@@ -332,8 +334,7 @@ class ExplainOutput:
         lines.append("Ops per Graph:")
         for i, text in enumerate(self.graphs, 1):
             lines += [f"  Ops {i}:", *(f"    {line}" for line in text.split("\n"))]
-        groups = len(self.recording.groups)
-        lines += [f"Groups: {groups}", "Out Guards: none, since Python runs in every call"]
+        lines += [f"Groups: {self.recording.groups}", "Out Guards: none, since Python runs in every call"]
         lines.append(f"Compile Times: {self.compile_times}")
         return "\n".join(lines)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import threading
 from collections import namedtuple
 from traceback import FrameSummary
@@ -201,15 +202,23 @@ def _holding():
 
 # ---- looks
 
+always = os.environ.get("FACULA_COMPILE") == "always"
+
 
 def described(compiled: Any) -> str:
     """A compiled function in words: its name, file and line."""
     function = compiled.function
-    code = getattr(getattr(function, "__func__", function), "__code__", None) or getattr(
-        getattr(type(function), "forward", None), "__code__", None
-    )
+    if isinstance(function, functools.partial):
+        function = function.args[0] if getattr(function.func, "__name__", "") == "_call_impl" else function.func
+    code = next((found for get in (function, type(function)) if (found := _code(get)) is not None), None)
     name = getattr(function, "__qualname__", type(function).__qualname__)
     return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else name
+
+
+def _code(function):
+    """The code of a function, a method, or of `forward` of a class."""
+    function = getattr(function, "forward", function) if isinstance(function, type) else function
+    return getattr(getattr(function, "__func__", function), "__code__", None)
 
 
 class Settings:
@@ -227,7 +236,13 @@ class Settings:
                  counter: Any = None) -> None:  # fmt: skip
         self.fullgraph, self.dynamic, self.mode, self.backend = fullgraph, dynamic, mode, backend
         self.options, self.name, self.counter = dict(options or {}), name, counter
+        self.eager = backend not in ("inductor", "cudagraphs")  # ops never wait
         self._recompile_limit, self._ran = recompile_limit, False
+
+    @property
+    def always(self) -> bool:
+        """Whether ops wait wherever they can, without a trial: for tests."""
+        return always
 
     @property
     def limit(self) -> int:
@@ -287,7 +302,7 @@ class Settings:
         if len(compiled.recordings) > 1:
             log.told("recompiles", f"{name}: recorded once more, for other tensors: recording {len(compiled.recordings)}")
         for kind in ("graph_code", "output_code"):
-            log.told(kind, f"{name}: {len(recording.ops)} ops, {len(recording.groups)} groups\n{recording}")
+            log.told(kind, f"{name}: {len(recording.ops)} ops, {recording.groups} groups\n{recording}")
 
 
 @functools.cache

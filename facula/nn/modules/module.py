@@ -495,7 +495,8 @@ class Module:
         >>> layer(torch.ones(2)).shape
         torch.Size([2])
         """
-        compiled = facula.compile(self._call_impl, *args, **kwargs)
+        # a function of its own for each module: functions with the same code share their recordings
+        compiled = facula.compile(functools.partial(type(self)._call_impl, self), *args, **kwargs)
         self.__dict__.update(_compiled_call_impl=compiled, _hooked=True)
         return self
 
