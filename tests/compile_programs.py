@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import sys
+import warnings
 
 import facula
 import facula.nn.functional as F
@@ -132,7 +133,8 @@ def bits(t: facula.Tensor):
     flat = t.detach().contiguous().reshape(-1)
     number = {1: facula.uint8, 2: facula.int16, 4: facula.int32, 8: facula.int64, 16: facula.int64}[t.element_size()]
     history = type(t.grad_fn).__name__ if t.grad_fn is not None else None
-    return flat.view(number), (t.dtype, t.shape, t.stride(), t.storage_offset(), t._version, t.requires_grad, history)
+    strides = [stride for size, stride in zip(t.shape, t.stride()) if size != 1]  # of one element: anything, also in PyTorch
+    return flat.view(number), (t.dtype, t.shape, strides, t.storage_offset(), t._version, t.requires_grad, history)
 
 
 def same(a, b) -> bool:
@@ -158,6 +160,7 @@ def outcome(program: Program, call):
 def differences(seed: int, calls: int = 4) -> list[str]:
     """Why the program differs when it is compiled; empty where it does not."""
     program = Program(seed)
+    warnings.simplefilter("ignore")
     compiled = facula._C.CompiledFunction(lambda p, inputs: p.run(inputs), ALWAYS)
     wanted, errors = outcome(program, lambda p, inputs: p.run(inputs))
     found = []

@@ -79,7 +79,7 @@ Tensor sampled_product(const Tensor& a, const Tensor& b, const Tensor& pattern) 
     const sparse::WithoutGradients off;
     m = triples_of(pattern);
   }
-  constexpr uint32_t plain_flags = kSlowFlags & ~kRequiresGrad;
+  constexpr uint32_t plain_flags = kSlowFlags & ~(kRequiresGrad | kDeferred);
   const uint32_t flags = live_flags(a.impl()) | live_flags(b.impl());
   if (has_kernel(a) && b.dtype() == a.dtype() && !(flags & plain_flags) && !recorded(flags)) {
     const Tensor columns = transpose(b, 0, 1), made = empty({m.row.numel()}, a.dtype(), a.device());

@@ -185,8 +185,9 @@ class Part {
         default:
           now_[i] = rooms_[layout.rooms[i]];
           if (layout.ways[i] == Way::Packed) packed_.emplace_back(i, operand_of(v));
-          if (layout.ways[i] == Way::Repeated)
-            pack(operand_of(v), Position(group.shape, 0), filled(), v.dtype, now_[i]);
+          if (layout.ways[i] != Way::Repeated) break;
+          pack(operand_of(v), Position(group.shape, 0), filled(), v.dtype, now_[i]);
+          repeated_.emplace_back(i, now_[i]);
       }
     }
     if (!group_.row) return;
