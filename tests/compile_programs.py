@@ -15,7 +15,7 @@ import facula.nn.functional as F
 SHAPES = [(96, 128), (96, 128), (96, 128), (128,), (96, 1), (1, 128), (2, 96, 128), (64,), ()]
 FLOATS = [facula.float32, facula.float32, facula.float64, facula.bfloat16, facula.float16]
 UNARY = "abs neg exp tanh sigmoid relu square floor sign sin cos erf log1p sqrt isnan logical_not reciprocal round".split()
-BINARY = "add sub mul div maximum minimum atan2 eq lt ge ne fmod remainder hypot logaddexp copysign".split()
+BINARY = "add sub mul div maximum minimum atan2 eq lt ge ne fmod remainder hypot logaddexp".split()
 INPLACE = "add_ mul_ sub_ div_ tanh_ relu_ clamp_ copy_ fill_ neg_ sigmoid_ abs_".split()
 
 
@@ -131,6 +131,8 @@ class Program:
 def bits(t: facula.Tensor):
     """What tells two tensors apart: the bytes of the elements, and everything else that shows."""
     flat = t.detach().contiguous().reshape(-1)
+    if flat.is_floating_point():  # the sign and the payload of a NaN are nobody's business
+        flat = flat.masked_fill(flat.isnan(), float("nan"))
     number = {1: facula.uint8, 2: facula.int16, 4: facula.int32, 8: facula.int64, 16: facula.int64}[t.element_size()]
     history = type(t.grad_fn).__name__ if t.grad_fn is not None else None
     strides = [stride for size, stride in zip(t.shape, t.stride()) if size != 1]  # of one element: anything, also in PyTorch

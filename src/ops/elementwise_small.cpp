@@ -341,7 +341,7 @@ bool takes_result(const Tensor& out, const SmallCall& call, DType result, const 
   for (int i = 0; i < count; ++i) {
     const TensorImpl* t = inputs[i].impl();
     if (!t || t == o || !share_bytes(t->storage, o->storage)) continue;
-    if (t->data != o->data || t->numel != call.numel || !(t->flags & kContiguous) || t->dtype != result) return false;
+    if (t->data != o->data || !same_shape(t, o) || !(t->flags & kContiguous) || t->dtype != result) return false;
   }
   return true;
 }

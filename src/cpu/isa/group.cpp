@@ -19,10 +19,10 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-constexpr int64_t kGroupBlock = 512;               // elements
-constexpr int64_t kRowsBlock = 8192;               // where rows are looked at
-constexpr int64_t kLongRow = 64;                   // elements: a loop over one row is worth its call
-constexpr int64_t kAskedBytes = int64_t{1} << 20;  // streams from here on do not fit the L2 cache: lines are asked for
+constexpr int64_t kGroupBlock = 1024;               // elements
+constexpr int64_t kRowsBlock = 4096;                // where rows are looked at
+constexpr int64_t kLongRow = 64;                    // elements: a loop over one row is worth its call
+constexpr int64_t kAskedBytes = int64_t{24} << 20;  // of all streams: the caches hold less, and lines are asked for
 
 using Kind = GroupValue::Kind;
 
@@ -54,11 +54,16 @@ bool is_flat(const Group& group, const GroupValue& v) {
   return true;
 }
 
-/// Whether all rows are the same one, which lies in order, and a block is some of them.
+/// Whether all rows are the same one, which lies in order.
+bool is_one_row(const GroupValue& v) {
+  if (v.strides[0] != item_size(v.dtype)) return false;
+  return std::all_of(v.strides.begin() + 1, v.strides.end(), [](int64_t s) { return s == 0; });
+}
+
+/// The same where a block is some of these rows.
 bool is_repeated(const Group& group, const GroupValue& v) {
   const int64_t row = group.shape[0];
-  if (v.strides[0] != item_size(v.dtype) || row > block_of(group) || block_of(group) % row) return false;
-  return std::all_of(v.strides.begin() + 1, v.strides.end(), [](int64_t s) { return s == 0; });
+  return row <= block_of(group) && block_of(group) % row == 0 && is_one_row(v);
 }
 
 /// Whether a stream is one number for all elements, which every step that reads it can take as such: a loop of one input
@@ -78,6 +83,7 @@ enum class Way : uint8_t {
   Packed,    // a stream whose blocks are packed, or read where they lie when they happen to do in one row
   Repeated,  // a stream of one row, packed once
   Number,
+  Row,      // a stream of one long row, where rows are looked at: read where it lies
   OfRows,   // one element for each row, in a room
   Written,  // a result that is written to memory by the loop,
   Sent,     // or around the caches, from a room
@@ -113,6 +119,7 @@ struct Layout {
     if (v.kind == Kind::Stream) {
       if (is_flat(group, v)) return Way::Flat;
       if (is_number(group, i)) return Way::Number;
+      if (group.row >= kLongRow && is_one_row(v)) return Way::Row;
       return is_repeated(group, v) ? Way::Repeated : Way::Packed;
     }
     if (!v.data) return Way::Room;
@@ -177,6 +184,7 @@ class Part {
           numbers_[number].set(item_size(v.dtype), v.kind == Kind::Number ? v.number : v.data);
           now_[i] = numbers_[number++].bytes;
           break;
+        case Way::Row: now_[i] = v.data; break;
         case Way::Flat:
         case Way::Written:
           now_[i] = v.data;
@@ -190,6 +198,9 @@ class Part {
           repeated_.emplace_back(i, now_[i]);
       }
     }
+    int64_t bytes = 0;
+    for (const size_t i : moving_) bytes += group.numel * item_size(group.values[i].dtype);
+    asks_ = bytes >= kAskedBytes;
     if (!group_.row) return;
     row_shape_ = Dims(IntList(group.shape).slice(1, group.shape.size() - 1));
     if (row_shape_.empty()) row_shape_.push_back(1);
@@ -343,16 +354,19 @@ class Part {
     cast(dtype_of(step.out[0]), step.loop_result, count, out, room);
   }
 
-  /// The same where some operands have one element for each row: it is repeated along the row.
+  /// The same where some operands have one element for each row, which is repeated along the row, or one row for all.
   void loop_over_rows(const GroupStep& step, int64_t rows) {
     const int64_t row = group_.row;
-    bool of_rows[kMaxInputs] = {};
-    for (int k = 0; k < step.inputs; ++k) of_rows[k] = layout_.ways[step.in[static_cast<size_t>(k)]] == Way::OfRows;
-    if (!of_rows[0] && !of_rows[1] && !of_rows[2]) return loop(step, rows * row);
+    bool of_rows[kMaxInputs] = {}, one_row[kMaxInputs] = {}, any_of_rows = false, any_one_row = false;
+    for (size_t k = 0; k < step.inputs; ++k) {
+      any_of_rows |= of_rows[k] = layout_.ways[step.in[k]] == Way::OfRows;
+      any_one_row |= one_row[k] = layout_.ways[step.in[k]] == Way::Row;
+    }
+    if (!any_of_rows && !any_one_row) return loop(step, rows * row);
     LoopInput in[kMaxInputs];
     for (int k = 0; k < step.inputs; ++k)
-      in[k] =
-          of_rows[k] ? LoopInput{own_room(static_cast<size_t>(k)), row < kLongRow ? 1 : 0} : input(step, k, rows * row);
+      in[k] = of_rows[k] ? LoopInput{own_room(static_cast<size_t>(k)), row < kLongRow ? 1 : 0}
+                         : input(step, k, one_row[k] ? row : rows * row);
     if (row < kLongRow) {
       for (int k = 0; k < step.inputs; ++k)
         if (of_rows[k]) repeat_elements(step, k, rows);
@@ -361,18 +375,16 @@ class Part {
     Repeated numbers[kMaxInputs];
     char* out = now_[step.out[0]];
     for (int64_t r = 0; r < rows; ++r, out += row * item_size(dtype_of(step.out[0]))) {
-      LoopInput here[kMaxInputs];
-      for (int k = 0; k < step.inputs; ++k) {
-        here[k] = in[k];
-        const uint16_t v = step.in[static_cast<size_t>(k)];
-        if (of_rows[k]) {
-          numbers[k].set(step.compute, dtype_of(v), now_[v] + r * item_size(dtype_of(v)));
-          here[k].data = numbers[k].bytes;
-        } else if (in[k].step) {
-          here[k].data = static_cast<const char*>(in[k].data) + r * row * item_size(step.compute);
-        }
+      for (size_t k = 0; k < step.inputs; ++k) {
+        if (!of_rows[k]) continue;
+        const uint16_t v = step.in[k];
+        numbers[k].set(step.compute, dtype_of(v), now_[v] + r * item_size(dtype_of(v)));
+        in[k].data = numbers[k].bytes;
       }
-      loop_into(step, here, out, row);
+      loop_into(step, in, out, row);
+      for (size_t k = 0; k < step.inputs; ++k)
+        if (in[k].step && !one_row[k])
+          in[k].data = static_cast<const char*>(in[k].data) + row * item_size(step.compute);
     }
   }
 
@@ -391,12 +403,11 @@ class Part {
 
   /// Asks memory for a share of the next block's lines before each step, so that they come while it computes.
   void ask_for_next(int64_t from, int64_t count, size_t step) const {
-    if (from >= group_.numel) return;
+    if (!asks_ || from >= group_.numel) return;
     constexpr int64_t kLine = 64;
     const int64_t steps = static_cast<int64_t>(group_.steps.size()), s = static_cast<int64_t>(step);
     for (const size_t i : moving_) {
       const int64_t item = item_size(group_.values[i].dtype);
-      if (group_.numel * item < kAskedBytes) continue;
       const int64_t lines = count * item / kLine, first = lines * s / steps, last = lines * (s + 1) / steps;
       const char* next = now_[i] + count * item;
       for (int64_t line = first; line < last; ++line) __builtin_prefetch(next + line * kLine);
@@ -413,6 +424,7 @@ class Part {
   std::vector<std::pair<size_t, char*>> repeated_;
   std::vector<RoomTensor> tensors_;
   Dims row_shape_;
+  bool asks_ = false;
 };
 
 void run_group_cpu(const Group& group) {
