@@ -3,8 +3,10 @@
 import copy
 import io
 import pickle
+import re
 import threading
 import types
+from pathlib import Path
 
 import pytest
 
@@ -294,6 +296,18 @@ def test_an_explanation():
     with pytest.warns(FutureWarning, match="^explain: "):
         assert _dynamo.explain(f, facula.ones(2)).graph_count == 2
     assert _dynamo.explain(nn.ReLU())(facula.ones(1)).op_count == 1 and _dynamo.explain(lambda: 3)().graph_count == 0
+
+
+def test_the_page_shows_what_is_true(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).resolve().parents[1] / "docs" / "compile.md").read_text()
+    first, program = re.findall(r"```python\n(.*?)```", page, re.S)
+    scope = {"torch": facula}
+    exec(compile(first, "first.py", "exec"), scope)
+    x, y = facula.linspace(-2, 2, 9), facula.zeros(9)
+    assert scope["loss"](x, y).item() == nn.functional.smooth_l1_loss(x, y).item()
+    exec(compile(program, "example.py", "exec"), scope)
+    shown = next(text for text in re.findall(r"```text\n(.*?)```", page, re.S) if text.startswith("Graph Count"))
+    assert capsys.readouterr().out.startswith(shown)
 
 
 @needs_core
