@@ -172,6 +172,15 @@ def warning_once(logger_obj: logging.Logger, *args: Any, **kwargs: Any) -> None:
     logger_obj.warning(*args, **kwargs)
 
 
+def trace_structured(name: str, *args: Any, **kwargs: Any) -> None:
+    """Does nothing: what PyTorch's compiler writes for its viewers has no reader here.
+
+    Args:
+        name: the kind of record.
+        args, kwargs: what it would hold.
+    """
+
+
 class LazyString:
     """A text that is made when it is written.
 
