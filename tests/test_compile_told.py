@@ -62,6 +62,21 @@ def test_a_compiled_module_wraps_the_module():
     assert isinstance(compiled, _dynamo.OptimizedModule) and _dynamo.OptimizedModule is _dynamo.eval_frame.OptimizedModule
 
 
+def test_how_a_module_was_compiled_can_be_done_to_its_methods():
+    """As Lightning does, which calls the steps of the module inside."""
+
+    class Steps(nn.Module):
+        def training_step(self, x):
+            return x + facula.compiler.is_compiling()
+
+    compiled = facula.compile(Steps(), dynamic=False)
+    model = compiled._orig_mod
+    assert compiled.training_step(facula.zeros(1)).item() == 0
+    model.training_step = compiled.dynamo_ctx(model.training_step)
+    assert compiled.training_step(facula.zeros(1)).item() == 1 and model.training_step.settings is compiled.forward.settings
+    assert isinstance(compiled.dynamo_ctx(nn.ReLU()), _dynamo.OptimizedModule)
+
+
 def test_a_compiled_module_has_the_hooks_of_both():
     seen = []
     model = nn.ReLU()
