@@ -195,9 +195,18 @@ compiled(torch.ones(2))
     assert told in text and silent not in text, done.stderr
 
 
-def test_loggers_of_programs():
+def test_loggers_of_programs(capsys):
     logger = facula._logging.getArtifactLogger(__name__, "graph_breaks")
-    assert logger.name == "torch.__graph_breaks"
+    assert logger.name == f"{__name__}.__graph_breaks"
+    logger.warning("nobody asked")
+    facula._logging.set_logs(graph_breaks=True)
+    logger.debug("on")
+    late = facula._logging.getArtifactLogger(f"{__name__}.late", "graph_breaks")
+    late.debug("late")
+    facula._logging.set_logs()
+    logger.warning("off"), late.warning("off")
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split("] ")[1] for line in lines] == ["on", "late"]
     said = []
 
     class Logger:

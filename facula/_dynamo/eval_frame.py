@@ -106,7 +106,7 @@ def _function(target, settings):
     function.settings = settings
     function._torchdynamo_orig_callable = target
     function._torchdynamo_wrapper_id = id(function)
-    function.get_compiler_config = lambda: dict(settings.options)
+    function.get_compiler_config = settings.compiler_config
     _compiled.add(function)
     return function
 
