@@ -17,7 +17,7 @@ EXCEPTIONS = {
         "_dynamo/testing.py": "CompileCounter.__call__(example_inputs) reset_rng_state(use_xpu)",
         "_dynamo/utils.py": "compile_times(aggregate)",
         "_inductor/__init__.py": "list_mode_options(dynamic)",
-        "_logging/_internal.py": "getArtifactLogger(module_qname)",
+        "_logging/_internal.py": "trace_structured(args kwargs name)",
         "_subclasses/fake_tensor.py": "FakeTensorMode.from_tensor(source static_shapes symbolic_context trace)",
         "compiler/__init__.py": """
             compile(isolate_recompiles shapes_spec) nested_compile_region(options max_reuse_entries reuse_hash_fn)

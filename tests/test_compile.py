@@ -43,7 +43,7 @@ def test_a_compiled_function_looks_like_the_function():
     compiled = facula.compile(double)
     assert (compiled.__name__, compiled.__doc__, compiled.__module__) == ("double", "Twice.", __name__)
     assert compiled.__wrapped__ is double and inspect.signature(compiled) == inspect.signature(double)
-    assert _dynamo.eval_frame.innermost_fn(compiled) is double and compiled.get_compiler_config() == {}
+    assert _dynamo.eval_frame.innermost_fn(compiled) is double
     assert compiled(facula.ones(2)).tolist() == [2, 2] and compiled(x=facula.ones(1)).tolist() == [2]
     assert copy.copy(compiled) is compiled and copy.deepcopy([compiled])[0] is compiled
 
@@ -58,10 +58,12 @@ def test_a_decorator_with_and_without_arguments():
         return x + 2 + y
 
     assert one(facula.zeros(1)).item() == 1 and two(facula.zeros(1), y=1).item() == 3
-    assert facula.compile(double, options={"max_autotune": True, "triton.cudagraphs": False}).get_compiler_config() == {
-        "max_autotune": True,
-        "triton.cudagraphs": False,
-    }
+    options = {"max-autotune": True, "triton.cudagraphs": True}
+    chosen = facula.compile(double, options=options).get_compiler_config()
+    assert chosen["max_autotune"] and chosen["triton.cudagraphs"] and not chosen["freezing"]
+    assert facula.compile(double, mode="reduce-overhead").get_compiler_config()["triton.cudagraphs"]
+    assert not facula.compile(double).get_compiler_config()["triton.cudagraphs"]
+    assert facula.compile(double, backend="eager", mode="reduce-overhead").get_compiler_config() is None
 
 
 def test_methods_classes_and_callable_objects():
@@ -170,6 +172,7 @@ def test_nothing_is_kept_alive():
         (lambda: facula.compile(double, options={"max_autotune": 3}), RuntimeError, "of type bool, got 3$"),
         (lambda: facula.compile(double, options=[1]), TypeError, "options are a dict, got list$"),
         (lambda: facula.compile(double, backend="nonsense"), exc.InvalidBackend, "a backend is one of .*, got 'nonsense'$"),
+        (lambda: facula.compile(double, backend="indutcor"), exc.InvalidBackend, r"got 'indutcor'. Did you mean: 'inductor'\?$"),
         (lambda: facula.compile(double, backend=3), exc.InvalidBackend, ", got 3$"),
         (lambda: facula.compile(double, backend=double), NotImplementedError, "^compile: backends .*got the backend 'double'$"),
         (lambda: facula.compile(double, dynamic="x"), TypeError, "dynamic is True or False, got 'x'$"),
@@ -195,7 +198,7 @@ def test_nothing_is_kept_alive():
         (lambda: facula._logging.set_logs(nope=True), TypeError, "no log of this name, got 'nope'$"),
         (lambda: facula._logging.set_logs(dynamo="x"), ValueError, "level of dynamo is one of 50, .*, got 'x'$"),
         (lambda: facula._logging.set_logs(graph_breaks=3), ValueError, "graph_breaks is told or is not"),
-        (lambda: facula._logging.getArtifactLogger("m", "nope"), RuntimeError, "got 'nope'$"),
+        (lambda: facula._logging.getArtifactLogger("m", "nope"), ValueError, "got 'nope'$"),
     ],
 )  # fmt: skip
 def test_what_is_refused(use, kind, text):
@@ -280,7 +283,9 @@ def test_breaks_are_errors_within_a_block():
 
     with pytest.raises(exc.Unsupported, match="graph_break"):
         facula.compile(strict)(facula.ones(1))
-    assert facula.compile(lenient, fullgraph=True)(facula.ones(1)).item() == 2
+    with pytest.raises(exc.Unsupported, match="graph_break"):  # fullgraph holds
+        facula.compile(lenient, fullgraph=True)(facula.ones(1))
+    assert facula.compile(_dynamo.error_on_graph_break(True)(lambda x: lenient(x)))(facula.ones(1)).item() == 2
     assert facula.compile(breaks)(facula.ones(1)).item() == 2
 
 

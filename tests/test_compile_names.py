@@ -1,6 +1,7 @@
 """Settings and names around compiled functions: what programs set, and where they look."""
 
 import importlib
+import io
 import pickle
 import subprocess
 import sys
@@ -142,7 +143,8 @@ import torch
 from torch._dynamo import OptimizedModule, allow_in_graph, assume_constant_result, mark_static_address
 from torch._dynamo.eval_frame import OptimizedModule as same
 from torch._dynamo.testing import CompileCounter
-from torch._dynamo.utils import counters, is_compile_supported
+from torch._dynamo.utils import counters, detect_fake_mode, is_compile_supported, warn_once
+from torch._dynamo.test_case import TestCase
 from torch._dynamo.exc import TensorifyScalarRestartAnalysis, InvalidBackend
 from torch._dynamo.backends.registry import register_backend
 from torch._inductor import config as inductor_config
@@ -193,9 +195,18 @@ compiled(torch.ones(2))
     assert told in text and silent not in text, done.stderr
 
 
-def test_loggers_of_programs():
+def test_loggers_of_programs(capsys):
     logger = facula._logging.getArtifactLogger(__name__, "graph_breaks")
-    assert logger.name == "torch.__graph_breaks"
+    assert logger.name == f"{__name__}.__graph_breaks"
+    logger.warning("nobody asked")
+    facula._logging.set_logs(graph_breaks=True)
+    logger.debug("on")
+    late = facula._logging.getArtifactLogger(f"{__name__}.late", "graph_breaks")
+    late.debug("late")
+    facula._logging.set_logs()
+    logger.warning("off"), late.warning("off")
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split("] ")[1] for line in lines] == ["on", "late"]
     said = []
 
     class Logger:
@@ -222,6 +233,31 @@ def test_random_tensors_and_comparisons_of_tests():
     assert testing.same(first, first * 2, cos_similarity=True) and not testing.same({"a": 1}, {"b": 1})
     assert testing.same(facula.tensor([facula.nan]), facula.tensor([facula.nan]), equal_nan=True)
     assert testing.same(facula.arange(3), facula.arange(3)) and not testing.same(first, 3) and not testing.same((1,), [1, 2])
+
+
+def test_cases_begin_without_recordings():
+    import unittest
+
+    from facula._dynamo.test_case import TestCase
+
+    compiled = facula.compile(lambda x: x + 1)
+    seen = []
+
+    class Case(TestCase):
+        def test_it(self):
+            seen.append((list(compiled.recordings), dict(_dynamo.utils.counters)))
+            compiled(facula.ones(1))
+
+    compiled(facula.ones(1))
+    assert unittest.TextTestRunner(stream=io.StringIO()).run(Case("test_it")).wasSuccessful()
+    assert seen == [([], {})] and compiled.recordings == [] and not _dynamo.utils.counters
+
+
+def test_a_warning_that_is_given_once(recwarn):
+    for _ in range(2):
+        _dynamo.utils.warn_once("once only, please")
+    assert [str(w.message) for w in recwarn] == ["once only, please"]
+    assert facula._logging.trace_structured("artifact", payload_fn=None) is None
 
 
 def test_a_counter_is_a_backend_of_graphs_too():

@@ -3,8 +3,10 @@
 import copy
 import io
 import pickle
+import re
 import threading
 import types
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +60,21 @@ def test_a_compiled_module_wraps_the_module():
     assert compiled(x).tolist() == model(x).tolist() and compiled.forward.calls == 1
     assert repr(compiled).startswith("OptimizedModule(") and "_orig_mod" in dir(compiled)
     assert isinstance(compiled, _dynamo.OptimizedModule) and _dynamo.OptimizedModule is _dynamo.eval_frame.OptimizedModule
+
+
+def test_how_a_module_was_compiled_can_be_done_to_its_methods():
+    """As Lightning does, which calls the steps of the module inside."""
+
+    class Steps(nn.Module):
+        def training_step(self, x):
+            return x + facula.compiler.is_compiling()
+
+    compiled = facula.compile(Steps(), dynamic=False)
+    model = compiled._orig_mod
+    assert compiled.training_step(facula.zeros(1)).item() == 0
+    model.training_step = compiled.dynamo_ctx(model.training_step)
+    assert compiled.training_step(facula.zeros(1)).item() == 1 and model.training_step.settings is compiled.forward.settings
+    assert isinstance(compiled.dynamo_ctx(nn.ReLU()), _dynamo.OptimizedModule)
 
 
 def test_a_compiled_module_has_the_hooks_of_both():
@@ -294,6 +311,18 @@ def test_an_explanation():
     with pytest.warns(FutureWarning, match="^explain: "):
         assert _dynamo.explain(f, facula.ones(2)).graph_count == 2
     assert _dynamo.explain(nn.ReLU())(facula.ones(1)).op_count == 1 and _dynamo.explain(lambda: 3)().graph_count == 0
+
+
+def test_the_page_shows_what_is_true(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).resolve().parents[1] / "docs" / "compile.md").read_text()
+    first, program = re.findall(r"```python\n(.*?)```", page, re.S)
+    scope = {"torch": facula}
+    exec(compile(first, "first.py", "exec"), scope)
+    x, y = facula.linspace(-2, 2, 9), facula.zeros(9)
+    assert scope["loss"](x, y).item() == nn.functional.smooth_l1_loss(x, y).item()
+    exec(compile(program, "example.py", "exec"), scope)
+    shown = next(text for text in re.findall(r"```text\n(.*?)```", page, re.S) if text.startswith("Graph Count"))
+    assert capsys.readouterr().out.startswith(shown)
 
 
 @needs_core

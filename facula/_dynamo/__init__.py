@@ -40,7 +40,7 @@ reset_code_caches = reset
 
 __getattr__ = _on_demand(
     __name__,
-    ("_trace_wrapped_higher_order_op", "backends", "decorators", "eval_frame", "testing", "utils"),
+    ("_trace_wrapped_higher_order_op", "backends", "decorators", "eval_frame", "test_case", "testing", "utils"),
     **dict.fromkeys(
         """
         OptimizedModule disable explain is_dynamo_supported is_inductor_supported optimize optimize_assert reset_code run

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ExplainOutput",
+    "OptimizeContext",
     "OptimizedModule",
     "compiled",
     "disable",
@@ -96,7 +97,7 @@ def compiled(target: Any, settings: looks.Settings) -> Any:
         if "__call__" in vars(target):
             target.__call__ = _function(target.__call__, settings)
         return target
-    return OptimizedModule(target, settings) if isinstance(target, nn.Module) else _function(target, settings)
+    return OptimizedModule(target, OptimizeContext(settings)) if isinstance(target, nn.Module) else _function(target, settings)
 
 
 def _function(target, settings):
@@ -105,7 +106,7 @@ def _function(target, settings):
     function.settings = settings
     function._torchdynamo_orig_callable = target
     function._torchdynamo_wrapper_id = id(function)
-    function.get_compiler_config = lambda: dict(settings.options)
+    function.get_compiler_config = settings.compiler_config
     _compiled.add(function)
     return function
 
@@ -127,12 +128,32 @@ def reset_code(code: Any) -> None:
             function.reset()
 
 
+class OptimizeContext:
+    """What compiles a function or module that it is called with: how a compiled module was made is one, its `dynamo_ctx`.
+
+    Args:
+        settings: how; None: what it is called with is given back.
+    """
+
+    def __init__(self, settings: looks.Settings | None) -> None:
+        self.settings = settings
+
+    def __call__(self, fn: Any) -> Any:
+        return compiled(fn, self.settings) if self.settings is not None else fn
+
+    def __enter__(self) -> None:
+        raise RuntimeError("optimize: takes a function or is a decorator, got a block of `with`")
+
+    def __exit__(self, *exception: Any) -> None:
+        pass
+
+
 class OptimizedModule(nn.Module):
     """A module whose calls are compiled, under the name `_orig_mod`; attributes, also new ones, are those of the module inside.
 
     Args:
         mod: the module.
-        dynamo_ctx: how its calls are made: settings, or a function that makes of a callable another one; None: as they are.
+        dynamo_ctx: an `OptimizeContext`, or a function that makes of a callable another one; None: calls are as they are.
     """
 
     _own = frozenset(("training", "forward", "dynamo_ctx", "_torchdynamo_orig_callable", "get_compiler_config", "_hooked"))
@@ -146,13 +167,11 @@ class OptimizedModule(nn.Module):
 
     def _initialize(self):
         how, module = self.__dict__.get("dynamo_ctx"), self._modules["_orig_mod"]
-        if isinstance(how, looks.Settings):
-            self.__dict__["forward"] = forward = _region.CompiledFunction(module, how)
-            forward.settings = how
-            _compiled.add(forward)
-            self.__dict__["get_compiler_config"] = lambda: dict(how.options)
-        else:
-            self.__dict__["forward"] = how(module) if callable(how) else module.__call__
+        if isinstance(how, OptimizeContext):  # which makes modules of modules
+            how = functools.partial(_function, settings=how.settings)
+        self.__dict__["forward"] = forward = how(module) if callable(how) else module.__call__
+        if hasattr(forward, "get_compiler_config"):
+            self.__dict__["get_compiler_config"] = forward.get_compiler_config
 
     @property
     def training(self) -> bool:  # type: ignore[override]
@@ -266,20 +285,6 @@ def run(fn: Any = None) -> Any:
 # ---- older ways to say `compile`
 
 
-class _Optimize:
-    def __init__(self, settings):
-        self.settings = settings
-
-    def __call__(self, fn):
-        return compiled(fn, self.settings) if self.settings is not None else fn
-
-    def __enter__(self):
-        raise RuntimeError("optimize: takes a function or is a decorator, got a block of `with`")
-
-    def __exit__(self, *exception):
-        pass
-
-
 def optimize(backend: Any = "inductor", *, nopython: bool = False, guard_export_fn: Any = None, guard_fail_fn: Any = None,
              guard_filter_fn: Any = None, disable: bool = False, dynamic: bool | None = None,
              package: Any = None) -> Any:  # fmt: skip
@@ -292,8 +297,8 @@ def optimize(backend: Any = "inductor", *, nopython: bool = False, guard_export_
         package: where PyTorch writes code; without effect.
     """
     if disable or config.disable:
-        return _Optimize(None)
-    return _Optimize(settings_for(backend, fullgraph=nopython, dynamic=dynamic))
+        return OptimizeContext(None)
+    return OptimizeContext(settings_for(backend, fullgraph=nopython, dynamic=dynamic))
 
 
 def optimize_assert(backend: Any = "inductor", **settings: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
+from facula import _C
+
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
@@ -87,7 +89,10 @@ class InvalidBackend(TorchDynamoException):
     def __init__(self, name: Any) -> None:
         from facula._dynamo.backends.registry import list_backends
 
-        super().__init__(f"compile: a backend is one of {', '.join(list_backends(None))}, got {name!r}")
+        known = list_backends(None)
+        meant = _C._near_name(name, known) if isinstance(name, str) else None
+        hint = f". Did you mean: {meant!r}?" if meant is not None else ""
+        super().__init__(f"compile: a backend is one of {', '.join(known)}, got {name!r}{hint}")
 
 
 class RecompileError(TorchDynamoException):

@@ -94,11 +94,8 @@ def stretches(recording: Any) -> list[list[Any]]:
 
 def raised(what: str, source: str) -> exc.Unsupported | None:
     """The exception for a break in what is being recorded, or None where the recording goes on."""
-    whole = getattr(_here, "error_on_break", None)
-    if whole is None:
-        settings = getattr(_here, "settings", None)
-        whole = settings is not None and settings.fullgraph
-    if not whole or what in _IN_WHOLE_GRAPHS:
+    settings = getattr(_here, "settings", None)
+    if settings is None or not (settings.fullgraph or getattr(_here, "error_on_break", False)) or what in _IN_WHOLE_GRAPHS:
         return None
     file, line = _place(source)
     kind = what.partition(": ")[0]
@@ -108,11 +105,11 @@ def raised(what: str, source: str) -> exc.Unsupported | None:
     return exc.Unsupported(text, kind, real_stack=stack)
 
 
-_here = threading.local()  # .settings: of what is being recorded; .error_on_break: None, or what holds in a block
+_here = threading.local()  # .settings: of what is being recorded; .error_on_break: what holds in a block
 
 
 class error_on_graph_break(contextlib.ContextDecorator):
-    """Within it a break of a recording is an error, or is none, whatever `fullgraph` says.
+    """Within it a break of a recording is an error, as with `fullgraph`, or is none again, but where `fullgraph` holds.
 
     Args:
         error_on_graph_break: whether it is one.
@@ -120,10 +117,10 @@ class error_on_graph_break(contextlib.ContextDecorator):
 
     def __init__(self, error_on_graph_break: bool) -> None:
         self.error_on_graph_break = error_on_graph_break
-        self._before: list[bool | None] = []
+        self._before: list[bool] = []
 
     def __enter__(self) -> error_on_graph_break:
-        self._before.append(getattr(_here, "error_on_break", None))
+        self._before.append(getattr(_here, "error_on_break", False))
         _here.error_on_break = self.error_on_graph_break
         return self
 
@@ -247,6 +244,15 @@ class Settings:
     @property
     def limit(self) -> int:
         return self._recompile_limit if self._recompile_limit is not None else config.recompile_limit
+
+    def compiler_config(self) -> dict[str, Any] | None:
+        """The settings of `_inductor.config` with those of the mode and the options; None for other backends."""
+        if self.backend != "inductor":
+            return None
+        from facula import _inductor
+
+        chosen = {name.replace("-", "_"): value for name, value in self.options.items()}
+        return {**_inductor.config.get_config_copy(), **_inductor.MODES[self.mode or "default"], **chosen}
 
     def _named(self, compiled):
         return f"{self.name}: {described(compiled)}" if self.name else described(compiled)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ._internal import LazyString, getArtifactLogger, set_logs, warning_once
+from ._internal import LazyString, getArtifactLogger, set_logs, trace_structured, warning_once
 
-__all__ = ["LazyString", "getArtifactLogger", "set_logs", "warning_once"]
+__all__ = ["LazyString", "getArtifactLogger", "set_logs", "trace_structured", "warning_once"]

@@ -36,6 +36,7 @@ ARTIFACTS = frozenset(
     """.split()
 ) - {"dynamic"}
 _levels: dict[str, int] = {}  # logger -> level, of what is on
+_artifact_loggers: dict[str, str] = {}  # logger -> artifact, of those that programs have asked for
 
 
 def _artifact(name):
@@ -59,9 +60,10 @@ def _handler(path):
 def _turn_on(levels):
     for name in _levels.keys() - levels.keys():
         logger = logging.getLogger(name)
-        logger.setLevel(logging.NOTSET)
+        logger.setLevel(logging.CRITICAL + 1 if name in _artifact_loggers else logging.NOTSET)
         logger.propagate = True
         logger.handlers = [h for h in logger.handlers if not isinstance(h.formatter, _Lines)]
+    levels = {**levels, **{name: logging.DEBUG for name, of in _artifact_loggers.items() if _artifact(of) in levels}}
     _levels.clear()
     _levels.update(levels)
     for name, level in levels.items():
@@ -70,7 +72,7 @@ def _turn_on(levels):
         logger.propagate = False
         handler = _handler(os.environ.get("TORCH_LOGS_OUT"))
         if not isinstance(handler, logging.FileHandler):
-            handler.setStream(sys.stderr)  # that of now: programs and tests exchange it
+            handler.stream = sys.stderr  # that of now: programs and tests exchange it, and close the one before
         if handler not in logger.handlers:
             logger.addHandler(handler)
 
@@ -148,17 +150,24 @@ def told(artifact: str, text: str) -> None:
 
 
 def getArtifactLogger(module_qname: str, artifact_name: str) -> logging.Logger:
-    """The logger of an artifact.
+    """The logger of an artifact for a module, which is on when the artifact is.
 
     Args:
-        module_qname: the module that asks; without effect.
+        module_qname: the module that asks.
         artifact_name: such as "graph_breaks".
 
-    Errors: RuntimeError for the name of no artifact.
+    Errors: ValueError for the name of no artifact.
     """
     if artifact_name not in ARTIFACTS:
-        raise RuntimeError(f"getArtifactLogger: an artifact is one of {', '.join(sorted(ARTIFACTS))}, got {artifact_name!r}")
-    return logging.getLogger(_artifact(artifact_name))
+        raise ValueError(f"getArtifactLogger: an artifact is one of {', '.join(sorted(ARTIFACTS))}, got {artifact_name!r}")
+    name = f"{module_qname}.__{artifact_name}"
+    _artifact_loggers[name] = artifact_name
+    logger = logging.getLogger(name)
+    if _artifact(artifact_name) in _levels:
+        _turn_on(dict(_levels))
+    elif name not in _levels:
+        logger.setLevel(logging.CRITICAL + 1)  # nobody asked for it
+    return logger
 
 
 @functools.cache
@@ -170,6 +179,15 @@ def warning_once(logger_obj: logging.Logger, *args: Any, **kwargs: Any) -> None:
         args, kwargs: those of its `warning`.
     """
     logger_obj.warning(*args, **kwargs)
+
+
+def trace_structured(name: str, *args: Any, **kwargs: Any) -> None:
+    """Does nothing: what PyTorch's compiler writes for its viewers has no reader here.
+
+    Args:
+        name: the kind of record.
+        args, kwargs: what it would hold.
+    """
 
 
 class LazyString:

@@ -35,8 +35,9 @@ def settings_by_value(*rows: str) -> dict[str, Any]:
     """
     found = {}
     for row in rows:
-        value, _, names = row.rpartition(": ")
-        found |= {name: ast.literal_eval(value) for name in names.split()}
+        text, _, names = row.rpartition(": ")
+        value = ast.literal_eval(text)
+        found |= {name: copy.copy(value) for name in names.split()}
     return found
 
 
