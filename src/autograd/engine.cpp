@@ -262,7 +262,7 @@ class Pass {
     if (child < 0 || !tasks_[child].needed || tasks_[child].grads.size() != tasks_[child].node->output_count())
       return {};
     Tensor& sum = tasks_[child].grads.data()[task.node->edge(edge).slot];
-    const bool fits = sum.defined() && is_ours(sum) && sum.is_contiguous() && !(sum.flags() & kSlowFlags) &&
+    const bool fits = sum.defined() && is_ours(sum) && sum.is_contiguous() && !(sum.flags() & kPrivateLayout) &&
                       sum.dtype() == dtype && sum.sizes() == sizes;
     return fits ? std::move(sum) : Tensor();
   }
@@ -335,7 +335,7 @@ class Pass {
 
   static bool is_ours(const Tensor& t) {
     return t.impl()->refs.load() == 1 && t.storage()->refs.load() == 1 && t.is_dense() &&
-           !(t.flags() & kSlowFlags & ~kPrivateLayout);
+           !(t.flags() & kSlowFlags & ~(kPrivateLayout | kDeferred));
   }
 
   void add_gradient(Task& task, uint32_t slot, Tensor incoming) {
