@@ -1,5 +1,7 @@
 #include "core/tensor.h"
 
+#include <cstring>
+
 #include "core/checked.h"
 #include "core/class_hooks.h"
 #include "core/kernel.h"
@@ -16,7 +18,10 @@ namespace facula {
 
 void destroy_tensor(TensorImpl* impl) {
   delete impl->autograd;
-  if (__builtin_expect(impl->owns_pyobj || impl->listed, 0)) {
+  static_assert(offsetof(TensorImpl, listed) == offsetof(TensorImpl, owns_pyobj) + 1);
+  uint16_t told;  // who is told of its end: both flags in one test
+  std::memcpy(&told, &impl->owns_pyobj, sizeof told);
+  if (__builtin_expect(told != 0, 0)) {
     if (impl->listed) unlist_deferred(impl);
     if (impl->owns_pyobj && host.release_object) host.release_object(impl->pyobj);
   }
