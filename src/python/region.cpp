@@ -363,7 +363,7 @@ PyObject* function_enter(PyObject*, PyObject* state) {
   const long before = PyLong_AsLong(state);
   if (before == -1 && PyErr_Occurred()) return nullptr;
   compiled_calls = before / 2;
-  if (before % 2 && Region::is_on()) set_watch(kWatchRegion, true);
+  if (before % 2 && Region::current()) set_watch(kWatchRegion, true);
   return Py_NewRef(Py_None);
 }
 

@@ -232,7 +232,8 @@ uint32_t (*line_of_program)() = nullptr;
 
 Region* Region::current() { return region_here; }
 
-Region::Region(Work& work, bool follows) : work_(work), follows_(follows && !work.recordings.empty()) {
+Region::Region(Work& work, bool follows)
+    : outer_(region_here), work_(work), follows_(follows && !work.recordings.empty()) {
   records_ = !follows_;
   recording_ = follows_ ? work.recordings.front() : std::make_shared<Recording>();
   region_here = this;
@@ -252,7 +253,7 @@ Region::Region(Work& work, bool follows) : work_(work), follows_(follows && !wor
 
 Region::~Region() {
   set_watch(kWatchRegion, false);
-  region_here = nullptr;
+  region_here = outer_;
 }
 
 bool Region::op_begins(const OpCall& call) {
@@ -423,11 +424,6 @@ void Region::leave() {
   std::erase(list, recording_);
   list.insert(list.begin(), recording_);
   if (list.size() > work_.limit) list.pop_back();
-}
-
-RegionPause::RegionPause() : was_on_((watching() & kWatchRegion) != 0) { set_watch(kWatchRegion, false); }
-RegionPause::~RegionPause() {
-  if (was_on_) set_watch(kWatchRegion, true);
 }
 
 }  // namespace facula

@@ -27,7 +27,7 @@ struct Work {
 
 class Region {
  public:
-  /// Begins a region on this thread, in which there is none. `follows`: ops may be put off; else they are only noted.
+  /// Begins a region on this thread, where none is on. `follows`: ops may be put off; else they are only noted.
   Region(Work& work, bool follows);
   /// Ends it without making anything: after leave(), or when Python has raised.
   ~Region();
@@ -37,7 +37,8 @@ class Region {
   void leave();
 
   static Region* current();
-  static bool is_on() { return current() != nullptr; }
+  /// Whether ops of this thread come to a region: there is one, and it is not paused.
+  static bool is_on() { return (watching() & kWatchRegion) != 0; }
   const Recording& recording() const { return *recording_; }
 
   bool op_begins(const OpCall& call);
@@ -63,6 +64,7 @@ class Region {
   Ref<Instance> join(const ElementCall& call);
   void settle(Instance& instance);
 
+  Region* const outer_;  // that is paused
   Work& work_;
   std::shared_ptr<Recording> recording_;  // that is followed, or made
   size_t cursor_ = 0;                     // the op that comes next
@@ -70,17 +72,6 @@ class Region {
   int depth_ = 0;     // ops inside ops
   size_t noted_ = 0;  // the op that runs now, for op_ends()
   std::vector<Ref<Instance>> open_, all_;
-};
-
-/// Nothing is put off or noted while it lives: for functions that are not to be compiled.
-class RegionPause {
- public:
-  RegionPause();
-  ~RegionPause();
-  RegionPause(const RegionPause&) = delete;
-
- private:
-  bool was_on_;
 };
 
 }  // namespace facula
