@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <vector>
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
+#include "cpu/isa/half.h"
 #include "cpu/isa/positions.h"
 #include "cpu/isa/stream.h"
 #include "ops/kernel_table.h"
@@ -73,7 +75,7 @@ bool is_number(const Group& group, size_t value) {
   if (!std::all_of(v.strides.begin(), v.strides.end(), [](int64_t s) { return s == 0; })) return false;
   return std::ranges::none_of(group.steps, [&](const GroupStep& s) {
     const auto end = s.in.begin() + s.inputs;
-    return std::find(s.in.begin(), end, value) != end && (s.inputs == 1 || s.compute != v.dtype);
+    return std::find(s.in.begin(), end, value) != end && s.inputs == 1;
   });
 }
 
@@ -174,16 +176,11 @@ class Part {
       : group_(group),
         layout_(layout),
         rooms_(layout.room_count + kOwnRooms, block_of(group) * layout.item),
-        now_(group.values.size()),
-        numbers_(static_cast<size_t>(std::ranges::count(layout.ways, Way::Number))) {
-    size_t number = 0;
+        now_(group.values.size()) {
     for (size_t i = 0; i < now_.size(); ++i) {
       const GroupValue& v = group.values[i];
       switch (layout.ways[i]) {
-        case Way::Number:
-          numbers_[number].set(item_size(v.dtype), v.kind == Kind::Number ? v.number : v.data);
-          now_[i] = numbers_[number++].bytes;
-          break;
+        case Way::Number: now_[i] = number_bytes(v); break;
         case Way::Row: now_[i] = v.data; break;
         case Way::Flat:
         case Way::Written:
@@ -198,6 +195,7 @@ class Part {
           repeated_.emplace_back(i, now_[i]);
       }
     }
+    for (const GroupStep& step : group.steps) ready_.push_back(ready(step));
     int64_t bytes = 0;
     for (const size_t i : moving_) bytes += group.numel * item_size(group.values[i].dtype);
     asks_ = bytes >= kAskedBytes;
@@ -240,6 +238,50 @@ class Part {
   char* own_room(size_t k) const { return rooms_[layout_.room_count + k]; }
   DType dtype_of(uint16_t value) const { return group_.values[value].dtype; }
 
+  /// A step's loop, and the numbers that it reads.
+  struct Ready {
+    LoopFn loop = nullptr;
+    DType reads, writes;  // what the loop does of elements; numbers are in the compute dtype in any case
+    std::array<const Repeated*, kMaxInputs> number = {};
+  };
+
+  static char* number_bytes(const GroupValue& v) {
+    return const_cast<char*>(v.kind == Kind::Number ? v.number : v.data);
+  }
+
+  /// The loop that the op runs alone: where all elements are of one narrow float, there may be one that reads and
+  /// writes it (half.h).
+  Ready ready(const GroupStep& step) {
+    Ready r;
+    if (step.rows) return r;
+    for (size_t k = 0; k < step.inputs; ++k) {
+      const uint16_t v = step.in[k];
+      if (layout_.ways[v] != Way::Number) continue;
+      numbers_.emplace_back().set(step.compute, dtype_of(v), now_[v]);
+      r.number[k] = &numbers_.back();
+    }
+    const DType half = dtype_of(step.out[0]);
+    if (step.compute == DType::Float32 && is_half(half) && is_of(half, step)) r.loop = half_loop(step.loop, half);
+    r.reads = r.writes = half;
+    if (r.loop) return r;
+    r.loop = loop_table[step.loop][index(step.compute)];
+    r.reads = step.compute;
+    r.writes = step.loop_result;
+    return r;
+  }
+  bool is_of(DType half, const GroupStep& step) const {
+    constexpr int64_t kShort = 48;  // as elementwise.cpp has it
+    for (size_t k = 0; k < step.inputs; ++k) {
+      const GroupValue& v = group_.values[step.in[k]];
+      const Way way = layout_.ways[step.in[k]];
+      if (way == Way::Number) continue;
+      const bool in_rows =
+          v.kind != Kind::Stream || way == Way::Flat || (v.strides[0] == item_size(half) && group_.shape[0] >= kShort);
+      if (v.dtype != half || !in_rows) return false;
+    }
+    return true;
+  }
+
   static PlanOperand operand_of(const GroupValue& v) {
     PlanOperand operand;
     operand.data = v.data;
@@ -279,7 +321,7 @@ class Part {
   void run_block(int64_t from, int64_t count) {
     for (size_t s = 0; s < group_.steps.size(); ++s) {
       ask_for_next(from + count, count, s);
-      loop(group_.steps[s], count);
+      loop(s, count);
     }
   }
 
@@ -294,9 +336,9 @@ class Part {
       if (step.rows) {
         look_at_rows(step, rows, tensors);
       } else if (step.per_row) {
-        loop(step, rows);
+        loop(s, rows);
       } else {
-        loop_over_rows(step, rows);
+        loop_over_rows(s, rows);
       }
     }
     for (size_t i = 0; i < now_.size(); ++i) {  // what has one element for each row goes to memory
@@ -331,46 +373,50 @@ class Part {
   }
 
   /// Runs a loop over `count` elements of every value.
-  void loop(const GroupStep& step, int64_t count) {
+  void loop(size_t s, int64_t count) {
+    const GroupStep& step = group_.steps[s];
     LoopInput in[kMaxInputs];
-    for (int k = 0; k < step.inputs; ++k) in[k] = input(step, k, count);
-    loop_into(step, in, now_[step.out[0]], count);
+    for (int k = 0; k < step.inputs; ++k) in[k] = input(s, k, count);
+    loop_into(s, in, now_[step.out[0]], count);
   }
 
-  LoopInput input(const GroupStep& step, int k, int64_t count) const {
-    const uint16_t v = step.in[static_cast<size_t>(k)];
-    if (layout_.ways[v] == Way::Number) return {now_[v], 0};
-    if (dtype_of(v) == step.compute) return {now_[v]};
+  LoopInput input(size_t s, int k, int64_t count) const {
+    const uint16_t v = group_.steps[s].in[static_cast<size_t>(k)];
+    if (const Repeated* number = ready_[s].number[static_cast<size_t>(k)]) return {number->bytes, 0};
+    if (dtype_of(v) == ready_[s].reads) return {now_[v]};
     char* room = own_room(static_cast<size_t>(k));
-    cast(step.compute, dtype_of(v), count, room, now_[v]);
+    cast(ready_[s].reads, dtype_of(v), count, room, now_[v]);
     return {room};
   }
 
-  void loop_into(const GroupStep& step, const LoopInput* in, char* out, int64_t count) const {
-    const LoopFn fn = loop_table[step.loop][index(step.compute)];
-    if (dtype_of(step.out[0]) == step.loop_result) return fn(count, out, in, step.params);
+  void loop_into(size_t s, const LoopInput* in, char* out, int64_t count) const {
+    const Ready& ready = ready_[s];
+    const GroupStep& step = group_.steps[s];
+    const DType dtype = dtype_of(step.out[0]);
+    if (dtype == ready.writes) return ready.loop(count, out, in, step.params);
     char* room = own_room(kMaxInputs);
-    fn(count, room, in, step.params);
-    cast(dtype_of(step.out[0]), step.loop_result, count, out, room);
+    ready.loop(count, room, in, step.params);
+    cast(dtype, ready.writes, count, out, room);
   }
 
   /// The same where some operands have one element for each row, which is repeated along the row, or one row for all.
-  void loop_over_rows(const GroupStep& step, int64_t rows) {
+  void loop_over_rows(size_t s, int64_t rows) {
+    const GroupStep& step = group_.steps[s];
     const int64_t row = group_.row;
     bool of_rows[kMaxInputs] = {}, one_row[kMaxInputs] = {}, any_of_rows = false, any_one_row = false;
     for (size_t k = 0; k < step.inputs; ++k) {
       any_of_rows |= of_rows[k] = layout_.ways[step.in[k]] == Way::OfRows;
       any_one_row |= one_row[k] = layout_.ways[step.in[k]] == Way::Row;
     }
-    if (!any_of_rows && !any_one_row) return loop(step, rows * row);
+    if (!any_of_rows && !any_one_row) return loop(s, rows * row);
     LoopInput in[kMaxInputs];
     for (int k = 0; k < step.inputs; ++k)
       in[k] = of_rows[k] ? LoopInput{own_room(static_cast<size_t>(k)), row < kLongRow ? 1 : 0}
-                         : input(step, k, one_row[k] ? row : rows * row);
+                         : input(s, k, one_row[k] ? row : rows * row);
     if (row < kLongRow) {
       for (int k = 0; k < step.inputs; ++k)
-        if (of_rows[k]) repeat_elements(step, k, rows);
-      return loop_into(step, in, now_[step.out[0]], rows * row);
+        if (of_rows[k]) repeat_elements(s, k, rows);
+      return loop_into(s, in, now_[step.out[0]], rows * row);
     }
     Repeated numbers[kMaxInputs];
     char* out = now_[step.out[0]];
@@ -381,22 +427,23 @@ class Part {
         numbers[k].set(step.compute, dtype_of(v), now_[v] + r * item_size(dtype_of(v)));
         in[k].data = numbers[k].bytes;
       }
-      loop_into(step, in, out, row);
+      loop_into(s, in, out, row);
       for (size_t k = 0; k < step.inputs; ++k)
         if (in[k].step && !one_row[k])
-          in[k].data = static_cast<const char*>(in[k].data) + row * item_size(step.compute);
+          in[k].data = static_cast<const char*>(in[k].data) + row * item_size(ready_[s].reads);
     }
   }
 
   /// Short rows: every element as often as the row is long, in the room of operand `k`.
-  void repeat_elements(const GroupStep& step, int k, int64_t rows) const {
-    const uint16_t v = step.in[static_cast<size_t>(k)];
+  void repeat_elements(size_t s, int k, int64_t rows) const {
+    const uint16_t v = group_.steps[s].in[static_cast<size_t>(k)];
+    const DType to_dtype = ready_[s].reads;
     const char* elements = now_[v];
-    const int64_t item = item_size(step.compute);
+    const int64_t item = item_size(to_dtype);
     char* to = own_room(static_cast<size_t>(k));
     for (int64_t r = 0; r < rows; ++r) {
       char element[16];
-      cast(step.compute, dtype_of(v), 1, element, elements + r * item_size(dtype_of(v)));
+      cast(to_dtype, dtype_of(v), 1, element, elements + r * item_size(dtype_of(v)));
       for (int64_t i = 0; i < group_.row; ++i, to += item) std::memcpy(to, element, static_cast<size_t>(item));
     }
   }
@@ -418,7 +465,8 @@ class Part {
   const Layout& layout_;
   Rooms rooms_;
   std::vector<char*> now_;  // where the block of every value is
-  std::vector<Repeated> numbers_;
+  std::deque<Repeated> numbers_;
+  std::vector<Ready> ready_;
   std::vector<size_t> moving_;
   std::vector<std::pair<size_t, PlanOperand>> packed_;
   std::vector<std::pair<size_t, char*>> repeated_;
