@@ -79,6 +79,18 @@ def test_reductions_of_rows_have_eager_bits(columns, dtype, keepdim):
     assert last(f).put_off >= 8
 
 
+def test_sums_without_their_dimension_are_broadcast_as_rows():
+    def f(x):
+        y = x * 2
+        s = y.sum(-1)
+        return y - s, y - s.unsqueeze(-1), s + 1
+
+    x, g = big(96, 96), compiled(f)
+    wanted = f(x)
+    for _ in range(4):
+        assert all(torch.equal(a, b) for a, b in zip(g(x), wanted))
+
+
 def test_values_that_are_asked_for_are_there():
     seen = []
 

@@ -43,7 +43,10 @@ int Instance::result_of(const TensorImpl* tensor) const {
 
 int Instance::value_of(const TensorImpl* tensor) const {
   const int which = result_of(tensor);
-  return which < 0 ? -1 : outs_[static_cast<size_t>(which)].value;
+  if (which < 0) return -1;
+  const uint16_t value = outs_[static_cast<size_t>(which)].value;
+  // one element for each row stands beside rows only where it has their dimension, of size one
+  return values_[value].per_row && tensor->ndim != sizes_.size() ? -1 : value;
 }
 
 bool Instance::reads(const Storage* storage) const {

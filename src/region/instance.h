@@ -60,7 +60,8 @@ class Instance final : public Recipe {
   bool is_open() const;
   size_t step_count() const { return steps_.size(); }
 
-  /// The value that the tensor shows as a whole, a result of this instance without bytes; -1 for another tensor.
+  /// The value that the tensor shows as a whole, a result of this instance without bytes, which steps can read; -1 for
+  /// another tensor.
   int value_of(const TensorImpl* tensor) const;
   /// Adds a step, whose result is a tensor without bytes. False: another thread has just closed it.
   bool add(const ElementCall& call, const RecordedPlace& place, Tensor& result);
