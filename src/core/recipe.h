@@ -5,8 +5,9 @@
 //     kNowhere plus an offset. The storage lists them (Waiting), so that all are put right in the moment in which it
 //     gets its bytes. Nothing ever goes back to being deferred.
 //   - Who needs bytes asks materialize_bytes(), which runs the recipe: once, on one thread; others wait for it.
-//   - What a recipe will read must not change before. It asks for that by read_late(): whoever writes then runs it first
-//     (Storage::asks, run_readers()). Memory that others can write uncounted is never read late (can_be_read_late()).
+//   - What a recipe will read must not change before. It asks for that by read_late(): whoever writes then runs it
+//   first (Storage::asks, run_readers()). Memory that others can write uncounted is never read late
+//   (can_be_read_late()).
 //   - A recipe lives as long as a storage that waits for it. Storages tell it when they die without bytes.
 #pragma once
 

@@ -28,9 +28,9 @@ std::unordered_map<PyObject*, std::weak_ptr<Work>>& known_code() {
 Owned code_of(PyObject* function) {
   Owned forward;
   if (!PyFunction_Check(function) && !PyMethod_Check(function)) {
-    forward = Owned(PyObject_GetAttrString(function, "forward"));
-    if (!forward) PyErr_Clear();
-    else function = forward.get();
+    if (!has_attribute(function, "forward")) return Owned();
+    forward = Owned(check(call_python(PyObject_GetAttrString, function, "forward")));
+    function = forward.get();
   }
   PyObject* plain = PyMethod_Check(function) ? PyMethod_GET_FUNCTION(function) : function;
   if (!PyFunction_Check(plain)) return Owned();
@@ -77,9 +77,9 @@ int64_t now() {
 }
 
 bool setting(PyObject* settings, const char* name) {
-  Owned value(settings && settings != Py_None ? PyObject_GetAttrString(settings, name) : nullptr);
-  if (!value) PyErr_Clear();
-  return value && PyObject_IsTrue(value.get()) == 1;
+  if (settings == Py_None || !has_attribute(settings, name)) return false;
+  Owned value(check(call_python(PyObject_GetAttrString, settings, name)));
+  return PyObject_IsTrue(value.get()) == 1;
 }
 
 // ---- what is asked of facula._dynamo, and told: at looks, never in calls that are followed
@@ -97,7 +97,8 @@ PyObject* place_of(uint32_t number) {
 /// Raises what `facula._dynamo` says of a value that the program asks for.
 void ask_about_value(const Demand& demand) {
   Owned module = dynamo("facula._dynamo"), place(place_of(demand.place));
-  Owned error(check(PyObject_CallMethod(module.get(), "_raised_by_region", "sO", demand.what.c_str(), place.get())));
+  Owned error(check(
+      call_python(PyObject_CallMethod, module.get(), "_raised_by_region", "sO", demand.what.c_str(), place.get())));
   if (error.get() == Py_None) return;
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
   throw PythonError{};
@@ -106,8 +107,8 @@ void ask_about_value(const Demand& demand) {
 /// Whether the settings allow a call to be recorded.
 bool may_look(PyObject* self) {
   PyObject* settings = compiled(self)->settings;
-  if (!settings || !PyObject_HasAttrString(settings, "look_begins")) return true;
-  Owned answer(check(PyObject_CallMethod(settings, "look_begins", "O", self)));
+  if (!settings || !has_attribute(settings, "look_begins")) return true;
+  Owned answer(check(call_python(PyObject_CallMethod, settings, "look_begins", "O", self)));
   const int yes = PyObject_IsTrue(answer.get());
   check(yes);
   return yes == 1;
@@ -119,9 +120,9 @@ bool may_record_miss(void* self) {
 
 void tell_look_ended(PyObject* self, const Recording* recording) {
   PyObject* settings = compiled(self)->settings;
-  if (!settings || !PyObject_HasAttrString(settings, "look_ended")) return;
+  if (!settings || !has_attribute(settings, "look_ended")) return;
   Owned wrapped = recording ? Owned(wrap_recording(*recording)) : Owned::share(Py_None);
-  Owned(check(PyObject_CallMethod(settings, "look_ended", "OO", self, wrapped.get())));
+  Owned(check(call_python(PyObject_CallMethod, settings, "look_ended", "OO", self, wrapped.get())));
 }
 
 // ---- calls
@@ -148,7 +149,7 @@ PyObject* call_in_region(PyObject* object, const CompiledCalls::Way& way, Compil
   region.on_value = ask_about_value;
   region.on_miss = may_record_miss;
   region.context = object;
-  Owned result(PyObject_Vectorcall(compiled(object)->function, args, nargsf, names));
+  Owned result(call_python(PyObject_Vectorcall, compiled(object)->function, args, nargsf, names));
   const KeptError raised;
   region.leave();
   outcome.missed = way.follows && !region.follows();
@@ -168,9 +169,9 @@ class CountedCall {
 
 PyObject* compiled_call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
   CompiledFunction* self = compiled(object);
-  if (forced_eager) return PyObject_Vectorcall(self->function, args, nargsf, names);
+  if (forced_eager) return call_python(PyObject_Vectorcall, self->function, args, nargsf, names);
   const CountedCall counted;
-  if (Region::is_on()) return PyObject_Vectorcall(self->function, args, nargsf, names);
+  if (Region::is_on()) return call_python(PyObject_Vectorcall, self->function, args, nargsf, names);
   const SharedCalls calls = self->calls;
   return guarded([&]() -> PyObject* {
     CompiledCalls::Way way = calls->begin(sizes_of(args, PyVectorcall_NARGS(nargsf)));
@@ -178,7 +179,7 @@ PyObject* compiled_call(PyObject* object, PyObject* const* args, size_t nargsf, 
     const int64_t begin = way.timed ? now() : 0;
     CompiledCalls::Outcome outcome;
     PyObject* result = way.region ? call_in_region(object, way, outcome, args, nargsf, names)
-                                  : PyObject_Vectorcall(self->function, args, nargsf, names);
+                                  : call_python(PyObject_Vectorcall, self->function, args, nargsf, names);
     if (way.timed) outcome.nanoseconds = now() - begin;
     outcome.failed = result == nullptr;
     calls->end(way, outcome);
@@ -267,10 +268,10 @@ PyObject* wrap_recording(const Recording& recording) {
     check(PyList_Append(demands.get(), row.get()));
   }
   Owned module = dynamo("facula._dynamo._region");
-  return check(PyObject_CallMethod(
-      module.get(), "Recording", "OOLLLLL", ops.get(), demands.get(), static_cast<long long>(recording.groups),
-      static_cast<long long>(recording.put_off), static_cast<long long>(recording.never_made),
-      static_cast<long long>(recording.bytes_saved), static_cast<long long>(recording.followed)));
+  return check(call_python(PyObject_CallMethod, module.get(), "Recording", "OOLLLLL", ops.get(), demands.get(),
+                           static_cast<long long>(recording.groups), static_cast<long long>(recording.put_off),
+                           static_cast<long long>(recording.never_made), static_cast<long long>(recording.bytes_saved),
+                           static_cast<long long>(recording.followed)));
 }
 
 PyObject* get_function(PyObject* self, void*) { return Py_NewRef(compiled(self)->function); }
@@ -331,7 +332,8 @@ PyType_Spec compiled_spec = {
 
 // ---- functions
 
-// _region_explain(function, args, kwargs) -> (result, recording): one call that runs eagerly and is noted with its lines
+// _region_explain(function, args, kwargs) -> (result, recording): one call that runs eagerly and is noted with its
+// lines
 PyObject* function_explain(PyObject*, PyObject* given) {
   PyObject *function, *args, *kwargs;
   if (!PyArg_ParseTuple(given, "OO!O", &function, &PyTuple_Type, &args, &kwargs)) return nullptr;
@@ -341,7 +343,7 @@ PyObject* function_explain(PyObject*, PyObject* given) {
     work.keeps_places = true;
     Region region(work, false);
     region.on_value = ask_about_value;
-    Owned result(PyObject_Call(function, args, kwargs == Py_None ? nullptr : kwargs));
+    Owned result(call_python(PyObject_Call, function, args, kwargs == Py_None ? nullptr : kwargs));
     {
       const KeptError raised;
       region.leave();

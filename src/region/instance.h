@@ -44,8 +44,8 @@ struct RecordedPlace {
 };
 
 /// Element-wise ops on one space of elements that were put off until one of their results is needed. It is made of what
-/// the ops were called with, derived as eager execution derives it, and every step runs the loop that its op runs alone.
-/// One thread adds steps; any thread may need a result.
+/// the ops were called with, derived as eager execution derives it, and every step runs the loop that its op runs
+/// alone. One thread adds steps; any thread may need a result.
 class Instance final : public Recipe {
  public:
   explicit Instance(const ops::ElementwiseShape& space)

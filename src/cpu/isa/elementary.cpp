@@ -192,8 +192,9 @@ __mmask16 below(__m512d v, double bound) {
   return _mm512_cmp_pd_mask(_mm512_abs_pd(v), _mm512_set1_pd(bound), _CMP_LT_OQ);
 }
 
-/// `moderate` for `count` vectors at once. Where their sum of squares shows an element of `bound` or more, or NaN, `any`
-/// for such elements: a result does not depend on what lies beside the element. What was read is kept for that, as the output may be the same memory.
+/// `moderate` for `count` vectors at once. Where their sum of squares shows an element of `bound` or more, or NaN,
+/// `any` for such elements: a result does not depend on what lies beside the element. What was read is kept for that,
+/// as the output may be the same memory.
 template <int count, class T, class Moderate, class Any>
 [[gnu::always_inline]] inline void angles(T* o, const T* a, __mmask16 lanes, T bound, Moderate moderate, Any any) {
   constexpr int width = 64 / sizeof(T);

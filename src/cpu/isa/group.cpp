@@ -68,8 +68,8 @@ bool is_repeated(const Group& group, const GroupValue& v) {
   return row <= block_of(group) && block_of(group) % row == 0 && is_one_row(v);
 }
 
-/// Whether a stream is one number for all elements, which every step that reads it can take as such: a loop of one input
-/// is given elements only.
+/// Whether a stream is one number for all elements, which every step that reads it can take as such: a loop of one
+/// input is given elements only.
 bool is_number(const Group& group, size_t value) {
   const GroupValue& v = group.values[value];
   if (!std::all_of(v.strides.begin(), v.strides.end(), [](int64_t s) { return s == 0; })) return false;
