@@ -153,13 +153,6 @@ bool Recipe::is_wanted(size_t which) const {
   return which < results_.size() && results_[which] != nullptr;
 }
 
-int Recipe::number_of_result(const Storage* storage) const {
-  const Lock lock(doors().lock);
-  for (size_t i = 0; i < results_.size(); ++i)
-    if (results_[i] == storage) return static_cast<int>(i);
-  return -1;
-}
-
 void Recipe::make_wanted() {
   const Ref<Recipe> self = Ref<Recipe>::share(this);
   for (size_t i = 0; i < count(); ++i) Deferral::run(self, i);

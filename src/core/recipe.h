@@ -34,8 +34,6 @@ class Recipe {
   virtual void dropped(size_t /*which*/) noexcept {}
 
   size_t count() const { return results_.size(); }
-  /// The result that the storage is; -1 where it is no result of this recipe that waits.
-  int number_of_result(const Storage* storage) const;
   /// Makes every result that somebody holds.
   void make_wanted();
   /// Whether somebody holds result `which` and it has no bytes yet.

@@ -376,13 +376,14 @@ bool Region::put_off_rows(const OpCall& call, const RowCall& r) {
 
 /// The instance that the call is added to; none where its elements are too few. Operands that wait in another one, or
 /// show a part of a waiting result, are made first, which may run this instance: then there is a new one.
-Ref<Instance> Region::join(const ElementCall& e) {
+Ref<Instance> Region::join(ElementCall& e) {
   for (;;) {
-    const Ref<Instance> instance = instance_for(e);
+    Ref<Instance> instance = instance_for(e);
     if (!instance) return instance;
-    for (int i = 0; i < e.inputs; ++i) {
-      TensorImpl* t = e.input[static_cast<size_t>(i)].impl();
-      if (t && (t->flags & kDeferred) && instance->value_of(t) < 0) materialize(Tensor::share(t));
+    for (size_t i = 0; i < static_cast<size_t>(e.inputs); ++i) {
+      TensorImpl* t = e.input[i].impl();
+      e.waiting[i] = t ? instance->value_of(t) : -1;
+      if (t && (t->flags & kDeferred) && e.waiting[i] < 0) materialize(Tensor::share(t));
     }
     if (instance->is_open()) return instance;
   }

@@ -61,7 +61,7 @@ class Region {
   bool put_off_rows(const OpCall& call, const RowCall& row_call);
   bool put_off_write(ElementCall& call, const RecordedPlace& place);
   Ref<Instance> instance_for(const ElementCall& call);
-  Ref<Instance> join(const ElementCall& call);
+  Ref<Instance> join(ElementCall& call);
   void settle(Instance& instance);
 
   Region* const outer_;  // that is paused
