@@ -110,6 +110,7 @@ def emit(ops: list[Op], out: Path, write) -> None:
             write(out / f"raw_{topic}.cpp", _raw_elementwise(topic, members))
     write(out / "raw_ops.h", HEADER + "#pragma once\n\n" + "".join(f'#include "raw_{t}.h"\n' for t in by_topic))
     write(out / "op_names.cpp", _names(by_topic))
+    write(out / "op_semantics.cpp", _semantics(by_topic))
     _emit_loops(ops, out, write, loop_base)
 
 
@@ -129,11 +130,11 @@ def _names(by_topic: dict[str, list[Op]]) -> str:
     lines = [HEADER, '#include <span>\n\n#include "core/op_id.h"\n#include "core/public_names.h"\n\nnamespace facula {\nnamespace {\n']
     for topic, members in by_topic.items():
         lines.append(f"const OpInfo {topic}_ops[] = {{")
-        lines += [f'    {{"{op.name}", "{op.overload}", "{_signature_text(op)}"}},' for op in members]
+        lines += [f'    {{"{op.name}", "{op.overload}", "{_signature_text(op)}", {str(op.kind == "view").lower()}}},' for op in members]
         lines.append("};")
     table = ", ".join(f"{topic}_ops" for topic in by_topic)
     lines.append(f"const std::span<const OpInfo> topics[] = {{{table}}};")
-    lines.append('const OpInfo unknown = {"an op", "", ""};\n\n}  // namespace\n')
+    lines.append('const OpInfo unknown = {"an op", "", "", false};\n\n}  // namespace\n')
     lines.append(
         "const OpInfo& op_info(uint16_t id) {\n"
         f"  return id == 0 ? unknown : topics[(id - 1) / {OPS_PER_TOPIC}][(id - 1) % {OPS_PER_TOPIC}];\n}}\n"
@@ -145,6 +146,37 @@ def _names(by_topic: dict[str, list[Op]]) -> str:
         "      if (name == op.name) return &op;\n  return nullptr;\n}\n\n}  // namespace facula\n"
     )
     return "\n".join(lines)
+
+
+# what an op is to who plans a recording (src/ops/semantics.h), by kind; the topic decides first
+WEIGHTS = {
+    "unary": "Element", "binary": "Element", "ternary": "Element", "view": "View", "reduce": "Fold", "norm": "Row", "scan": "Row",
+    "factory": "Factory", "composite": "Composite",
+}  # fmt: skip
+ROW_TOPICS = ("softmax",)
+
+
+def _semantics(by_topic: dict[str, list[Op]]) -> str:
+    lines = [HEADER, '#include <span>\n\n#include "ops/semantics.h"\n' + "".join(f'#include "raw_{t}.h"\n' for t in by_topic)]
+    lines.append("namespace facula {\nnamespace {\n")
+    for topic, members in by_topic.items():
+        lines.append(f"const OpSemantics {topic}_ops[] = {{")
+        lines += [f"    {_semantics_row(op)}," for op in members]
+        lines.append("};")
+    table = ", ".join(f"{topic}_ops" for topic in by_topic)
+    lines.append(f"const std::span<const OpSemantics> topics[] = {{{table}}};\n\n}}  // namespace\n")
+    lines.append(
+        "const OpSemantics& op_semantics(uint16_t id) {\n  static const OpSemantics unknown{};\n"
+        f"  return id == 0 ? unknown : topics[(id - 1) / {OPS_PER_TOPIC}][(id - 1) % {OPS_PER_TOPIC}];\n}}\n\n}}  // namespace facula\n"
+    )
+    return "\n".join(lines)
+
+
+def _semantics_row(op: Op) -> str:
+    weight = "Draw" if op.draws else WEIGHTS.get(op.kind, "Row" if op.topic in ROW_TOPICS else "Heavy")
+    may_alias = op.kind in ("view", "composite")
+    element = f"&ops::{op.id}_op" if op.elementwise else "nullptr"
+    return f"{{OpWeight::{weight}, {str(may_alias).lower()}, {str(bool(op.writes)).lower()}, {len(op.inputs) if op.elementwise else 0}, {element}}}"
 
 
 def _signature_text(op: Op) -> str:

@@ -24,7 +24,7 @@ LAZY_MODULES = frozenset(
     __config__ __future__ accelerator amp ao autograd backends compat compiler cpu cuda distributed distributions
     fft functional func
     futures fx hub jit library linalg masked monitor mps mtia multiprocessing nested nn onnx optim overrides package profiler
-    quasirandom _prims_common _subclasses _tensor_str _utils
+    quasirandom _dynamo _inductor _logging _prims_common _subclasses _tensor_str _utils
     quantization random return_types serialization signal sparse special storage array_api testing types utils version xpu
     """.split()
 )

@@ -12,8 +12,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import inspect
 import threading
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import facula
@@ -130,9 +131,45 @@ def _module(path):
     return importlib.import_module(f"facula.{path}" if path else "facula")
 
 
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+@functools.cache
+def _core_of(name):
+    """The op of the core behind a function of nn.functional that is written in Python, and the signature of each."""
+    name = name.removeprefix("functional_")
+    core, public = getattr(_C.nn_functional, name, None), getattr(_module("nn.functional"), name, None)
+    if not isinstance(core, BuiltinFunctionType) or not isinstance(public, FunctionType):
+        return None
+    return core, inspect.signature(core), inspect.signature(public)
+
+
+def _as_public(name, func, args, kwargs):
+    """(function, args, kwargs): the call of an op as one of the function that users know, which may take other arguments than
+    the op does (`reduction` is a word), and gives what the op gives; else as one of the op."""
+    found = _core_of(name)
+    if found is None:
+        return func, args, kwargs
+    core, own, public = found
+    given = own.bind(*args, **kwargs).arguments
+    parameters = public.parameters.values()
+    if any(n not in public.parameters for n in given) or any(p.default is p.empty and p.name not in given for p in parameters):
+        return core, args, kwargs
+    if isinstance(given.get("reduction"), int):
+        given["reduction"] = _REDUCTIONS[given["reduction"]]
+    if "return_indices" in public.parameters and "return_indices" not in own.parameters:
+        given["return_indices"] = True
+    positional = [given.pop(p.name) for p in parameters if p.default is p.empty]
+    return func, tuple(positional), given
+
+
 def _dispatch(name, method, args, kwargs):
     """What the core calls for a call that some argument or mode may take over."""
-    return _call_overrides(_resolve(name, method), _candidates(args, kwargs), args, kwargs)
+    func = _resolve(name, method)
+    candidates = list(_candidates(args, kwargs))
+    if isinstance(func, FunctionType):
+        func, args, kwargs = _as_public(name, func, args, kwargs)
+    return _call_overrides(func, candidates, args, kwargs)
 
 
 def _call_overrides(func, candidates, args, kwargs):

@@ -10,13 +10,17 @@ ROOT = Path(__file__).resolve().parents[1]
 # reason -> file -> "function(parameters) ..."
 EXCEPTIONS = {
     "a mark for a compiler, without effect on eager execution": {
-        "_dynamo/__init__.py": "OptimizedModule.__init__(dynamo_ctx)",
+        "_dynamo/decorators.py": """
+            substitute_in_graph(can_constant_fold_through) skip_frame(msg) override_optimization_hint(x val)
+            """,
+        "_dynamo/eval_frame.py": "optimize(guard_export_fn guard_fail_fn guard_filter_fn package)",
+        "_dynamo/testing.py": "CompileCounter.__call__(example_inputs) reset_rng_state(use_xpu)",
+        "_dynamo/utils.py": "compile_times(aggregate)",
+        "_inductor/__init__.py": "list_mode_options(dynamic)",
+        "_logging/_internal.py": "trace_structured(args kwargs name)",
         "_subclasses/fake_tensor.py": "FakeTensorMode.from_tensor(source static_shapes symbolic_context trace)",
-        "compiler.py": """
-            compile(dynamic fullgraph) nested_compile_region(options) disable(reason recursive)
-            substitute_in_graph(can_constant_fold_through is_embedded_type original_fn skip_signature_check)
-            set_stance(force_backend skip_guard_eval_unsafe stance) set_enable_guard_collectives(enabled)
-            load_cache_artifacts(serialized_artifacts)
+        "compiler/__init__.py": """
+            compile(isolate_recompiles shapes_spec) nested_compile_region(options max_reuse_entries reuse_hash_fn)
             """,
         "jit/__init__.py": """
             script(example_inputs optimize) trace(optimize strict) trace_module(optimize strict)

@@ -410,20 +410,6 @@ def test_placements_can_be_formed():
     ) == "True False True True DTensor.from_local:".split()
 
 
-def test_compile_knows_names_of_backends_and_modes():
-    model = facula.nn.Linear(2, 2)
-    for backend in ("inductor", "eager", "aot_eager"):
-        assert facula.compile(model, backend=backend, mode="reduce-overhead")._orig_mod is model
-    assert facula.compiler.list_backends() == ["cudagraphs", "inductor", "openxla", "tvm"]
-    with pytest.raises(RuntimeError, match="^compile: a backend is one of .*got 'nonsense'$") as caught:
-        facula.compile(model, backend="nonsense")
-    assert caught.type is facula._dynamo.exc.InvalidBackend
-    with pytest.raises(RuntimeError, match="^compile: a mode is one of default, .*got 'fast'$"):
-        model.compile(mode="fast")
-    with pytest.raises(NotImplementedError, match="programs are not captured as graphs"):
-        facula.compile(backend=lambda graph, inputs: graph.forward)
-
-
 @pytest.mark.parametrize("with_tqdm", [False, True])
 def test_downloads_say_how_far_they_are(tmp_path, capsys, monkeypatch, with_tqdm):
     if with_tqdm:

@@ -1,5 +1,7 @@
 """`__torch_function__` of classes and modes."""
 
+import types
+
 import pytest
 
 import facula as torch
@@ -277,3 +279,96 @@ def test_redispatch_passes_one_level_of_modes():
         result = scaled_product(a, b)
     assert result.item() == 13
     assert seen == ["scaled_product", "mul", "add"]
+
+
+# Functions of nn.functional in Python that end in an op of the same name, which takes other arguments: a call that somebody takes
+# over and hands on gives the same.
+
+F = torch.nn.functional
+IMAGE = torch.arange(2 * 6 * 6 * 6.0).reshape(2, 6, 6, 6).sin()
+ROWS, CLASSES = IMAGE[0, :4, :3, 0].contiguous(), torch.tensor([0, 2, 1, 0])
+POSITIVE = ROWS.sigmoid()
+CALLS = {
+    **{
+        f"{name} {reduction}": lambda x, name=name, reduction=reduction: getattr(F, name)(x, POSITIVE, reduction=reduction)
+        for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss")
+        for reduction in ("none", "mean", "sum")
+    },
+    **{
+        f"{name} {reduction}": lambda x, call=call, reduction=reduction: call(x, reduction)
+        for name, call in {
+            "binary_cross_entropy": lambda x, r: F.binary_cross_entropy(x.sigmoid(), POSITIVE, POSITIVE + 1, reduction=r),
+            "nll_loss": lambda x, r: F.nll_loss(x, CLASSES, torch.tensor([1.0, 2, 3]), ignore_index=1, reduction=r),
+        }.items()
+        for reduction in ("none", "mean", "sum")
+    },
+    "huber_loss delta": lambda x: F.huber_loss(x, POSITIVE, delta=0.1),
+    "smooth_l1_loss beta": lambda x: F.smooth_l1_loss(x, POSITIVE, beta=0.1),
+    "adaptive_avg_pool2d": lambda x: F.adaptive_avg_pool2d(x[None], 2),
+    "adaptive_avg_pool3d": lambda x: F.adaptive_avg_pool3d(x[None, None], 2),
+    "adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x[None], (2, 1)),
+    "adaptive_max_pool2d indices": lambda x: F.adaptive_max_pool2d(x[None], (2, None), return_indices=True),
+    "adaptive_max_pool3d": lambda x: F.adaptive_max_pool3d(x[None, None], 1),
+    "fractional_max_pool2d": lambda x: F.fractional_max_pool2d(x[None], 2, (2, 2), _random_samples=torch.full((1, 1, 2), 0.3)),
+    "fractional_max_pool3d": lambda x: F.fractional_max_pool3d(x[None, None], 1, (1, 2, 2), _random_samples=torch.full((1, 1, 3), 0.3)),
+    "glu": lambda x: F.glu(x, 0),
+    "hardtanh": lambda x: F.hardtanh(x, -0.5, 0.25),
+    "log_softmax": lambda x: F.log_softmax(x, 0, dtype=torch.float64),
+    "softmax": lambda x: F.softmax(x, dim=1),
+    "softmin": lambda x: F.softmin(x, 0),
+    "max_pool2d_with_indices": lambda x: F.max_pool2d(x[None], 2, stride=1, padding=1, return_indices=True),
+    "max_pool3d_with_indices": lambda x: F.max_pool3d(x[None, None], (1, 2, 2), 1, return_indices=True),
+    "max_unpool2d": lambda x: F.max_unpool2d(*F.max_pool2d(x[None, :, :2], 2, return_indices=True), 2),
+    "max_unpool3d": lambda x: F.max_unpool3d(*F.max_pool3d(x[None, None, :, :2], (1, 2, 2), return_indices=True), (1, 2, 2)),
+    "pad": lambda x: F.pad(x[None], (1, 1), mode="reflect"),
+}  # fmt: skip
+
+
+class Plain(torch.Tensor):
+    pass
+
+
+def in_two_languages():
+    """Functions in Python with the name of an op of nn.functional."""
+    core = torch._C.nn_functional
+    return {n for n in dir(core) if isinstance(getattr(F, n, None), types.FunctionType) and getattr(core, n) is not getattr(F, n)}
+
+
+def test_calls_of_all_functions_in_two_languages_are_tried():
+    assert in_two_languages() == {name.split()[0] for name in CALLS}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_that_is_handed_on_gives_the_same(name):
+    seen = []
+
+    class Through(overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    def plain(result):
+        return [t.as_subclass(torch.Tensor) for t in (result if isinstance(result, tuple) else (result,))]
+
+    expected = plain(CALLS[name](ROWS))
+    with Through():
+        through = plain(CALLS[name](ROWS))
+    handed = plain(CALLS[name](ROWS.as_subclass(Plain)))
+    for found in (through, handed):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert one.dtype == other.dtype and one.shape == other.shape and torch.equal(one, other)
+    assert seen
+
+
+def test_a_handler_of_a_loss_has_its_public_arguments():
+    seen = []
+
+    class Handler(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append((func, len(args), kwargs))
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    F.mse_loss(ROWS.as_subclass(Handler), POSITIVE, reduction="sum")
+    assert (F.mse_loss, 2, {"reduction": "sum"}) in seen

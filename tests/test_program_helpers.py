@@ -1,4 +1,4 @@
-"""What programs use beside tensors: compiled modules, torch.ops, custom operators, futures, checks, lists of tensors."""
+"""What programs use beside tensors: torch.ops, custom operators, futures, checks, lists of tensors."""
 
 import subprocess
 import sys
@@ -8,36 +8,6 @@ import pytest
 
 import facula
 from facula import nn
-
-# compile
-
-
-def test_a_compiled_module_wraps_the_module():
-    model = nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.5))
-    compiled = facula.compile(model, mode="reduce-overhead")
-    assert list(compiled.state_dict()) == ["_orig_mod.0.weight", "_orig_mod.0.bias"]
-    assert compiled._orig_mod is model and len(compiled) == 2
-    compiled.eval()
-    assert not model.training and not model[1].training
-    compiled.note = 7
-    assert model.note == 7 and compiled.note == 7
-    x = facula.ones(1, 2)
-    assert compiled(x).tolist() == model(x).tolist()
-    assert repr(compiled).startswith("OptimizedModule(")
-
-
-def test_a_compiled_function_is_itself():
-    def function(x):
-        return x
-
-    assert facula.compile(function) is function and facula.compile(fullgraph=True)(function) is function
-    model = nn.Linear(1, 1)
-    assert facula.compile(model, disable=True) is model
-    with pytest.raises(TypeError, match=r"compile: .*got int"):
-        facula.compile(3)
-    with pytest.raises(RuntimeError, match="compile: .*'a'"):
-        facula.compile(function, mode="a", options={})
-
 
 # torch.ops and custom operators
 

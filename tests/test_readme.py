@@ -97,8 +97,10 @@ def test_what_it_shows():
         facula.ones(2, 3).sum(axes=0)
     x = facula.arange(3)
     assert x[::-1].tolist() == [2, 1, 0] and x[::-1].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
-    function = len
-    assert facula.compile(function) is function
+    calls = []
+    compiled = facula.compile(lambda: calls.append(1))
+    compiled(), compiled()
+    assert calls == [1, 1] and compiled.recordings  # Python runs in every call
 
 
 def test_how_many_names_are_missing():

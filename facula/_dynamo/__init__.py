@@ -1,54 +1,50 @@
-"""What `compile` makes of a module. Nothing is compiled."""
+"""What programs reach as `torch._dynamo`: compiled functions, marks, settings, errors.
+
+Nothing is translated here: the core records what a compiled function does while Python runs it (docs/compile.md).
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from facula import nn
 from facula._on_demand import _on_demand
 
+from . import config, exc  # noqa: F401  programs reach them as attributes
+from .backends.registry import list_backends, lookup_backend, register_backend
+from .decorators import *  # noqa: F403
+from .looks import error_on_graph_break, set_stance
+from .looks import raised as _raised_by_region  # noqa: F401  the core asks it
+
 if TYPE_CHECKING:
-    from typing import Any
+    from .eval_frame import OptimizedModule, disable, explain, optimize, optimize_assert, run
 
-    from facula.nn.modules.module import Module
-
-__all__ = ["OptimizedModule"]
-
-
-class OptimizedModule(nn.Module):
-    """A module under the name `_orig_mod`; attributes are those of the module inside, and so are new ones.
-
-    Args:
-        mod: the module.
-    """
-
-    def __init__(self, mod: Module, dynamo_ctx: Any = None) -> None:
-        super().__init__()
-        self._modules["_orig_mod"] = mod
-        self.training: bool = mod.training
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self._modules["_orig_mod"](*args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        modules = self.__dict__.get("_modules", {})
-        if name == "_orig_mod" or "_orig_mod" not in modules:
-            return super().__getattr__(name)
-        return getattr(modules["_orig_mod"], name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "training" or "_orig_mod" not in self.__dict__.get("_modules", {}):
-            super().__setattr__(name, value)
-        else:
-            setattr(self._modules["_orig_mod"], name, value)
-
-    def __len__(self) -> int:
-        return len(self._modules["_orig_mod"])
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *dir(self._modules["_orig_mod"])})
-
-__getattr__ = _on_demand(__name__)
+__all__ = ["OptimizedModule", "disable", "error_on_graph_break", "explain", "is_compiling", "list_backends", "lookup_backend"]
+__all__ += ["optimize", "optimize_assert", "register_backend", "reset", "run", "set_stance"]
 
 
-from . import eval_frame  # noqa: E402, F401  programs reach it as an attribute
+def is_compiling() -> bool:
+    """Whether this is a call of a compiled function, or one that `torch.export` records."""
+    from facula import compiler
+
+    return compiler.is_compiling()
+
+
+def reset() -> None:
+    """Forgets all recordings of compiled functions."""
+    from .eval_frame import reset_all
+
+    reset_all()
+
+
+reset_code_caches = reset
+
+__getattr__ = _on_demand(
+    __name__,
+    ("_trace_wrapped_higher_order_op", "backends", "decorators", "eval_frame", "test_case", "testing", "utils"),
+    **dict.fromkeys(
+        """
+        OptimizedModule disable explain is_dynamo_supported is_inductor_supported optimize optimize_assert reset_code run
+        """.split(),
+        "facula._dynamo.eval_frame",
+    ),
+)

@@ -1,1 +1,8 @@
 """What PyTorch's package of this name has and programs take from there; the functions themselves are those of `facula.func`."""
+
+from facula._on_demand import _on_demand
+
+__getattr__ = _on_demand(
+    __name__,
+    ("apis", "batch_norm_replacement", "config", "eager_transforms", "functional_call", "make_functional", "vmap"),
+)

@@ -26,7 +26,6 @@ ELSEWHERE = {
     "torch._C._WeakTensorRef": "facula.utils.weak._WeakTensorRef",
     "torch._C._AutoDispatchBelowAutograd": "facula.library.AutoDispatchBelowAutograd",
     "torch._C._ExcludeDispatchKeyGuard": "facula.library.ExcludeDispatchKeyGuard",
-    "torch._dynamo.exc.InvalidBackend": "facula.compiler.InvalidBackend",
     "torch._custom_ops.impl": "facula.library.custom_ops_impl",
     "torch._custom_ops.impl_abstract": "facula.library.register_fake",
     "torch._C.DispatchKey": "facula.compat.dispatch.DispatchKey",
@@ -76,7 +75,8 @@ ELSEWHERE = {
     "torch.distributed._tensor.Placement": "facula.distributed.tensor.Placement",
     "torch.distributed._tensor.distribute_module": "facula.distributed.tensor.distribute_module",
     "torch.distributed._tensor.distribute_tensor": "facula.distributed.tensor.distribute_tensor",
-    "torch._dynamo.list_backends": "facula.compiler.list_backends",
+    "torch._disable_dynamo": "facula._dynamo.disable",
+    "torch._utils.is_compiling": "facula.compiler.is_compiling",
     "torch.fx._symbolic_trace.ScriptObject": "facula.ScriptObject",
     "torch._nested_view_from_buffer": "facula.nested._strided.view_from_buffer",
     "torch._C._distributed_rpc._is_current_rpc_agent_set": "facula.distributed.rpc.api._is_current_rpc_agent_set",
@@ -84,20 +84,16 @@ ELSEWHERE = {
 
 DECORATORS = frozenset(
     """
-    torch._dynamo.allow_in_graph torch._dynamo.assume_constant_result torch._dynamo.disable
-    torch._dynamo.optimize torch._dynamo.forbid_in_graph torch._dynamo.disallow_in_graph
-    torch._dynamo.run torch._dynamo.nonstrict_trace torch._jit_internal._copy_to_script_wrapper
-    torch._jit_internal._overload torch._jit_internal.ignore torch._jit_internal.unused
-    torch._jit_internal.export torch._jit_internal.boolean_dispatch
+    torch._jit_internal._copy_to_script_wrapper torch._jit_internal._overload torch._jit_internal.ignore
+    torch._jit_internal.unused torch._jit_internal.export torch._jit_internal.boolean_dispatch
     torch.testing._internal.common_utils.slowTest
-    torch.overrides.wrap_torch_function torch._disable_dynamo torch._dynamo.eval_frame.disable
+    torch.overrides.wrap_torch_function
     """.split()
 )
 
 ANSWERS: dict[Any, Any] = {
     "torch.autograd._is_checkpoint_valid": True,
     "torch._C._set_math_sdp_allow_fp16_bf16_reduction": None,
-    "torch._logging.set_logs": None,
     "torch._C._log_api_usage_once": None,
     "torch._C._get_tracing_state": None,
     "torch.autograd._disable_profiler": None,
@@ -114,14 +110,5 @@ ANSWERS: dict[Any, Any] = {
     "torch._C._are_functorch_transforms_active": False,
     "torch._C._functorch.is_legacy_batchedtensor": False,
     "torch._C._get_privateuse1_backend_name": "privateuseone",
-    "torch._dynamo.is_compiling": False,
-    "torch._dynamo.is_dynamo_supported": False,
-    "torch._dynamo.eval_frame.is_dynamo_supported": False,
-    "torch._dynamo.mark_dynamic": None,
-    "torch._dynamo.mark_static_address": None,
-    "torch._dynamo.reset": None,
-    "torch._dynamo.graph_break": None,
-    "torch._dynamo.utils.is_compile_supported": False,
-    "torch._utils.is_compiling": False,
     "torch.profiler.kineto_available": False,
 }

@@ -20,7 +20,7 @@ REASONS: dict[Any, Any] = {
     "pruning": ("this part of pruning is not there", "nn.utils.prune"),
     "sparse": ("this part of sparse tensors is not there yet", "the layouts COO and CSR"),
     "script": ("TorchScript programs are neither compiled nor run", "the Python program itself"),
-    "capture": ("programs are not captured as graphs", "eager execution, which is what compile gives"),
+    "capture": ("programs are not captured as these graphs", "torch.compile, or torch.export.export"),
     "onnx": ("this part of PyTorch's exporters is not here", "onnx.export, and its custom_translation_table"),
     "processes": ("this part of distributed is not there yet", None),
     "launcher": ("Facula's launcher is made of other parts", "distributed.run, or launcher.api.elastic_launch"),
@@ -162,22 +162,10 @@ NAMES = {
     "capture": {
         "torch": "Tag slice_inverse sym_fresh_size",
         "torch.Tensor": "slice_inverse",
-        "torch._dynamo.exc": "TensorifyScalarRestartAnalysis",
-        "torch._dynamo.utils": "",
-        "torch._inductor": "cudagraph_mark_step_begin list_mode_options",
+        "torch._dynamo": "export replay",
         "torch._inductor.cpu_vec_isa": "pick_vec_isa",
         "torch._inductor.runtime.cache_dir_utils": "cache_dir",
-        "torch.compiler": """
-            get_default_backend keep_portable_guards_unsafe keep_tensor_guards_unsafe load_compiled_function
-            set_default_backend skip_all_guards_unsafe skip_guard_on_all_nn_modules_unsafe skip_guard_on_globals_unsafe
-            skip_guard_on_inbuilt_nn_modules_unsafe wrap_numpy
-            """,
-        "torch.compiler.config": """
-            accumulated_recompile_limit allow_unspec_int_on_nn_module assume_static_by_default automatic_dynamic_shapes
-            capture_dynamic_output_shape_ops capture_scalar_outputs dynamic_shapes enable_cpp_symbolic_shape_guards
-            fail_on_recompile_limit_hit force_disable_caches job_id log_file_name recompile_limit
-            reorderable_logging_functions skip_tensor_guards_with_matching_dict_tags verbose wrap_top_frame
-            """,
+        "torch.compiler": "load_compiled_function",
         "torch.export.custom_obj": "ScriptObjectMeta",
         "torch.export.decomp_utils": "CustomDecompTable",
         "torch.export.dynamic_shapes": "refine_dynamic_shapes_from_suggested_fixes",
@@ -192,9 +180,7 @@ NAMES = {
             get_aot_graph_name get_graph_being_compiled make_boxed_compiler make_boxed_func memory_efficient_fusion
             min_cut_rematerialization_partition minifier nnc_jit nop print_compile pythonkey_decompose ts_compile
             """,
-        "torch._functorch.config": "",
         "torch._higher_order_ops": "",
-        "torch._inductor.config": "",
         "torch._inductor.runtime": "",
         "torch.export._trace": "",
         "torch.utils._sympy": "",
@@ -406,7 +392,6 @@ NAMES = {
             """,
     },
     "internal": {
-        "torch._logging": "",
         "torch": "DisableTorchFunction ExcludeDispatchKeyGuard FatalError ThroughputBenchmark cpp",
         "torch.Tensor": "index",
         "torch._C": "ListType Node _jit_get_operation",

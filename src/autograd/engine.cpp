@@ -262,7 +262,7 @@ class Pass {
     if (child < 0 || !tasks_[child].needed || tasks_[child].grads.size() != tasks_[child].node->output_count())
       return {};
     Tensor& sum = tasks_[child].grads.data()[task.node->edge(edge).slot];
-    const bool fits = sum.defined() && is_ours(sum) && sum.is_contiguous() && !(sum.flags() & kSlowFlags) &&
+    const bool fits = sum.defined() && is_ours(sum) && sum.is_contiguous() && !(sum.flags() & kPrivateLayout) &&
                       sum.dtype() == dtype && sum.sizes() == sizes;
     return fits ? std::move(sum) : Tensor();
   }
@@ -335,7 +335,7 @@ class Pass {
 
   static bool is_ours(const Tensor& t) {
     return t.impl()->refs.load() == 1 && t.storage()->refs.load() == 1 && t.is_dense() &&
-           !(t.flags() & kSlowFlags & ~kPrivateLayout);
+           !(t.flags() & kSlowFlags & ~(kPrivateLayout | kDeferred));
   }
 
   void add_gradient(Task& task, uint32_t slot, Tensor incoming) {
@@ -348,8 +348,9 @@ class Pass {
       return;
     }
     if (!options_.create_graph && !is_ours(sum) && is_ours(grad)) std::swap(sum, grad);
-    const bool plain = !grad.is_conj() && !(grad.flags() & kSparse);
-    if (!options_.create_graph && is_ours(sum) && plain) ops::add_into(sum, ops::Into::InPlace, sum, grad, Scalar(1));
+    const bool in_place = !options_.create_graph && is_ours(sum) && !grad.is_conj() && !(grad.flags() & kSparse);
+    if (in_place && ((sum.flags() | grad.flags()) & kDeferred)) add_(sum, grad);  // which may wait
+    else if (in_place) ops::add_into(sum, ops::Into::InPlace, sum, grad, Scalar(1));
     else if (sum.flags() & kSparse) sum = add(grad, sum);  // a dense one takes a sparse one in, not the other way
     else sum = add(sum, grad);
   }

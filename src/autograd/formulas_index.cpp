@@ -23,7 +23,7 @@ Tensor in_corner(const Tensor& part, IntList sizes) {
 template <class InPlace, class Op>
 Tensor added_to_zeros(const Tensor& values, IntList sizes, uint32_t index_flags, InPlace in_place, Op op) {
   Tensor zeros = new_zeros(values, sizes);
-  if ((values.flags() | index_flags) & kSlowFlags) return op(zeros);
+  if ((values.flags() | index_flags) & kSlowFlags & ~kDeferred) return op(zeros);
   in_place(zeros);
   return zeros;
 }

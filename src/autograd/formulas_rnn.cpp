@@ -56,6 +56,8 @@ class RnnLayerBackward final : public Node {
                             mode_, layout_.batch_sizes, layout_.reverse, h0_.unpack(*this).size(0), wants(kH0),
                             wants(kWeight) && !sum.defined(), wants(kBias) && !bias_is_gates);
     if (sum.defined()) {
+      materialize_bytes(gates);
+      materialize_bytes(trace_.h_before);
       ops::linear_weight_gradient(sum, gates, trace_.h_before, true);
       of_weight = sum;
     }

@@ -73,7 +73,7 @@ Tensor spaced(const Tensor& grad, int64_t dim, int64_t start, int64_t step, int6
 /// Zeros with `grad` in the places that `view` shows, no two of which are one. Views of one tensor add to one gradient.
 template <class View>
 Tensor placed(const Tensor& grad, IntList sizes, View view) {
-  if (!(grad.flags() & kSlowFlags)) {
+  if (!(grad.flags() & kSlowFlags & ~kDeferred)) {
     if (Tensor sum = take_partial_sum(0, sizes, grad.dtype()); sum.defined()) {
       add_(view(sum), grad);
       return sum;

@@ -47,7 +47,10 @@ void report_devices(const char* op, std::initializer_list<TensorList> arguments)
 
 void check_out(const char* op, uint32_t inputs, OutHistory history, std::initializer_list<const Tensor*> outs) {
   uint32_t written = 0;
-  for (const Tensor* out : outs) written |= out->flags();
+  for (const Tensor* out : outs) {
+    materialize_bytes(*out);
+    written |= out->flags();
+  }
   if ((inputs | written) & kBatched) report_batched_out(op);
   for (const Tensor* out : outs)
     FACULA_CHECK(!((inputs | out->flags()) & kDual) || !is_inexact(out->dtype()) || !thread_state.forward_grad_enabled,

@@ -28,7 +28,7 @@ struct Geometry {
       strides.push_back(1);
       item /= 2;
     }
-    offset = (t.impl()->data - t.storage()->data) / item;
+    offset = t.byte_offset() / item;
     for (size_t i = 0; i < strides.size(); ++i) {
       if (strides[i] >= 0) continue;
       offset += (sizes[i] - 1) * strides[i];
@@ -147,7 +147,7 @@ void check_castable(const Tensor& result, const Tensor& written, const std::stri
 }
 
 void check_writable(const Tensor& self, const char* op) {
-  if (self.storage()->read_only) will_write(self.storage(), op, self.sizes());
+  if (self.storage()->asks_first()) will_write(self.storage(), op, self.sizes());
   check_not_inference(self, op);
   if (!GradMode::enabled()) return;
   FACULA_CHECK(!is_wanting_leaf(self.impl()), ErrorKind::Runtime, op,

@@ -154,6 +154,7 @@ fc_status fc_generator_set_state(fc_generator generator, fc_tensor state) {
     FACULA_CHECK(t.dtype() == DType::UInt8 && t.is_cpu() && t.dim() == 1, ErrorKind::Type,
                  "fc_generator_set_state: expected a vector of uint8 on the CPU, got ", t.dtype(), " on ", t.device());
     const Tensor bytes = contiguous(t);
+    materialize_bytes(bytes);
     const std::scoped_lock lock(g.mutex);
     g.set_state(bytes.data<uint8_t>(), static_cast<size_t>(bytes.numel()));
   });

@@ -46,7 +46,9 @@ constexpr int32_t kMostDims = 64;  // of the core's tensors
 Tensor on_cpu(const Tensor& t) {
   const GradMode guard(false);
   materialize(t);
-  return contiguous(_to_device(t, kCPU, t.dtype()));
+  const Tensor host = contiguous(_to_device(t, kCPU, t.dtype()));
+  materialize_bytes(host);
+  return host;
 }
 
 void check_bytes(const Tensor& t, const void* data, size_t bytes, const char* what) {

@@ -128,7 +128,7 @@ class RootBackward final : public Node {
 };
 
 Tensor root(const Tensor& self) {
-  constexpr uint32_t plain_flags = kSlowFlags & ~(kRequiresGrad | kWatchBase);
+  constexpr uint32_t plain_flags = kSlowFlags & ~(kRequiresGrad | kWatchBase | kDeferred);
   const uint32_t marks = marks_of(self);
   if (!marks || (live_flags(self.impl()) & plain_flags)) return sqrt(self);
   Tensor result;

@@ -251,7 +251,7 @@ Tensor ctc_loss_uncast(const Tensor& log_probs, const Tensor& targets, const Ten
   auto values = [](const char* what, const Tensor& lengths) {
     FACULA_CHECK(is_integral(lengths.dtype()), ErrorKind::Runtime, "ctc_loss: expected ", what,
                  " of an integer dtype, got ", lengths.dtype());
-    Tensor dense = to_dtype(ops::on_host(reshape(lengths, {lengths.numel()})), DType::Int64);
+    Tensor dense = ops::on_host(to_dtype(reshape(lengths, {lengths.numel()}), DType::Int64));
     return std::vector<int64_t>(dense.data<int64_t>(), dense.data<int64_t>() + dense.numel());
   };
   return ctc_loss(log_probs, targets, IntList(values("input_lengths", input_lengths)),

@@ -59,6 +59,7 @@ Tensor solve_sparse_triangular(const Tensor& A, const Tensor& B, bool upper, boo
   const Tensor diagonal = index_add(zeros({n}, A.dtype(), A.device()), 0, index_select(rows, 0, on_diagonal),
                                     index_select(entries.values, 0, on_diagonal), Scalar(1));
   const Tensor x = clone(reshape(movedim(B, -2, 0), {n, count}), MemoryFormat::Contiguous);
+  materialize_bytes(rest.bounds);
   const int64_t* bounds = rest.bounds.data<int64_t>();
   LongWork solved;
   for (int64_t step = 0; step < n; ++step) {

@@ -258,6 +258,7 @@ Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_si
     Batch batch("repeat_interleave", repeats);
     return batch.loop([&](const Batch::Example& e) { return repeat_interleave(e(repeats), output_size); });
   }
+  materialize_bytes(repeats);
   Tensor counts = ops::as_contiguous(repeats, DType::Int64);
   const int64_t total = output_size ? *output_size : repeat_total_kernel(counts.device(), counts);
   FACULA_CHECK(total >= 0, ErrorKind::Runtime, "repeat_interleave: output_size must not be negative, got ", total);

@@ -79,6 +79,18 @@ constexpr bool kCheckedKernels = true;
 constexpr bool kCheckedKernels = false;
 #endif
 
+/// What a kernel is given has bytes: those of deferred tensors are made here, if nobody has asked for them before
+/// (core/recipe.h).
+inline void give_bytes(const Tensor& t) { materialize_bytes(t); }
+inline void give_bytes(TensorList list) { materialize_bytes(list); }
+inline void give_bytes(const void*) {}
+template <class T>
+void give_bytes(const T& argument) {
+  if constexpr (std::is_convertible_v<const T&, TensorList>) give_bytes(TensorList(argument));
+  else if constexpr (requires { argument.memory([](const auto&) {}); })
+    argument.memory([](const auto& each) { give_bytes(each); });
+}
+
 /// More elements than memory holds: a tensor of them repeats its places, and a kernel that went over all would take
 /// hours. Every kernel refuses them here; up to there it can be stopped (core/parallel.h).
 constexpr int64_t kMostVisited = int64_t{1} << 42;
@@ -110,6 +122,7 @@ struct Kernel<Result(Parameters...)> {
   template <class... Args>
   Result operator()(Device device, Args&&... args) const {
     if constexpr (kCheckedKernels) (check_held(args, name), ...);
+    (give_bytes(args), ...);
     const int64_t most = std::max({int64_t{0}, elements_visited(args)...});
     if (__builtin_expect(most > kMostVisited, 0)) refuse_elements(name, most);
     if (__builtin_expect(!device.is_cpu() || (watching() & kWatchObservers), 0)) return noted(device, args...);

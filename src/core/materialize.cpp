@@ -47,6 +47,7 @@ void materialize_layout_now(const Tensor& t) {
 
 void materialize_now(const Tensor& t) {
   if (t.flags() & kSparse) report_no_elements(t);
+  materialize_bytes(t);
   materialize_layout(t);
 }
 

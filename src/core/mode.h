@@ -25,6 +25,7 @@ enum Watch : uint32_t {
   kWatchThreadMemory = 1u << 3,   // an observer of this thread follows storages
   kWatchProcessMemory = 1u << 4,  // an observer of all threads does
   kWatchRegion = 1u << 5,         // a compiled function runs (src/region)
+  kWatchDeferral = 1u << 6,       // every op waits that can (src/region/deferred.h)
   kUnknownThread = 1u << 31,      // it has not met an op yet
 };
 
@@ -45,7 +46,7 @@ extern thread_local constinit ThreadState thread_state __attribute__((tls_model(
 inline uint32_t watching() { return thread_state.watch.load(std::memory_order_relaxed); }
 
 /// Whether anybody may look at single ops; a compiled function, which gives what eager execution gives, does not.
-inline bool are_ops_seen() { return (watching() & ~kWatchRegion) != 0; }
+inline bool are_ops_seen() { return (watching() & ~(kWatchRegion | kWatchDeferral)) != 0; }
 
 /// Sets or clears bits of the calling thread's `watch`.
 inline void set_watch(uint32_t bits, bool on) {

@@ -10,6 +10,7 @@ struct OpInfo {
   const char* name;
   const char* overload;   // "" for the only one
   const char* arguments;  // as the schema states them: "Tensor self, *, Scalar alpha=1"
+  bool is_view;           // it reads and writes no elements
 };
 const OpInfo& op_info(uint16_t id);
 

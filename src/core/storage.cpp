@@ -7,15 +7,18 @@
 #include "core/error.h"
 #include "core/kernel.h"
 #include "core/os_memory.h"
+#include "core/recipe.h"
+#include "core/storage_bytes.h"
 #include "core/storage_owner.h"
 #include "core/storage_room.h"
 
 namespace facula {
-namespace {
 
 void release_allocated(Storage* s) {
   if (s->data) backend_of(s->device.type).allocator.release(s->data, s->nbytes, s->device);
 }
+
+namespace {
 
 void release_nothing(Storage*) {}
 
@@ -56,6 +59,11 @@ void move_bytes(Storage* s, char* fresh, size_t count) {
 
 }  // namespace
 
+bool can_be_read_late(const Storage* s) {
+  const bool ours = !s->release_data || s->release_data == release_allocated || s->release_data == release_room;
+  return (ours || s->is_deferred()) && s->resizable && s->device.is_cpu() && s->exposures.load() == 0;
+}
+
 Storage* make_large_storage(size_t nbytes, Device device) {
   char* data = nullptr;
   device = concrete(device);
@@ -69,8 +77,17 @@ Storage* make_large_storage(size_t nbytes, Device device) {
   return s;
 }
 
+char* take_bytes(Storage* s) {
+  end_identity(s);
+  if (s->release_data == release_allocated) return std::exchange(s->data, nullptr);
+  char* fresh = allocate(s->nbytes, s->device);
+  std::memcpy(fresh, s->data, s->nbytes);
+  return fresh;
+}
+
 void expose(Storage* s) {
   s->exposures.fetch_add(1);
+  settle_storage(s);  // nothing reads it late from here on
   end_identity(s);
 }
 
@@ -109,7 +126,7 @@ void watch_end(Storage* s) {
 void destroy_storage(Storage* s) {
   if (storages_with_objects.load() > 0 && !release_storage_object(s)) return;
   end_identity(s);
-  note_storage_change(s, -static_cast<int64_t>(s->nbytes));
+  if (!s->is_deferred()) note_storage_change(s, -static_cast<int64_t>(s->nbytes));
   s->release_data(s);
   small_release(s, s->header_bytes);
 }
@@ -126,6 +143,7 @@ Storage* borrow_storage(void* data, size_t nbytes, Device device, void (*release
 }
 
 void replace_storage_data(Storage* s, void* data, void (*release)(Storage*), void* context) {
+  settle_storage(s);
   end_identity(s);
   if (s->release_data == nullptr) {
     s->header_bytes = static_cast<uint32_t>(kStorageHeader + s->nbytes);
@@ -142,6 +160,7 @@ void resize_storage(Storage* s, size_t nbytes) {
   FACULA_CHECK(s->resizable, ErrorKind::Runtime,
                "resize_: the storage belongs to another library and cannot grow from ", s->nbytes, " to ", nbytes,
                " bytes");
+  settle_storage(s);
   if (s->device.is_meta()) {
     s->nbytes = nbytes;
     return;
@@ -154,6 +173,7 @@ void resize_storage(Storage* s, size_t nbytes) {
 }
 
 bool resize_storage_in_place(Storage* s, size_t nbytes) {
+  settle_storage(s);
   const bool small = s->release_data == nullptr, shrank = s->release_data == release_room;
   const bool ours = small || shrank || s->release_data == release_allocated;
   const size_t room = shrank ? reinterpret_cast<size_t>(s->context) : s->nbytes;

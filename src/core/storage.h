@@ -11,6 +11,19 @@
 
 namespace facula {
 
+/// Where the bytes of a deferred storage seem to lie (core/recipe.h): no process maps memory there unless it asks for
+/// that address, neither on x86-64 nor on arm64, and in the region of 2^55 bytes around it neither.
+inline char* const kNowhere = reinterpret_cast<char*>(uintptr_t{1} << 55);
+inline bool is_nowhere(const char* address) {
+  return reinterpret_cast<uintptr_t>(address) - (uintptr_t{1} << 54) < (uintptr_t{1} << 55);
+}
+
+/// Why memory asks before it changes: see will_write().
+enum Asks : uint8_t {
+  kReadOnly = 1,  // borrowed from a buffer that must not be written
+  kReadLate = 2,  // recipes have yet to read it
+};
+
 struct Storage {
   RefCount refs;
   std::atomic<uint32_t> version;  // +1 per in-place write; saved values remember it
@@ -21,14 +34,17 @@ struct Storage {
   Device device;
   std::atomic<uint16_t> writer;  // id of the op that wrote last, for error messages
   bool resizable;
-  bool read_only;         // borrowed from a buffer that must not be written
-  bool address_known;     // a program was told where the bytes lie: exposed for good
+  std::atomic<uint8_t> asks;  // reasons of Asks
+  bool address_known;         // a program was told where the bytes lie: exposed for good
   uint32_t header_bytes;  // size of the small block this header is in; only set with release_data
   // Writes that `version` does not count: who may make them, and a number that stands for the bytes as long as nobody
   // could. See expose().
   std::atomic<uint32_t> exposures;
   std::atomic<uint32_t> identity;  // 0: none
 
+  bool asks_first() const { return asks.load(std::memory_order_relaxed) != 0; }
+  bool is_read_only() const { return asks.load(std::memory_order_relaxed) & kReadOnly; }
+  bool is_deferred() const { return data == kNowhere; }
   uint32_t current_version() const { return version.load(std::memory_order_acquire); }
   uint16_t last_writer() const { return writer.load(std::memory_order_relaxed); }
   /// After a write: who reads the new version sees what was written. Threads may write to parts of a storage at once.
@@ -59,7 +75,7 @@ inline void init_storage(Storage* s, size_t nbytes, Device device) {
   s->device = device;
   s->writer.store(0, std::memory_order_relaxed);
   s->resizable = true;
-  s->read_only = false;
+  s->asks.store(0, std::memory_order_relaxed);
   s->address_known = false;
   s->exposures.store(0, std::memory_order_relaxed);
   s->identity.store(0, std::memory_order_relaxed);

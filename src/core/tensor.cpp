@@ -1,5 +1,7 @@
 #include "core/tensor.h"
 
+#include <cstring>
+
 #include "core/checked.h"
 #include "core/class_hooks.h"
 #include "core/kernel.h"
@@ -8,13 +10,21 @@
 #include "core/number.h"
 #include "core/several.h"
 #include "core/sparse.h"
+#include "core/recipe.h"
+#include "core/storage_bytes.h"
 #include "core/storage_room.h"
 
 namespace facula {
 
 void destroy_tensor(TensorImpl* impl) {
   delete impl->autograd;
-  if (impl->owns_pyobj && host.release_object) host.release_object(impl->pyobj);
+  static_assert(offsetof(TensorImpl, listed) == offsetof(TensorImpl, owns_pyobj) + 1);
+  uint16_t told;  // who is told of its end: both flags in one test
+  std::memcpy(&told, &impl->owns_pyobj, sizeof told);
+  if (__builtin_expect(told != 0, 0)) {
+    if (impl->listed) unlist_deferred(impl);
+    if (impl->owns_pyobj && host.release_object) host.release_object(impl->pyobj);
+  }
   if (impl->base) release(impl->base);
   if (impl->dims != impl->inline_) delete[] impl->dims;
   release(impl->storage);
@@ -91,6 +101,11 @@ Tensor with_storage(Storage* storage, DType dtype) {
   t->ndim = 0;  // what makes room for more asks for it
   t->flags = inference_flag();
   return Tensor::adopt(t);
+}
+
+/// Of a tensor on a storage that others have: once its address is the final one.
+void follow_storage(TensorImpl* t) {
+  if (__builtin_expect(is_nowhere(t->data), 0)) list_deferred(t);
 }
 
 }  // namespace
@@ -196,6 +211,7 @@ Tensor ViewBuilder::finish(int64_t offset) {
   TensorImpl* t = view_.impl();
   t->data += wrapping_mul(offset, item_size(t->dtype));
   derive_layout(t);
+  follow_storage(t);
   return std::move(view_);
 }
 
@@ -204,6 +220,7 @@ Tensor make_view(const Tensor& self, IntList sizes, IntList strides, int64_t off
   if (tracked) set_base(view.impl(), self.impl());
   view.impl()->data += wrapping_mul(offset, self.item_size());
   set_sizes(view.impl(), sizes, strides);
+  follow_storage(view.impl());
   return view;
 }
 
@@ -235,6 +252,7 @@ Tensor tensor_on_storage(Storage* storage, DType dtype, int64_t offset, IntList 
   Tensor t = with_storage(storage, dtype);
   t.impl()->data = storage->data + offset * item_size(dtype);
   set_sizes(t.impl(), sizes, strides);
+  follow_storage(t.impl());
   return t;
 }
 
@@ -275,7 +293,7 @@ bool (*item_by_class)(const Tensor& self, Scalar& number) = nullptr;
 bool (*copy_by_class)(const Tensor& self, const Tensor& made) = nullptr;
 
 Scalar Tensor::item() const {
-  if (__builtin_expect(flags() & kSparse, 0)) report_no_elements(*this);
+  if (__builtin_expect(flags() & (kSparse | kDeferred), 0)) materialize(*this);
   FACULA_CHECK(!(flags() & kBatched), ErrorKind::Runtime,
                "vmap: a batched tensor has no single value for .item(), bool() or int(), got an example of shape ",
                sizes());
@@ -309,7 +327,11 @@ Scalar Tensor::item() const {
 }
 
 void copy_elements(const Tensor& out, const Tensor& in) {
-  if (__builtin_expect((out.flags() | in.flags()) & kSparse, 0)) return copy_parts(out, in);
+  if (__builtin_expect((out.flags() | in.flags()) & (kSparse | kDeferred), 0)) {
+    if ((out.flags() | in.flags()) & kSparse) return copy_parts(out, in);
+    materialize_bytes(out);
+    materialize_bytes(in);
+  }
   if (out.is_meta() || out.numel() == 0) return;
   copy_kernel(out.is_cpu() ? in.device() : out.device(), out, in);
 }
@@ -327,6 +349,8 @@ void check_held(const Tensor& tensor, const char* kernel) {
   if (!tensor.defined()) return;
   FACULA_CHECK(!(tensor.flags() & kSparse), ErrorKind::Runtime, kernel,
                ": the kernel expects tensors with elements, got layout ", layout_of(tensor));
+  FACULA_CHECK(!(tensor.flags() & kDeferred), ErrorKind::Runtime, kernel,
+               ": the kernel expects tensors with bytes, got a deferred one of shape ", tensor.sizes());
   const bool known = tensor.impl()->refs.load() > 1;  // a result in the making is nobody else's yet
   FACULA_CHECK(!known || (tensor.flags() & (kPrivateLayout | kHeld)) != kPrivateLayout, ErrorKind::Runtime, kernel,
                ": the kernel expects memory that is held, got a private layout of shape ", tensor.sizes());
@@ -356,7 +380,7 @@ Extent byte_extent(const Tensor& self) {
 }
 
 bool share_bytes(const Storage* a, const Storage* b) {
-  if (a == b || a->device != b->device || !a->data || !b->data) return a == b;
+  if (a == b || a->device != b->device || !a->data || !b->data || a->is_deferred() || b->is_deferred()) return a == b;
   return a->data < b->data + b->nbytes && b->data < a->data + a->nbytes;
 }
 

@@ -42,15 +42,16 @@ enum TensorFlag : uint32_t {
   kWatchBase = 1u << 14,       // a view of a base without history, which may get one by an in-place write
   kPrivateLayout = 1u << 16,   // strides that the program must not see: see materialize_layout()
   kSparse = 1u << 17,          // no elements in memory: see core/sparse.h
+  kDeferred = 1u << 18,        // its bytes do not exist yet: see core/recipe.h
   kHeld = 1u << 19,            // made by hold(): nobody else knows this tensor
 };
 /// Why elements may not lie in memory as the program was promised: what materialize() puts right or refuses. A further
 /// reason is a flag here and a case there.
-constexpr uint32_t kNotAsPromised = kPrivateLayout | kSparse;
+constexpr uint32_t kNotAsPromised = kPrivateLayout | kSparse | kDeferred;
 constexpr uint32_t kLayoutFlags = kContiguous | kChannelsLast | kChannelsLast3d | kDense;
 /// Any of these sends an op through its slow path.
 constexpr uint32_t kSlowFlags =
-    kRequiresGrad | kConjugate | kBatched | kDual | kWatchBase | kPythonDispatch | kPrivateLayout | kSparse;
+    kRequiresGrad | kConjugate | kBatched | kDual | kWatchBase | kPythonDispatch | kNotAsPromised;
 
 /// kInference while the thread is in inference mode.
 inline uint32_t inference_flag() { return (thread_state.modes & kModeInference) ? kInference : 0u; }
@@ -69,7 +70,7 @@ struct TensorImpl {
   DType dtype;
   uint8_t ndim;
   bool owns_pyobj;
-  uint8_t reserved;
+  bool listed;  // by its deferred storage, which is told of its end
   uint32_t batch_level;
   int64_t* dims;
   int64_t inline_[2 * kInlineDims];
@@ -111,8 +112,17 @@ class Tensor {
   int64_t item_size() const { return facula::item_size(impl_->dtype); }
   uint32_t flags() const { return impl_->flags; }
   Storage* storage() const { return impl_->storage; }
+  /// Bytes from the start of the storage to the first element. Asks again where another thread has just given a
+  /// deferred storage its bytes.
+  int64_t byte_offset() const {
+    for (;;) {
+      const int64_t bytes = impl_->data - impl_->storage->data;
+      if (__builtin_expect(static_cast<uint64_t>(bytes + (int64_t{1} << 54)) < (uint64_t{1} << 55), 1)) return bytes;
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    }
+  }
   /// Elements from the start of the storage to the first element.
-  int64_t storage_offset() const { return (impl_->data - impl_->storage->data) / item_size(); }
+  int64_t storage_offset() const { return byte_offset() / item_size(); }
 
   template <class T = void>
   T* data() const {
@@ -151,6 +161,7 @@ inline TensorImpl* new_impl() {
   t->pyobj = nullptr;
   t->base = nullptr;
   t->owns_pyobj = false;
+  t->listed = false;
   t->flags = 0;
   t->dims = t->inline_;
   return t;
@@ -196,10 +207,12 @@ inline Tensor empty_like_contiguous(const TensorImpl* a, DType dtype) {
   return Tensor::adopt(t);
 }
 
-/// The one door between a tensor and its elements (core/materialize.cpp). Two questions come to it:
+/// The one door between a tensor and its elements (core/materialize.cpp). Three questions come to it:
 ///   - materialize(), of whatever shows strides or memory to the program: afterwards elements lie in memory in the
 ///     layout that was promised. Throws for what has no elements (sparse tensors).
 ///   - materialize_layout(), of ops that are not made for private layouts: afterwards the layout is the promised one.
+///   - materialize_bytes(), of who reads or writes memory, whatever the layout: afterwards there are bytes (deferred
+///     tensors, core/recipe.h). An OpScope does so for the arguments of every op.
 ///
 /// Private layouts. An op that computes faster in another order of memory (convolution, in channels-last) may give its
 /// fresh result that order beside the flag kPrivateLayout. The strides are true, so every kernel reads such a tensor
@@ -219,6 +232,13 @@ inline void materialize_layout(const Tensor& t) {
 }
 inline void materialize_layout(TensorList list) {
   for (const Tensor& t : list) materialize_layout(t);
+}
+void materialize_bytes_now(const Tensor& t);
+inline void materialize_bytes(const Tensor& t) {
+  if (__builtin_expect(t.defined() && (t.flags() & kDeferred), 0)) materialize_bytes_now(t);
+}
+inline void materialize_bytes(TensorList list) {
+  for (const Tensor& t : list) materialize_bytes(t);
 }
 /// `t`, or where its memory may be exchanged a tensor of its own on the memory that `t` has now.
 Tensor hold_now(const Tensor& t);

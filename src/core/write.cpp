@@ -2,11 +2,13 @@
 
 #include "core/error.h"
 #include "core/held.h"
+#include "core/recipe.h"
 
 namespace facula {
 
-void will_write(const Storage* storage, const char* op, IntList sizes) {
-  FACULA_CHECK(!storage->read_only, ErrorKind::Runtime, op,
+void will_write(Storage* storage, const char* op, IntList sizes) {
+  if (storage->asks.load(std::memory_order_relaxed) & kReadLate) run_readers(storage);
+  FACULA_CHECK(!storage->is_read_only(), ErrorKind::Runtime, op,
                ": the tensor written is on read-only memory (clone it first), got shape ", sizes);
 }
 
@@ -30,7 +32,7 @@ void check_no_internal_overlap(const Tensor& self, const char* op) {
 }
 
 void check_written(const Tensor& self, const char* op) {
-  if (self.storage()->read_only) will_write(self.storage(), op, self.sizes());
+  if (self.storage()->asks_first()) will_write(self.storage(), op, self.sizes());
   check_not_inference(self, op);
   check_no_internal_overlap(self, op);
 }
@@ -51,12 +53,13 @@ void check_apart(const Tensor& written, const Tensor& read, const char* op) {
 
 void check_writes_to(const Tensor& out, IntList sizes, const char* op) {
   if (out.sizes() == sizes) return check_written(out, op);
-  if (out.storage()->read_only) will_write(out.storage(), op, out.sizes());
+  if (out.storage()->asks_first()) will_write(out.storage(), op, out.sizes());
   check_not_inference(out, op);
 }
 
 void WriteScope::begin(const char* op, Overlap overlap) {
-  if (storage_->read_only) will_write(storage_, op, self_->sizes());
+  materialize_bytes(*self_);
+  if (storage_->asks_first()) will_write(storage_, op, self_->sizes());
   check_not_inference(*self_, op);
   if (overlap == Overlap::Refused) check_no_internal_overlap(*self_, op);
   held_ = hold(*self_);

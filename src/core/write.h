@@ -3,6 +3,7 @@
 // collectives, copies from other libraries and into storages. The scope
 //   - refuses what must not be written: read-only memory, elements that share a place, tensors of inference mode
 //     outside of it. What autograd forbids is its own (check_writable() in autograd/inplace.h);
+//   - gives a deferred tensor its bytes, and runs the recipes that have yet to read what is overwritten;
 //   - counts the write when it ends, once, also when a kernel throws halfway: what was saved for a derivative or packed
 //     for products is not trusted afterwards;
 //   - counts nothing where an op refuses its arguments before it writes: CheckedWrite is the scope of an op that checks
@@ -22,8 +23,9 @@ namespace facula {
 
 /// Throws where the two share a byte; interleaved views are not decided, as in PyTorch.
 void check_apart(const Tensor& written, const Tensor& read, const char* op);
-/// Called before memory changes that asks for it (Storage::read_only). Throws where it must not change.
-void will_write(const Storage* storage, const char* op, IntList sizes);
+/// Called before memory changes that asks for it (Storage::asks): runs the recipes that have yet to read it. Throws
+/// where it must not change.
+void will_write(Storage* storage, const char* op, IntList sizes);
 /// What a scope refuses, for ops that check before they resize or compute.
 void check_written(const Tensor& self, const char* op);
 /// The same for an `out=` that will be given `sizes`: where it is resized, its elements get places of their own.
@@ -44,13 +46,13 @@ class WriteScope {
   /// `op` is named in errors, `id` remembered as the last writer.
   WriteScope(const Tensor& self, const char* op, uint16_t id = 0, Overlap overlap = Overlap::Refused)
       : storage_(self.storage()), self_(&self), id_(id) {
-    constexpr uint32_t kLookedAt = kDense | kInference | kPrivateLayout;
-    const bool plain = !storage_->read_only && (self.flags() & kLookedAt) == kDense;
+    constexpr uint32_t kLookedAt = kDense | kInference | kPrivateLayout | kDeferred;
+    const bool plain = !storage_->asks_first() && (self.flags() & kLookedAt) == kDense;
     if (__builtin_expect(!plain, 0)) begin(op, overlap);
   }
   /// A write to bytes, not to a tensor.
   WriteScope(Storage* storage, const char* op) : storage_(storage) {
-    if (__builtin_expect(storage_->read_only, 0)) will_write(storage_, op, {static_cast<int64_t>(storage_->nbytes)});
+    if (__builtin_expect(storage_->asks_first(), 0)) will_write(storage_, op, {static_cast<int64_t>(storage_->nbytes)});
   }
   WriteScope(WriteScope&& other) noexcept
       : storage_(std::exchange(other.storage_, nullptr)),

@@ -57,6 +57,7 @@ std::string_view bytes_of(const Json& entry, const std::string& path, const facu
   const std::vector<int64_t> strides = numbers("strides");
   if (keep.strides() != IntArrayRef(strides))
     keep = torch::empty_strided(keep.sizes(), strides, keep.options()).copy_(keep);
+  facula::materialize(keep.core());
   const facula::Storage* storage = keep.core().storage();
   const int64_t offset = entry.at("tensor_meta").at("storage_offset").at("as_int").to_int();
   FACULA_CHECK(storage->nbytes == size && keep.storage_offset() == offset, ErrorKind::NotImplemented, "save: '", path,

@@ -147,6 +147,12 @@ bool has_flags(const OpCall& call, uint32_t flags) {
 
 bool wants_dispatch(const OpCall& call) { return (watching() & kWatchDispatch) || has_flags(call, kPythonDispatch); }
 
+/// What a kernel is given has bytes; a view is made without.
+void give_bytes(const OpCall& call) {
+  if (call.form == OpForm::Function && call.info().is_view) return;
+  for (const Argument& argument : call.arguments) argument.each_tensor([](const Tensor& t) { materialize_bytes(t); });
+}
+
 void storage_changed(Storage* storage, int64_t bytes) {
   tell([&](Observer& o) { o.memory_changes({storage, bytes}); });
 }
@@ -202,6 +208,7 @@ bool in_observer() { return reading > 0 || thread_observers.telling > 0; }
 
 bool (*run_sparse)(const OpCall& call) = nullptr;
 RegionHooks region_hooks;
+bool (*defer_op)(const OpCall& call) = nullptr;
 
 OpScope::OpScope(uint16_t op, OpForm form, List<Argument> arguments, List<ResultSlot> results)
     : call_{op, form, arguments, results} {
@@ -211,6 +218,8 @@ OpScope::OpScope(uint16_t op, OpForm form, List<Argument> arguments, List<Result
     if (host.dispatch && wants_dispatch(call_)) replaced_ = host.dispatch(call_);
     if (!replaced_ && has_flags(call_, kSparse)) replaced_ = run_sparse(call_);
     if (__builtin_expect((watching() & kWatchRegion) != 0, 0) && !replaced_) replaced_ = region_hooks.op_begins(call_);
+    if (__builtin_expect((watching() & kWatchDeferral) != 0, 0) && !replaced_) replaced_ = defer_op(call_);
+    if (!replaced_ && has_flags(call_, kDeferred)) give_bytes(call_);
   } catch (...) {
     finish(true);
     throw;

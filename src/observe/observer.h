@@ -89,13 +89,16 @@ struct RegionHooks {
   void (*value_needed)(const char* what) = nullptr;
 };
 extern RegionHooks region_hooks;
+/// Installed by src/region/deferred.cpp, and called while kWatchDeferral is set. True: the results are in the slots,
+/// and wait to be made.
+extern bool (*defer_op)(const OpCall& call);
 inline void tell_region_of_value(const char* what) {
   if (__builtin_expect((watching() & kWatchRegion) != 0, 0)) region_hooks.value_needed(what);
 }
 
 /// Of a call with tensors of these flags: whether it goes through an OpScope.
 inline bool is_watched(uint32_t flags) {
-  return __builtin_expect((watching() | (flags & (kPythonDispatch | kSparse))) != 0, 0);
+  return __builtin_expect((watching() | (flags & (kPythonDispatch | kSparse | kDeferred))) != 0, 0);
 }
 
 void tell_node_begins(const Node& node);

@@ -19,7 +19,8 @@ struct ValueCheck {
 inline Kernel<void(const Tensor& t, const ValueCheck& check)> check_values_kernel{"check"};
 
 inline void check_values(const Tensor& t, const ValueCheck& check) {
-  if (!t.is_meta() && t.numel()) check_values_kernel(t.device(), t, check);
+  if (t.is_meta() || t.numel() == 0) return;
+  check_values_kernel(t.device(), t, check);
 }
 
 }  // namespace facula

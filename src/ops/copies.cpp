@@ -26,6 +26,7 @@ Tensor as_contiguous(const Tensor& t, MemoryFormat format, DType dtype) {
 }
 
 Tensor on_host(const Tensor& t) {
+  materialize_bytes(t);
   if (t.is_cpu()) return as_contiguous(t);
   Tensor copy = facula::empty(t.sizes(), t.dtype());
   copy_elements(copy, t);

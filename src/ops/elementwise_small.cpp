@@ -333,7 +333,7 @@ bool takes_result(const Tensor& out, const SmallCall& call, DType result, const 
   if (call.turned) return false;
   const TensorImpl* o = out.impl();
   constexpr uint32_t kLookedAt = kContiguous | kInference | kPrivateLayout | kConjugate;
-  if (o->dtype != result || (o->flags & kLookedAt) != kContiguous || o->storage->read_only ||
+  if (o->dtype != result || (o->flags & kLookedAt) != kContiguous || o->storage->asks_first() ||
       !o->storage->device.is_cpu())
     return false;
   if (call.like ? !same_shape(call.like, o) : o->sizes() != IntList(call.dims, static_cast<size_t>(call.ndim)))
@@ -341,7 +341,7 @@ bool takes_result(const Tensor& out, const SmallCall& call, DType result, const 
   for (int i = 0; i < count; ++i) {
     const TensorImpl* t = inputs[i].impl();
     if (!t || t == o || !share_bytes(t->storage, o->storage)) continue;
-    if (t->data != o->data || t->numel != call.numel || !(t->flags & kContiguous) || t->dtype != result) return false;
+    if (t->data != o->data || !same_shape(t, o) || !(t->flags & kContiguous) || t->dtype != result) return false;
   }
   return true;
 }

@@ -11,8 +11,8 @@ void collapse(Group& group, IntList sizes, const Dims& order) {
   }
   group.shape.clear();
   for (int64_t d : order) {
-    if (sizes[d] == 1) continue;
-    bool merges = !group.shape.empty();
+    if (sizes[d] == 1 && !(group.row && group.shape.empty())) continue;
+    bool merges = group.shape.size() > (group.row ? 1u : 0u);
     size_t k = 0;
     for (const GroupValue& v : group.values) {
       if (v.kind != GroupValue::Kind::Stream) continue;

@@ -3,6 +3,8 @@
 // runs alone, on the same elements: results are the same, bit for bit.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "core/kernel.h"
@@ -20,22 +22,30 @@ struct GroupValue {
   DType dtype = DType::Float32;
   char* data = nullptr;  // of a result: null where it is not written to memory
   Dims strides;          // of a stream: bytes, innermost dimension first
+  bool per_row = false;  // of a result: one element for each row, or of a stream that is read so
   alignas(16) char number[16] = {};
 };
 
+/// What a step makes of some rows of the group: tensors of them, or of one element for each.
+using RowFunction = std::function<void(const Tensor& rows, const Tensor* const* results)>;
+constexpr int kMaxResults = 3;
+
 struct GroupStep {
+  uint8_t inputs = 0, outs = 1;
+  std::array<uint16_t, kMaxInputs> in = {};  // value numbers
+  std::array<uint16_t, kMaxResults> out = {};
+  std::shared_ptr<const RowFunction> rows;  // null: a loop over elements, which is:
+  bool per_row = false;                     // over one element for each row
   uint16_t loop = 0;
   DType compute = DType::Float32;      // what the loop reads
   DType loop_result = DType::Float32;  // what the loop writes
-  uint8_t inputs = 0;
-  uint16_t out = 0;  // value numbers
-  std::array<uint16_t, kMaxInputs> in = {};
   alignas(16) char params[kMaxParams * 16] = {};
 };
 
 struct Group {
   int64_t numel = 0;
-  Dims shape;  // innermost dimension first
+  int64_t row = 0;  // the length of a row where steps look at rows, which then are dimension 0; else 0
+  Dims shape;       // innermost dimension first
   std::vector<GroupValue> values;
   std::vector<GroupStep> steps;
 
@@ -46,8 +56,8 @@ struct Group {
   }
 };
 
-/// Orders the dimensions and merges those that lie evenly for every stream. Before, `strides` of the streams are bytes
-/// in the order of `sizes`.
+/// Orders the dimensions and merges those that lie evenly for every stream, but rows that steps look at. Before,
+/// `strides` of the streams are bytes in the order of `sizes`.
 void collapse(Group& group, IntList sizes, const Dims& order);
 
 /// Runs the steps in their order and writes the results that have a place.

@@ -170,7 +170,7 @@ Tensor index(const Tensor& self, TensorList indices) {
 void warn_of_internal_overlap(const Tensor& self, const char* op) {
   bool shared = false;
   for (int64_t i = 0; i < self.dim(); ++i) shared |= self.size(i) > 1 && self.stride(i) == 0;
-  if (self.storage()->read_only || !shared) return check_no_internal_overlap(self, op);
+  if (self.storage()->is_read_only() || !shared) return check_no_internal_overlap(self, op);
   if (!host.warn) return;
   host.warn((std::string(op) +
              ": in expanded tensors, as the written one, elements lie in the same place in memory, where "

@@ -10,7 +10,8 @@
 namespace facula {
 
 void Out::check() const {
-  if (given_.storage()->read_only) will_write(given_.storage(), op_, given_.sizes());
+  materialize_bytes(given_);
+  if (given_.storage()->asks_first()) will_write(given_.storage(), op_, given_.sizes());
   check_not_inference(given_, op_);
 }
 

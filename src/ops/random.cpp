@@ -51,7 +51,7 @@ Tensor fill_parts(const Tensor& self, const RandomFill& f, Generator* generator)
   for (int64_t& stride : strides) stride *= 2;
   sizes.push_back(2);
   strides.push_back(1);
-  const int64_t offset = (self.impl()->data - self.storage()->data) / item_size(DType::Float16);
+  const int64_t offset = self.byte_offset() / item_size(DType::Float16);
   fill(tensor_on_storage(self.storage(), DType::Float16, offset, sizes, strides, f.op), f, generator);
   return self;
 }

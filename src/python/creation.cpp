@@ -197,6 +197,7 @@ char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
     Tensor source = to_dtype(ops::on_host(contiguous(tensor_of(data), MemoryFormat::Contiguous)), dtype_of<T>());
     FACULA_CHECK(source.sizes() == shape.slice(depth, shape.size() - depth), ErrorKind::Value,
                  "tensor: the tensors differ in shape, got ", source.sizes());
+    materialize_bytes(source);
     size_t bytes = static_cast<size_t>(source.numel()) * sizeof(T);
     std::memcpy(at, source.impl()->data, bytes);
     return at + bytes;
@@ -326,7 +327,7 @@ Tensor from_array(PyObject* array) {
   const int64_t low = (reach.low * item).get("from_numpy", "the lowest place", "strides ", steps);
   Py_INCREF(array);
   Storage* storage = borrow_storage(start + low, bytes, kCPU, release_object, array);
-  storage->read_only = read_only;
+  storage->asks = read_only ? kReadOnly : 0;
   TensorImpl* impl = new_impl();
   impl->storage = storage;
   impl->data = start;
@@ -337,6 +338,7 @@ Tensor from_array(PyObject* array) {
 
 // A Python object that keeps a tensor's storage alive and shows it to NumPy.
 PyObject* array_interface(const Tensor& t) {
+  materialize_bytes(t);
   FACULA_CHECK(t.is_cpu(), ErrorKind::Type,
                "numpy: only the CPU's memory can be shared (use tensor.cpu()), got device ", t.device());
   expose_address(shared_storage(t.storage()));
@@ -346,7 +348,7 @@ PyObject* array_interface(const Tensor& t) {
   Owned strides(wrap_ints(bytes));
   return Py_BuildValue("{s:O,s:O,s:s,s:(NO),s:i}", "shape", shape.get(), "strides", strides.get(), "typestr",
                        typestring_of(t.dtype()), "data", PyLong_FromVoidPtr(t.impl()->data),
-                       t.storage()->read_only ? Py_True : Py_False, "version", 3);
+                       t.storage()->is_read_only() ? Py_True : Py_False, "version", 3);
 }
 
 PyObject* method_array_interface(PyObject* self, PyObject*) {
@@ -407,7 +409,8 @@ PyObject* method_tolist(PyObject* self, PyObject*) {
     Tensor t = strided_tensor_of(self);
     FACULA_CHECK(!t.is_meta(), ErrorKind::Runtime, "tolist: a meta tensor has no values, got shape ", t.sizes());
     if (t.is_conj()) t = resolve_conj(t);
-    if (!t.is_cpu()) t = ops::on_host(t);
+    t = t.is_cpu() ? t : ops::on_host(t);
+    materialize_bytes(t);
     return visit_dtype(t.dtype(), [&]<class T>(TypeTag<T>) {
       cpu::check_room("tolist", bytes_of_lists<T>(t));
       return nested_list<T>(t, 0, t.data<char>());
@@ -535,7 +538,7 @@ PyObject* function_from_numpy(PyObject*, PyObject* array) {
     FACULA_CHECK(is_array(array), ErrorKind::Type, "from_numpy: expected a NumPy array, got ", Py_TYPE(array)->tp_name);
     Tensor t = from_array(array);
     static std::atomic<bool> warned = false;
-    if (t.storage()->read_only && (!warned.exchange(true) || warns_always()))
+    if (t.storage()->is_read_only() && (!warned.exchange(true) || warns_always()))
       host.warn("from_numpy: the array is non-writable; writing to the tensor raises (copy the array to write)");
     return wrap(std::move(t));
   });

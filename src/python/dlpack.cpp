@@ -103,6 +103,7 @@ struct Export {
 
 template <class Managed>
 Managed* export_tensor(const Tensor& t) {
+  materialize_bytes(t);
   auto held = std::make_unique<Export<Managed>>(t);
   held->managed.tensor = {t.impl()->data,
                           to_dl(t.device()),
@@ -127,14 +128,14 @@ void destroy_versioned(PyObject* capsule) { destroy_capsule<DLManagedTensorVersi
 
 PyObject* to_capsule(const Tensor& t, bool versioned, bool copied) {
   if (!versioned) {
-    FACULA_CHECK(!t.storage()->read_only, ErrorKind::Buffer,
+    FACULA_CHECK(!t.storage()->is_read_only(), ErrorKind::Buffer,
                  "__dlpack__: a read-only tensor needs max_version >= (1, 0), got shape ", t.sizes());
     return check(PyCapsule_New(export_tensor<DLManagedTensor>(t), kPlain, destroy_plain));
   }
   auto* m = export_tensor<DLManagedTensorVersioned>(t);
   m->major = kMajor;
   m->minor = kMinor;
-  m->flags = (t.storage()->read_only ? kReadOnly : 0) | (copied ? kCopied : 0);
+  m->flags = (t.storage()->is_read_only() ? kReadOnly : 0) | (copied ? kCopied : 0);
   return check(PyCapsule_New(m, kVersioned, destroy_versioned));
 }
 
@@ -249,7 +250,7 @@ Tensor borrowed_tensor(char* data, DType dtype, const Dims& sizes, const Dims& s
   const size_t bytes = byte_count(some ? reach.high - reach.low + 1 : Checked(0), item, op, sizes);
   const int64_t low = (reach.low * item).get(op, "the lowest place", "strides ", strides);
   Storage* s = borrow_storage(data + low, bytes, device, release, context);
-  s->read_only = read_only;
+  s->asks = read_only ? kReadOnly : 0;
   TensorImpl* impl = new_impl();
   impl->storage = s;
   impl->data = data;
@@ -360,7 +361,7 @@ void fill_view(PyObject* self, Py_buffer* view, int flags) {
   FACULA_CHECK(t.is_cpu(), ErrorKind::Buffer, "buffer: only memory of the CPU is a buffer, got device ", t.device());
   FACULA_CHECK(!requires_grad(t) && !t.is_conj(), ErrorKind::Buffer,
                "buffer: use detach() or resolve_conj() first, got shape ", t.sizes());
-  FACULA_CHECK(!(flags & PyBUF_WRITABLE) || !t.storage()->read_only, ErrorKind::Buffer,
+  FACULA_CHECK(!(flags & PyBUF_WRITABLE) || !t.storage()->is_read_only(), ErrorKind::Buffer,
                "buffer: the tensor is on read-only memory, got shape ", t.sizes());
   bool strided = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
   bool wants_c =
@@ -379,7 +380,7 @@ void fill_view(PyObject* self, Py_buffer* view, int flags) {
   view->buf = t.impl()->data ? t.impl()->data : &nothing;
   view->len = static_cast<Py_ssize_t>(t.numel() * t.item_size());
   view->itemsize = static_cast<Py_ssize_t>(t.item_size());
-  view->readonly = t.storage()->read_only;
+  view->readonly = t.storage()->is_read_only();
   view->ndim = flags & PyBUF_ND ? static_cast<int>(t.dim()) : 1;
   view->format = flags & PyBUF_FORMAT ? const_cast<char*>(format) : nullptr;
   view->shape = flags & PyBUF_ND ? held->shape.data() : nullptr;
@@ -447,7 +448,7 @@ Storage* make_storage_on(PyObject* object, bool shared) {
     check(PyObject_GetBuffer(object, &view, PyBUF_SIMPLE));
   }
   Storage* s = borrow_storage(view.buf, static_cast<size_t>(view.len), kCPU, release_buffer, nullptr);
-  s->read_only = view.readonly;
+  s->asks = view.readonly ? kReadOnly : 0;
   s->context = buffer.release();
   return s;
 }

@@ -3,6 +3,7 @@
 #include <xmmintrin.h>
 #endif
 
+#include "core/recipe.h"
 #include "python/args.h"
 #include "python/docs/functions.h"
 #include "python/mismatch.h"
@@ -49,6 +50,7 @@ PyObject* result_type(PyObject*, PyObject* args, PyObject* kwargs) {
 PyObject* set_flush_denormal(PyObject*, PyObject* mode) {
   return guarded([&] {
     bool on = to_bool(mode);
+    run_waiting();
 #if defined(__x86_64__)
     constexpr unsigned kFlush = 0x8040;
     _mm_setcsr(on ? _mm_getcsr() | kFlush : _mm_getcsr() & ~kFlush);

@@ -105,6 +105,7 @@ PyObject* set_state(PyObject* o, PyObject* value) {
                  ErrorKind::Type, "set_state: a uint8 tensor of the CPU from get_state, got ",
                  is_tensor(value) ? "another tensor" : Py_TYPE(value)->tp_name);
     Tensor state = contiguous(tensor_of(value), MemoryFormat::Contiguous);
+    materialize_bytes(state);
     Generator& g = generator_of(o);
     Detaching guard(g.mutex);
     g.set_state(state.data<uint8_t>(), static_cast<size_t>(state.numel()));

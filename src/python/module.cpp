@@ -18,6 +18,8 @@ void init_record(PyObject* module);
 void init_rnn(PyObject* module);
 void init_extension(PyObject* module);
 void init_near_name(PyObject* module);
+void init_region(PyObject* module);
+void init_deferred(PyObject* module);
 }  // namespace facula::python
 
 #ifdef Py_GIL_DISABLED
@@ -44,7 +46,8 @@ PyMODINIT_FUNC PyInit__C() {
                        init_module_lookup, init_observe,   init_dispatch,    init_guard,           init_cuda,
                        init_cuda_compile,  init_cuda_host, init_cuda_memory, init_cuda_graphs,     init_cuda_ipc,
                        init_attention,     init_rnn,       init_stores,      init_generated,       init_values,
-                       init_program,       init_record,    init_extension,   init_near_name}) {
+                       init_program,       init_record,    init_extension,   init_near_name,       init_region,
+                       init_deferred}) {
       init(module);
     }
 #ifdef Py_GIL_DISABLED

@@ -195,7 +195,7 @@ std::string grid_sampler_name(const Node& node) {
 }
 
 std::string pow_name(const Node& node) {
-  return !node.wants(1) ? "PowBackward0" : node.wants(0) ? "PowBackward1" : "PowBackward2";
+  return node.edge_count() < 2 || !node.wants(1) ? "PowBackward0" : node.wants(0) ? "PowBackward1" : "PowBackward2";
 }
 
 const std::map<std::string_view, std::string (*)(const Node&)> names_by_use = {

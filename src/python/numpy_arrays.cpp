@@ -149,6 +149,7 @@ std::optional<ArrayMemory> memory_of_array(PyObject* o) {
 }
 
 PyObject* array_on(const Tensor& t) {
+  materialize_bytes(t);
   constexpr int64_t kMostDimensions = 32;  // of NumPy before 2.0
   void** functions = table();
   const int number = number_of(t.dtype());
@@ -163,9 +164,9 @@ PyObject* array_on(const Tensor& t) {
   void* data = t.impl()->data ? t.impl()->data : nothing;
   Storage* storage = t.storage();
   Owned owner(make_owner(storage));
-  Owned array(
-      check(reinterpret_cast<MakeArray>(functions[93])(array_type(functions), static_cast<int>(rank), sizes, number,
-                                                       strides, data, 0, storage->read_only ? 0 : kWritable, nullptr)));
+  Owned array(check(reinterpret_cast<MakeArray>(functions[93])(array_type(functions), static_cast<int>(rank), sizes,
+                                                               number, strides, data, 0,
+                                                               storage->is_read_only() ? 0 : kWritable, nullptr)));
   if (reinterpret_cast<SetBase>(functions[282])(array.get(), owner.release()) < 0) throw PythonError{};
   return array.release();
 }

@@ -411,7 +411,7 @@ PyObject* storage_item(PyObject* o, PyObject* key) {
     retain(s);
     expose(s);
     Storage* part = borrow_storage(s->data + r.start, static_cast<size_t>(r.count), s->device, release_parent, s);
-    part->read_only = s->read_only;
+    part->asks = s->is_read_only() ? kReadOnly : 0;
     return adopt_storage(part);
   });
 }
@@ -438,8 +438,8 @@ int storage_buffer(PyObject* o, Py_buffer* view, int flags) {
     return -1;
   }
   static char nothing;
-  const int rc =
-      PyBuffer_FillInfo(view, o, s->data ? s->data : &nothing, static_cast<Py_ssize_t>(s->nbytes), s->read_only, flags);
+  const int rc = PyBuffer_FillInfo(view, o, s->data ? s->data : &nothing, static_cast<Py_ssize_t>(s->nbytes),
+                                   s->is_read_only(), flags);
   if (rc == 0) view->internal = new Exposure(s);
   return rc;
 }

@@ -157,12 +157,13 @@ void count_apart(TensorImpl* impl) {
   retain(shared);
   expose(shared);
   Storage* own = borrow_storage(shared->data, shared->nbytes, shared->device, release_shared, shared);
-  own->read_only = shared->read_only;
+  own->asks = shared->is_read_only() ? kReadOnly : 0;
   release(impl->storage);
   impl->storage = own;
 }
 PyObject* get_data(PyObject* o, void*) {
   return property(o, [](const Tensor& t) {
+    materialize_bytes(t);
     Tensor data = alias(t);
     if (!(t.flags() & (kBatched | kSparse))) count_apart(data.impl());  // a sparse storage is its parts
     return wrap(std::move(data));
@@ -177,6 +178,8 @@ int set_data(PyObject* o, PyObject* value, void*) {
     FACULA_CHECK(!requires_grad(tensor_of(o)) || is_inexact(source.dtype()), ErrorKind::Runtime,
                  "data: a tensor that requires a gradient takes floating-point or complex values, got ",
                  source.dtype());
+    materialize_bytes(tensor_of(o));
+    materialize_bytes(source);
     FACULA_CHECK(layout_of(tensor_of(o)) == layout_of(source), ErrorKind::Runtime,
                  "data: the layout of the tensor, which is ", layout_of(tensor_of(o)), ", got ", layout_of(source));
     exchange_storage(impl, shared_storage(source.storage()));

@@ -6,7 +6,12 @@
 namespace facula::sparse {
 namespace {
 
-Tensor plain(const Tensor& t) { return contiguous(t, MemoryFormat::Contiguous); }
+/// As kernels want it.
+Tensor plain(const Tensor& t) {
+  Tensor made = contiguous(t, MemoryFormat::Contiguous);
+  materialize_bytes(made);
+  return made;
+}
 
 }  // namespace
 

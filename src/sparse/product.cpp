@@ -25,7 +25,12 @@ void check_matrices(const char* op, const Tensor& a, const Tensor& b) {
                  ": sparse matrices have no dense dimensions, got ", sparse_parts(*t).dense_dim);
 }
 
-Tensor plain(const Tensor& t) { return contiguous(t, MemoryFormat::Contiguous); }
+/// As kernels want it.
+Tensor plain(const Tensor& t) {
+  Tensor made = contiguous(t, MemoryFormat::Contiguous);
+  materialize_bytes(made);
+  return made;
+}
 
 /// Whether there is a kernel for elements of the dtype.
 bool has_kernel(const Tensor& t) { return t.is_cpu() && is_floating(t.dtype()) && !is_float8(t.dtype()); }
@@ -35,6 +40,7 @@ Tensor sparse_times_dense(const Tensor& a, const Tensor& b) {
     const Tensor made = empty({a.size(0), b.size(1)}, a.dtype(), a.device());
     if (made.numel() == 0) return made;
     const sparse::Lines m = sparse::rows_of(a);
+    materialize_bytes(b);
     sparse_rows_kernel(a.device(), made, m.bounds, m.across, m.values, b.stride(1) == 1 ? b : plain(b));
     return made;
   }
@@ -73,7 +79,7 @@ Tensor sampled_product(const Tensor& a, const Tensor& b, const Tensor& pattern) 
     const sparse::WithoutGradients off;
     m = triples_of(pattern);
   }
-  constexpr uint32_t plain_flags = kSlowFlags & ~kRequiresGrad;
+  constexpr uint32_t plain_flags = kSlowFlags & ~(kRequiresGrad | kDeferred);
   const uint32_t flags = live_flags(a.impl()) | live_flags(b.impl());
   if (has_kernel(a) && b.dtype() == a.dtype() && !(flags & plain_flags) && !recorded(flags)) {
     const Tensor columns = transpose(b, 0, 1), made = empty({m.row.numel()}, a.dtype(), a.device());

@@ -447,7 +447,7 @@ class Module:
     _non_persistent_buffers_set: set[str]
     _modules: dict[str, Module | None]
     call_super_init: bool = False
-    # True on an instance (or on Module itself) once a hook has been registered; a call tests it.
+    # True on an instance (or on Module itself) once a hook has been registered or calls have been compiled; a call tests it.
     _hooked: bool = False
     _compiled_call_impl: Callable[..., Any] | None = None
 
@@ -476,15 +476,17 @@ class Module:
         return self.forward(*args, **kwargs)
 
     def _call_impl(self, *args, **kwargs):
-        return Module.__call__(self, *args, **kwargs)
+        if Module._hooked or any(self.__dict__[name] for name in _CALL_HOOK_DICTS):
+            return self._call_with_its_hooks(args, kwargs)
+        return self.forward(*args, **kwargs)
 
     _wrapped_call_impl = _call_impl
 
     def compile(self, *args: Any, **kwargs: Any) -> Self:
-        """Ask that calls of the module be compiled. Facula runs them as they are, so this checks the arguments only.
+        """Compile calls of the module, hooks included, in place: it stays what it is, and so do the names of its parameters.
 
         Args:
-            args, kwargs: those of `compile`.
+            args, kwargs: those of `torch.compile`, without the model.
 
         Returns: the module.
 
@@ -493,7 +495,9 @@ class Module:
         >>> layer(torch.ones(2)).shape
         torch.Size([2])
         """
-        facula.compile(self, *args, **kwargs)
+        # a function of its own for each module: functions with the same code share their recordings
+        compiled = facula.compile(functools.partial(type(self)._call_impl, self), *args, **kwargs)
+        self.__dict__.update(_compiled_call_impl=compiled, _hooked=True)
         return self
 
     def _check_new_name(self, method: str, name, known: dict) -> None:
@@ -724,6 +728,9 @@ class Module:
         names = set(dir(type(self))) | set(self.__dict__)
         names.update(self._parameters, self._modules, self._buffers)
         return sorted(name for name in names if not name[:1].isdigit())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_compiled_call_impl"}
 
     def __setstate__(self, state: dict[Any, Any]) -> None:
         self.__dict__.update(state)
@@ -984,6 +991,10 @@ class Module:
         return [*_hooks_in(_global_backward_pre_hooks), *_hooks_in(self._backward_pre_hooks)]
 
     def _call_with_hooks(self, args: tuple, kwargs: dict):
+        compiled = self._compiled_call_impl
+        return self._call_with_its_hooks(args, kwargs) if compiled is None else compiled(*args, **kwargs)
+
+    def _call_with_its_hooks(self, args: tuple, kwargs: dict):
         called: set[int] = set()
         try:
             return self._run_with_hooks(args, kwargs, called)

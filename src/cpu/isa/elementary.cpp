@@ -187,8 +187,14 @@ struct HalfTurnsDouble {
 bool all_below(Vector v, float bound) { return _mm512_cmp_ps_mask(v, all(bound), _CMP_LT_OQ) == 0xffff; }
 bool all_below(__m512d v, double bound) { return _mm512_cmp_pd_mask(v, _mm512_set1_pd(bound), _CMP_LT_OQ) == 0xff; }
 
-/// `moderate` for `count` vectors at once, `any` where their sum of squares shows an element of `bound` or more, or
-/// NaN. What was read is kept for that, as the output may be the same memory.
+__mmask16 below(Vector v, float bound) { return _mm512_cmp_ps_mask(_mm512_abs_ps(v), all(bound), _CMP_LT_OQ); }
+__mmask16 below(__m512d v, double bound) {
+  return _mm512_cmp_pd_mask(_mm512_abs_pd(v), _mm512_set1_pd(bound), _CMP_LT_OQ);
+}
+
+/// `moderate` for `count` vectors at once. Where their sum of squares shows an element of `bound` or more, or NaN,
+/// `any` for such elements: a result does not depend on what lies beside the element. What was read is kept for that,
+/// as the output may be the same memory.
 template <int count, class T, class Moderate, class Any>
 [[gnu::always_inline]] inline void angles(T* o, const T* a, __mmask16 lanes, T bound, Moderate moderate, Any any) {
   constexpr int width = 64 / sizeof(T);
@@ -203,7 +209,8 @@ template <int count, class T, class Moderate, class Any>
   T values[width * count];
   for (int k = 0; k < count; ++k) store(values + width * k, static_cast<__mmask16>(0xffff), x[k]);
   apply(width * count, values, values, any);
-  for (int k = 0; k < count; ++k) store(o + width * k, lanes, load(values + width * k, lanes));
+  for (int k = 0; k < count; ++k)
+    store(o + width * k, static_cast<__mmask16>(lanes & ~below(x[k], bound)), load(values + width * k, lanes));
 }
 
 template <class T, class Moderate, class Any>
@@ -262,7 +269,8 @@ void erf_float(int64_t n, void* out, const LoopInput* in, const void*) {
 
 #else
 
-/// `moderate` for blocks whose elements are all below `bound` in magnitude or NaN, `any` for the others.
+/// `moderate` for elements below `bound` in magnitude, `any` for the others, which most blocks have none of: a result
+/// does not depend on what lies beside the element.
 template <class T, class Moderate, class Any>
 void where_moderate(int64_t n, void* out, const LoopInput* in, T bound, Moderate moderate, Any any) {
   T* o = static_cast<T*>(out);
@@ -275,8 +283,11 @@ void where_moderate(int64_t n, void* out, const LoopInput* in, T bound, Moderate
           const T magnitude = kernels::abs(a[i]);
           largest = magnitude > largest ? magnitude : largest;
         }
-        if (largest < bound) apply(count, o + from, a + from, moderate);
-        else apply(count, o + from, a + from, any);
+        if (largest < bound) return apply(count, o + from, a + from, moderate);
+        apply(count, o + from, a + from, [=](T x) {
+          const T near = moderate(x), far = any(x);
+          return kernels::has_fma && kernels::abs(x) < bound ? near : far;
+        });
       },
       a);
 }

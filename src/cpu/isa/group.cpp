@@ -1,14 +1,19 @@
-// Runs groups on the CPU: chunk by chunk through the loops of the steps. A chunk of every value fits the L1 cache; what
-// a step gives to the next lies in a room, which is given to another value after the last step that reads it. Streams
-// that lie one after the other are read where they are, others are packed, as elementwise.cpp does.
+// Runs groups on the CPU, block by block through the loops of the steps. A block of every value fits the near caches;
+// what a step gives to the next lies in a room, which is given to another value after the last step that reads it.
+// Streams that lie one after the other are read where they are, others are packed, as elementwise.cpp does.
+//
+// Where steps look at rows, a block is some whole rows. Their kernels are those that the ops run alone, on the rows of
+// the block: a row's result does not depend on how many rows there are.
 #include "ops/group.h"
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <vector>
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
+#include "cpu/isa/half.h"
 #include "cpu/isa/positions.h"
 #include "cpu/isa/stream.h"
 #include "ops/kernel_table.h"
@@ -16,16 +21,20 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-constexpr int64_t kGroupChunk = 512;               // elements
-constexpr int64_t kRoomBytes = kGroupChunk * 16;   // for the widest dtype
-constexpr int64_t kAskedBytes = int64_t{1} << 20;  // streams from here on do not fit the L2 cache: lines are asked for
+constexpr int64_t kGroupBlock = 1024;               // elements
+constexpr int64_t kRowsBlock = 4096;                // where rows are looked at
+constexpr int64_t kLongRow = 64;                    // elements: a loop over one row is worth its call
+constexpr int64_t kAskedBytes = int64_t{24} << 20;  // of all streams: the caches hold less, and lines are asked for
 
 using Kind = GroupValue::Kind;
 
-/// Memory of one thread for the chunks of values that have no place of their own.
+int64_t rows_of_block(const Group& group) { return std::max<int64_t>(1, kRowsBlock / group.row); }
+int64_t block_of(const Group& group) { return group.row ? rows_of_block(group) * group.row : kGroupBlock; }
+
+/// Memory of one thread for the blocks of values that have no place of their own.
 class Rooms {
  public:
-  explicit Rooms(size_t count, int64_t item) : pitch_(kGroupChunk * item + 320) {
+  Rooms(size_t count, int64_t bytes) : pitch_((bytes + 63) / 64 * 64 + 320) {
     block_.resize(count * static_cast<size_t>(pitch_) + 64);
     first_ = block_.data() + (-reinterpret_cast<uintptr_t>(block_.data()) & 63);
   }
@@ -37,21 +46,7 @@ class Rooms {
   char* first_;
 };
 
-/// What a step does to a chunk, with addresses.
-struct ReadyStep {
-  LoopFn loop;
-  LoopInput in[kMaxInputs];
-  struct Conversion {
-    const char** from = nullptr;  // where the chunk of the value is now; null: the loop reads it as it is
-    DType to, dtype;
-    char* room;
-  } converted[kMaxInputs];
-  char** out;  // where the chunk of the result goes
-  char* made;  // the loop's result before it is converted; null: it is not
-  DType loop_result, dtype;
-  const char* params;
-};
-
+/// Whether the elements lie one after the other in the order of the group.
 bool is_flat(const Group& group, const GroupValue& v) {
   int64_t expected = item_size(v.dtype);
   for (size_t d = 0; d < group.shape.size(); ++d) {
@@ -61,12 +56,47 @@ bool is_flat(const Group& group, const GroupValue& v) {
   return true;
 }
 
+/// Whether all rows are the same one, which lies in order.
+bool is_one_row(const GroupValue& v) {
+  if (v.strides[0] != item_size(v.dtype)) return false;
+  return std::all_of(v.strides.begin() + 1, v.strides.end(), [](int64_t s) { return s == 0; });
+}
+
+/// The same where a block is some of these rows.
+bool is_repeated(const Group& group, const GroupValue& v) {
+  const int64_t row = group.shape[0];
+  return row <= block_of(group) && block_of(group) % row == 0 && is_one_row(v);
+}
+
+/// Whether a stream is one number for all elements, which every step that reads it can take as such: a loop of one
+/// input is given elements only.
+bool is_number(const Group& group, size_t value) {
+  const GroupValue& v = group.values[value];
+  if (!std::all_of(v.strides.begin(), v.strides.end(), [](int64_t s) { return s == 0; })) return false;
+  return std::ranges::none_of(group.steps, [&](const GroupStep& s) {
+    const auto end = s.in.begin() + s.inputs;
+    return std::find(s.in.begin(), end, value) != end && s.inputs == 1;
+  });
+}
+
+/// How the blocks of a value are held.
+enum class Way : uint8_t {
+  Flat,      // a stream that is read where it lies
+  Packed,    // a stream whose blocks are packed, or read where they lie when they happen to do in one row
+  Repeated,  // a stream of one row, packed once
+  Number,
+  Row,      // a stream of one long row, where rows are looked at: read where it lies
+  OfRows,   // one element for each row, in a room
+  Written,  // a result that is written to memory by the loop,
+  Sent,     // or around the caches, from a room
+  Room,
+};
+
 /// How values are held, found once for a run.
 struct Layout {
-  enum class Way : uint8_t { Flat, Packed, Number, Written, Sent, Room };
   std::vector<Way> ways;
-  std::vector<uint16_t> rooms;  // of what is Packed, Sent or Room
-  size_t room_count = 0, conversions = 0;
+  std::vector<uint16_t> rooms;
+  size_t room_count = 0;
   int64_t item = 1;  // of the widest dtype
   bool by_rows = false;
 
@@ -74,18 +104,30 @@ struct Layout {
     for (size_t i = 0; i < ways.size(); ++i) {
       const GroupValue& v = group.values[i];
       item = std::max(item, item_size(v.dtype));
-      if (v.kind == Kind::Number) ways[i] = Way::Number;
-      else if (v.kind == Kind::Stream) ways[i] = is_flat(group, v) ? Way::Flat : Way::Packed;
-      else if (!v.data) ways[i] = Way::Room;
-      else ways[i] = BlockWriter<char>::is_worth(group.numel * item_size(v.dtype)) ? Way::Sent : Way::Written;
+      ways[i] = way_of(group, i);
       by_rows = by_rows || ways[i] == Way::Packed;
-      if (ways[i] == Way::Packed || ways[i] == Way::Sent) rooms[i] = static_cast<uint16_t>(room_count++);
+      const bool kept = ways[i] == Way::Packed || ways[i] == Way::Repeated || ways[i] == Way::OfRows;
+      if (kept || ways[i] == Way::Sent) rooms[i] = static_cast<uint16_t>(room_count++);
     }
     for (const GroupStep& s : group.steps) item = std::max({item, item_size(s.compute), item_size(s.loop_result)});
     give_rooms(group);
   }
 
  private:
+  static Way way_of(const Group& group, size_t i) {
+    const GroupValue& v = group.values[i];
+    if (v.per_row) return Way::OfRows;
+    if (v.kind == Kind::Number) return Way::Number;
+    if (v.kind == Kind::Stream) {
+      if (is_flat(group, v)) return Way::Flat;
+      if (is_number(group, i)) return Way::Number;
+      if (group.row >= kLongRow && is_one_row(v)) return Way::Row;
+      return is_repeated(group, v) ? Way::Repeated : Way::Packed;
+    }
+    if (!v.data) return Way::Room;
+    return BlockWriter<char>::is_worth(group.numel * item_size(v.dtype)) ? Way::Sent : Way::Written;
+  }
+
   /// Rooms for results that nobody else wants, each until the last step that reads it.
   void give_rooms(const Group& group) {
     std::vector<int> last(ways.size(), -1);
@@ -94,9 +136,11 @@ struct Layout {
     std::vector<uint16_t> free;
     for (size_t s = 0; s < group.steps.size(); ++s) {
       const GroupStep& step = group.steps[s];
-      if (ways[step.out] == Way::Room) {
+      for (int k = 0; k < step.outs; ++k) {
+        const uint16_t v = step.out[static_cast<size_t>(k)];
+        if (ways[v] != Way::Room) continue;
         if (free.empty()) free.push_back(static_cast<uint16_t>(room_count++));
-        rooms[step.out] = free.back();
+        rooms[v] = free.back();
         free.pop_back();
       }
       for (int k = 0; k < step.inputs; ++k) {
@@ -108,7 +152,22 @@ struct Layout {
     }
   }
 };
-using Way = Layout::Way;
+
+/// A tensor over a room, for kernels that take tensors.
+class RoomTensor {
+ public:
+  RoomTensor(DType dtype, int64_t rows, int64_t row) : tensor_(empty({rows, row}, dtype)), row_(row) {}
+  const Tensor& at(char* data, int64_t rows) {
+    TensorImpl* impl = tensor_.impl();
+    if (impl->dims[0] != rows) set_sizes(impl, {rows, row_}, {row_, 1});
+    impl->data = data;
+    return tensor_;
+  }
+
+ private:
+  Tensor tensor_;
+  int64_t row_;
+};
 
 /// A thread's part of a run.
 class Part {
@@ -116,37 +175,56 @@ class Part {
   Part(const Group& group, const Layout& layout)
       : group_(group),
         layout_(layout),
-        rooms_(layout.room_count + kMaxInputs + 1, layout.item),
-        now_(group.values.size()),
-        numbers_(static_cast<size_t>(std::ranges::count(layout.ways, Way::Number))) {
-    size_t number = 0;
+        rooms_(layout.room_count + kOwnRooms, block_of(group) * layout.item),
+        now_(group.values.size()) {
     for (size_t i = 0; i < now_.size(); ++i) {
       const GroupValue& v = group.values[i];
-      if (layout.ways[i] == Way::Number) {
-        numbers_[number].set(item_size(v.dtype), v.number);
-        now_[i] = numbers_[number++].bytes;
-      } else if (layout.ways[i] == Way::Flat || layout.ways[i] == Way::Written) {
-        now_[i] = v.data;
-        moving_.push_back(i);
-      } else {
-        now_[i] = rooms_[layout.rooms[i]];
+      switch (layout.ways[i]) {
+        case Way::Number: now_[i] = number_bytes(v); break;
+        case Way::Row: now_[i] = v.data; break;
+        case Way::Flat:
+        case Way::Written:
+          now_[i] = v.data;
+          moving_.push_back(i);
+          break;
+        default:
+          now_[i] = rooms_[layout.rooms[i]];
+          if (layout.ways[i] == Way::Packed) packed_.emplace_back(i, operand_of(v));
+          if (layout.ways[i] != Way::Repeated) break;
+          pack(operand_of(v), Position(group.shape, 0), filled(), v.dtype, now_[i]);
+          repeated_.emplace_back(i, now_[i]);
       }
     }
-    for (const GroupStep& step : group.steps) steps_.push_back(ready(step));
+    for (const GroupStep& step : group.steps) ready_.push_back(ready(step));
+    int64_t bytes = 0;
+    for (const size_t i : moving_) bytes += group.numel * item_size(group.values[i].dtype);
+    asks_ = bytes >= kAskedBytes;
+    if (!group_.row) return;
+    row_shape_ = Dims(IntList(group.shape).slice(1, group.shape.size() - 1));
+    if (row_shape_.empty()) row_shape_.push_back(1);
+    for (const GroupStep& step : group.steps) {
+      if (!step.rows) continue;
+      tensors_.push_back(tensor_of(step.in[0]));
+      for (int k = 0; k < step.outs; ++k) tensors_.push_back(tensor_of(step.out[static_cast<size_t>(k)]));
+    }
   }
 
   void run(int64_t from, int64_t to) {
     for (const size_t i : moving_) now_[i] += from * item_size(group_.values[i].dtype);
     Position at(group_.shape, from);
-    const bool whole_rows = layout_.by_rows && group_.shape[0] >= kGroupChunk / 4;
+    const int64_t block = block_of(group_);
+    const bool whole_rows = !group_.row && layout_.by_rows && group_.shape[0] >= kGroupBlock / 4;
     while (from < to) {
-      int64_t count = std::min(kGroupChunk, to - from);
-      if (whole_rows) count = std::min(count, at.left_in_row());
+      int64_t count = std::min(block, to - from);
+      if (whole_rows || (!repeated_.empty() && at.index[0] > 0)) count = std::min(count, at.left_in_row());
       if (layout_.by_rows) find_rows(at, count);
-      run_chunk(from, count);
+      for (const auto& [i, first] : repeated_) now_[i] = first + at.index[0] * item_size(group_.values[i].dtype);
+      if (group_.row) run_rows(from, count);
+      else run_block(from, count);
+      send(from, count);
       from += count;
       for (const size_t i : moving_) now_[i] += count * item_size(group_.values[i].dtype);
-      if (layout_.by_rows) advance(at, count);
+      if (layout_.by_rows || !repeated_.empty()) advance(at, count);
     }
 #if defined(__x86_64__)
     _mm_sfence();  // other threads see what was sent in order
@@ -154,45 +232,77 @@ class Part {
   }
 
  private:
-  ReadyStep ready(const GroupStep& step) {
-    ReadyStep r{};
-    r.loop = loop_table[step.loop][index(step.compute)];
-    FACULA_CHECK(r.loop, ErrorKind::NotImplemented, "group: no CPU loop for dtype ", step.compute);
-    for (int k = 0; k < step.inputs; ++k) {
-      const uint16_t v = step.in[k];
-      const GroupValue& value = group_.values[v];
-      r.in[k].step = layout_.ways[v] == Way::Number ? 0 : 1;
-      r.in[k].data = now_[v];
-      r.converted[k] = {const_cast<const char**>(&now_[v]), step.compute, value.dtype,
-                        rooms_[layout_.room_count + static_cast<size_t>(k)]};
-    }
-    r.out = &now_[step.out];
-    r.dtype = group_.values[step.out].dtype;
-    r.loop_result = step.loop_result;
-    r.made = r.dtype != r.loop_result ? rooms_[layout_.room_count + kMaxInputs] : nullptr;
-    r.params = step.params;
-    return r;
+  static constexpr size_t kOwnRooms = kMaxInputs + 1;  // for operands and a result before or after a conversion
+
+  int64_t filled() const { return std::min(block_of(group_), group_.numel); }
+  char* own_room(size_t k) const { return rooms_[layout_.room_count + k]; }
+  DType dtype_of(uint16_t value) const { return group_.values[value].dtype; }
+
+  /// A step's loop, and the numbers that it reads.
+  struct Ready {
+    LoopFn loop = nullptr;
+    DType reads, writes;  // what the loop does of elements; numbers are in the compute dtype in any case
+    std::array<const Repeated*, kMaxInputs> number = {};
+  };
+
+  static char* number_bytes(const GroupValue& v) {
+    return const_cast<char*>(v.kind == Kind::Number ? v.number : v.data);
   }
 
-  /// Where the chunk of every stream lies that is not read in order.
+  /// The loop that the op runs alone: where all elements are of one narrow float, there may be one that reads and
+  /// writes it (half.h).
+  Ready ready(const GroupStep& step) {
+    Ready r;
+    if (step.rows) return r;
+    for (size_t k = 0; k < step.inputs; ++k) {
+      const uint16_t v = step.in[k];
+      if (layout_.ways[v] != Way::Number) continue;
+      numbers_.emplace_back().set(step.compute, dtype_of(v), now_[v]);
+      r.number[k] = &numbers_.back();
+    }
+    const DType half = dtype_of(step.out[0]);
+    if (step.compute == DType::Float32 && is_half(half) && is_of(half, step)) r.loop = half_loop(step.loop, half);
+    r.reads = r.writes = half;
+    if (r.loop) return r;
+    r.loop = loop_table[step.loop][index(step.compute)];
+    r.reads = step.compute;
+    r.writes = step.loop_result;
+    return r;
+  }
+  bool is_of(DType half, const GroupStep& step) const {
+    constexpr int64_t kShort = 48;  // as elementwise.cpp has it
+    for (size_t k = 0; k < step.inputs; ++k) {
+      const GroupValue& v = group_.values[step.in[k]];
+      const Way way = layout_.ways[step.in[k]];
+      if (way == Way::Number) continue;
+      const bool in_rows =
+          v.kind != Kind::Stream || way == Way::Flat || (v.strides[0] == item_size(half) && group_.shape[0] >= kShort);
+      if (v.dtype != half || !in_rows) return false;
+    }
+    return true;
+  }
+
+  static PlanOperand operand_of(const GroupValue& v) {
+    PlanOperand operand;
+    operand.data = v.data;
+    operand.dtype = v.dtype;
+    operand.strides = v.strides;
+    return operand;
+  }
+
+  /// Where the block of every stream lies that is not read in order.
   void find_rows(const Position& at, int64_t count) {
-    for (size_t i = 0; i < now_.size(); ++i) {
-      if (layout_.ways[i] != Way::Packed) continue;
-      const GroupValue& v = group_.values[i];
-      PlanOperand operand;
-      operand.data = v.data;
-      operand.dtype = v.dtype;
-      operand.strides = v.strides;
-      if (v.strides[0] == item_size(v.dtype) && count <= at.left_in_row()) {
-        now_[i] = v.data + at.offset(operand);
+    for (const auto& [i, operand] : packed_) {
+      if (operand.strides[0] == item_size(operand.dtype) && count <= at.left_in_row()) {
+        now_[i] = operand.data + at.offset(operand);
       } else {
         now_[i] = rooms_[layout_.rooms[i]];
-        pack(operand, at, count, v.dtype, now_[i]);
+        pack(operand, at, count, operand.dtype, now_[i]);
       }
     }
   }
 
-  void advance(Position& at, int64_t count) const {
+  static void advance(Position& at, int64_t count) {
     while (count > 0) {
       const int64_t step = std::min(count, at.left_in_row());
       at.advance(step);
@@ -200,21 +310,7 @@ class Part {
     }
   }
 
-  void run_chunk(int64_t from, int64_t count) {
-    const int64_t steps = static_cast<int64_t>(steps_.size());
-    for (int64_t s = 0; s < steps; ++s) {
-      ask_for_next(from + count, count, s, steps);
-      const ReadyStep& step = steps_[static_cast<size_t>(s)];
-      LoopInput in[kMaxInputs];
-      for (int k = 0; k < kMaxInputs && step.converted[k].from; ++k) {
-        const auto& c = step.converted[k];
-        in[k] = {*c.from, step.in[k].step};
-        if (c.to == c.dtype || in[k].step == 0) continue;
-        cast(c.to, c.dtype, count, c.room, *c.from);
-        in[k].data = c.room;
-      }
-      loop_into(step, in, count);
-    }
+  void send(int64_t from, int64_t count) const {
     for (size_t i = 0; i < now_.size(); ++i) {
       if (layout_.ways[i] != Way::Sent) continue;
       const int64_t item = item_size(group_.values[i].dtype);
@@ -222,20 +318,144 @@ class Part {
     }
   }
 
-  static void loop_into(const ReadyStep& step, LoopInput* in, int64_t count) {
-    if (!step.made) return step.loop(count, *step.out, in, step.params);
-    step.loop(count, step.made, in, step.params);
-    cast(step.dtype, step.loop_result, count, *step.out, step.made);
+  void run_block(int64_t from, int64_t count) {
+    for (size_t s = 0; s < group_.steps.size(); ++s) {
+      ask_for_next(from + count, count, s);
+      loop(s, count);
+    }
   }
 
-  /// Asks memory for a share of the next chunk's lines before each step, so that they come while it computes.
-  void ask_for_next(int64_t from, int64_t count, int64_t step, int64_t steps) const {
-    if (from >= group_.numel) return;
+  /// Whole rows, `count` elements together.
+  void run_rows(int64_t from, int64_t count) {
+    const int64_t rows = count / group_.row;
+    find_elements_of_rows(from / group_.row, rows);
+    size_t tensors = 0;
+    for (size_t s = 0; s < group_.steps.size(); ++s) {
+      const GroupStep& step = group_.steps[s];
+      ask_for_next(from + count, count, s);
+      if (step.rows) {
+        look_at_rows(step, rows, tensors);
+      } else if (step.per_row) {
+        loop(s, rows);
+      } else {
+        loop_over_rows(s, rows);
+      }
+    }
+    for (size_t i = 0; i < now_.size(); ++i) {  // what has one element for each row goes to memory
+      const GroupValue& v = group_.values[i];
+      if (layout_.ways[i] != Way::OfRows || v.kind != Kind::Result || !v.data) continue;
+      const int64_t item = item_size(v.dtype);
+      std::memcpy(v.data + from / group_.row * item, now_[i], static_cast<size_t>(rows * item));
+    }
+  }
+
+  /// Packs the elements of streams that have one for each row.
+  void find_elements_of_rows(int64_t first, int64_t rows) {
+    for (size_t i = 0; i < now_.size(); ++i) {
+      const GroupValue& v = group_.values[i];
+      if (layout_.ways[i] != Way::OfRows || v.kind != Kind::Stream) continue;
+      PlanOperand operand = operand_of(v);
+      operand.strides.erase(0);
+      if (operand.strides.empty()) operand.strides.push_back(0);
+      pack(operand, Position(row_shape_, first), rows, v.dtype, now_[i]);
+    }
+  }
+
+  RoomTensor tensor_of(uint16_t value) const {
+    return {dtype_of(value), rows_of_block(group_), group_.values[value].per_row ? 1 : group_.row};
+  }
+
+  void look_at_rows(const GroupStep& step, int64_t rows, size_t& tensors) {
+    const Tensor& in = tensors_[tensors++].at(now_[step.in[0]], rows);
+    const Tensor* outs[kMaxResults];
+    for (size_t k = 0; k < step.outs; ++k) outs[k] = &tensors_[tensors++].at(now_[step.out[k]], rows);
+    (*step.rows)(in, outs);
+  }
+
+  /// Runs a loop over `count` elements of every value.
+  void loop(size_t s, int64_t count) {
+    const GroupStep& step = group_.steps[s];
+    LoopInput in[kMaxInputs];
+    for (int k = 0; k < step.inputs; ++k) in[k] = input(s, k, count);
+    loop_into(s, in, now_[step.out[0]], count);
+  }
+
+  LoopInput input(size_t s, int k, int64_t count) const {
+    const uint16_t v = group_.steps[s].in[static_cast<size_t>(k)];
+    if (const Repeated* number = ready_[s].number[static_cast<size_t>(k)]) return {number->bytes, 0};
+    if (dtype_of(v) == ready_[s].reads) return {now_[v]};
+    char* room = own_room(static_cast<size_t>(k));
+    cast(ready_[s].reads, dtype_of(v), count, room, now_[v]);
+    return {room};
+  }
+
+  void loop_into(size_t s, const LoopInput* in, char* out, int64_t count) const {
+    const Ready& ready = ready_[s];
+    const GroupStep& step = group_.steps[s];
+    const DType dtype = dtype_of(step.out[0]);
+    if (dtype == ready.writes) return ready.loop(count, out, in, step.params);
+    char* room = own_room(kMaxInputs);
+    ready.loop(count, room, in, step.params);
+    cast(dtype, ready.writes, count, out, room);
+  }
+
+  /// The same where some operands have one element for each row, which is repeated along the row, or one row for all.
+  void loop_over_rows(size_t s, int64_t rows) {
+    const GroupStep& step = group_.steps[s];
+    const int64_t row = group_.row;
+    bool of_rows[kMaxInputs] = {}, one_row[kMaxInputs] = {}, any_of_rows = false, any_one_row = false;
+    for (size_t k = 0; k < step.inputs; ++k) {
+      any_of_rows |= of_rows[k] = layout_.ways[step.in[k]] == Way::OfRows;
+      any_one_row |= one_row[k] = layout_.ways[step.in[k]] == Way::Row;
+    }
+    if (!any_of_rows && !any_one_row) return loop(s, rows * row);
+    LoopInput in[kMaxInputs];
+    for (int k = 0; k < step.inputs; ++k)
+      in[k] = of_rows[k] ? LoopInput{own_room(static_cast<size_t>(k)), row < kLongRow ? 1 : 0}
+                         : input(s, k, one_row[k] ? row : rows * row);
+    if (row < kLongRow) {
+      for (int k = 0; k < step.inputs; ++k)
+        if (of_rows[k]) repeat_elements(s, k, rows);
+      return loop_into(s, in, now_[step.out[0]], rows * row);
+    }
+    Repeated numbers[kMaxInputs];
+    char* out = now_[step.out[0]];
+    for (int64_t r = 0; r < rows; ++r, out += row * item_size(dtype_of(step.out[0]))) {
+      for (size_t k = 0; k < step.inputs; ++k) {
+        if (!of_rows[k]) continue;
+        const uint16_t v = step.in[k];
+        numbers[k].set(step.compute, dtype_of(v), now_[v] + r * item_size(dtype_of(v)));
+        in[k].data = numbers[k].bytes;
+      }
+      loop_into(s, in, out, row);
+      for (size_t k = 0; k < step.inputs; ++k)
+        if (in[k].step && !one_row[k])
+          in[k].data = static_cast<const char*>(in[k].data) + row * item_size(ready_[s].reads);
+    }
+  }
+
+  /// Short rows: every element as often as the row is long, in the room of operand `k`.
+  void repeat_elements(size_t s, int k, int64_t rows) const {
+    const uint16_t v = group_.steps[s].in[static_cast<size_t>(k)];
+    const DType to_dtype = ready_[s].reads;
+    const char* elements = now_[v];
+    const int64_t item = item_size(to_dtype);
+    char* to = own_room(static_cast<size_t>(k));
+    for (int64_t r = 0; r < rows; ++r) {
+      char element[16];
+      cast(to_dtype, dtype_of(v), 1, element, elements + r * item_size(dtype_of(v)));
+      for (int64_t i = 0; i < group_.row; ++i, to += item) std::memcpy(to, element, static_cast<size_t>(item));
+    }
+  }
+
+  /// Asks memory for a share of the next block's lines before each step, so that they come while it computes.
+  void ask_for_next(int64_t from, int64_t count, size_t step) const {
+    if (!asks_ || from >= group_.numel) return;
     constexpr int64_t kLine = 64;
+    const int64_t steps = static_cast<int64_t>(group_.steps.size()), s = static_cast<int64_t>(step);
     for (const size_t i : moving_) {
       const int64_t item = item_size(group_.values[i].dtype);
-      if (group_.numel * item < kAskedBytes) continue;
-      const int64_t lines = count * item / kLine, first = lines * step / steps, last = lines * (step + 1) / steps;
+      const int64_t lines = count * item / kLine, first = lines * s / steps, last = lines * (s + 1) / steps;
       const char* next = now_[i] + count * item;
       for (int64_t line = first; line < last; ++line) __builtin_prefetch(next + line * kLine);
     }
@@ -244,17 +464,31 @@ class Part {
   const Group& group_;
   const Layout& layout_;
   Rooms rooms_;
-  std::vector<char*> now_;  // where the chunk of every value is
-  std::vector<Repeated> numbers_;
+  std::vector<char*> now_;  // where the block of every value is
+  std::deque<Repeated> numbers_;
+  std::vector<Ready> ready_;
   std::vector<size_t> moving_;
-  std::vector<ReadyStep> steps_;
+  std::vector<std::pair<size_t, PlanOperand>> packed_;
+  std::vector<std::pair<size_t, char*>> repeated_;
+  std::vector<RoomTensor> tensors_;
+  Dims row_shape_;
+  bool asks_ = false;
 };
 
 void run_group_cpu(const Group& group) {
+  for (const GroupStep& step : group.steps) {
+    const bool known = step.rows || loop_table[step.loop][index(step.compute)];
+    FACULA_CHECK(known, ErrorKind::NotImplemented, "group: no CPU loop for dtype ", step.compute);
+  }
   const Layout layout(group);
   LockRelease release(group.numel > kGrain);
-  const int64_t grain = std::max<int64_t>(kGroupChunk, kGrain / static_cast<int64_t>(group.steps.size()));
-  parallel_for(0, group.numel, grain, [&](int64_t from, int64_t to) { Part(group, layout).run(from, to); });
+  const int64_t steps = static_cast<int64_t>(group.steps.size());
+  if (!group.row)
+    return parallel_for(0, group.numel, std::max(kGroupBlock, kGrain / steps),
+                        [&](int64_t from, int64_t to) { Part(group, layout).run(from, to); });
+  const int64_t grain = std::max<int64_t>(1, kGrain / steps / group.row);
+  parallel_for(0, group.numel / group.row, grain,
+               [&](int64_t from, int64_t to) { Part(group, layout).run(from * group.row, to * group.row); });
 }
 
 }  // namespace

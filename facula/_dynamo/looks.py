@@ -1,0 +1,318 @@
+"""What happens around the looks of compiled functions: what a break is, who is told of recordings, which stance holds.
+
+The core runs and records functions; it asks here before it records (`Settings.look_begins`), tells what it has recorded
+(`Settings.look_ended`), and asks what to raise where the program wants to know a value (`raised`). None of it is on the way
+of a call that is not recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+from collections import namedtuple
+from traceback import FrameSummary
+from typing import TYPE_CHECKING
+
+from facula._dynamo import _region, config, exc, utils
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+# ---- breaks
+
+# what the core says -> what the program did, in words
+_DID = {
+    "bool": "decides by the value of a tensor (bool)",
+    "item": "takes a number from a tensor (item)",
+    "int": "takes a number from a tensor (int)",
+    "float": "takes a number from a tensor (float)",
+    "index": "takes an index from a tensor (__index__)",
+    "tolist": "takes the values of a tensor (tolist)",
+    "numpy": "takes the values of a tensor (numpy)",
+    "repr": "prints the values of a tensor",
+    "equal": "asks whether tensors are equal",
+    "nonzero": "makes a tensor whose size depends on values",
+    "graph_break": "calls graph_break()",
+    "disable": "calls a function that torch.compiler.disable() leaves out",
+}
+_HINTS = {
+    "bool": "use torch.where or torch.cond",
+    "equal": "use (a == b).all() as a tensor",
+    "graph_break": "remove the call",
+    "disable": "remove the mark, or fullgraph",
+}
+_NUMBERS = frozenset(("item", "int", "float", "index"))
+# a graph of PyTorch's can have these, and with fullgraph it does
+_IN_WHOLE_GRAPHS = _NUMBERS - {"index"} | {"nonzero", "numpy"}
+
+#: why a stretch of ops ends: PyTorch's fields
+GraphCompileReason = namedtuple("GraphCompileReason", ["reason", "user_stack", "graph_break"])
+
+
+def in_words(what: str) -> str:
+    """What the program did where a stretch ends."""
+    kind, said, why = what.partition(": ")
+    return f"{_DID.get(kind, kind)}{said}{why}"
+
+
+def _place(source):
+    file, _, line = source.rpartition(":")
+    return file, int(line) if line.isdigit() else 0
+
+
+def is_break(what: str) -> bool:
+    """Whether a stretch of ops ends there, by the settings."""
+    if what in _NUMBERS:
+        return not config.capture_scalar_outputs
+    return what != "nonzero" or not config.capture_dynamic_output_shape_ops
+
+
+def breaks(recording: Any) -> list[GraphCompileReason]:
+    """Why the stretches of a recording end."""
+    found = []
+    for what, source, *_ in recording.demands:
+        if is_break(what):
+            file, line = _place(source)
+            stack = [FrameSummary(file, line, "", lookup_line=False)]
+            found.append(GraphCompileReason(f"the program {in_words(what)}", stack, True))
+    return found
+
+
+def stretches(recording: Any) -> list[list[Any]]:
+    """The ops of a recording, cut where a stretch ends; without empty ones."""
+    found, begin = [], 0
+    ops = list(recording.ops)
+    for what, _, end in recording.demands:
+        if is_break(what):
+            found.append(ops[begin:end])
+            begin = max(begin, end)
+    return [ops for ops in (*found, ops[begin:]) if ops]
+
+
+def raised(what: str, source: str) -> exc.Unsupported | None:
+    """The exception for a break in what is being recorded, or None where the recording goes on."""
+    settings = getattr(_here, "settings", None)
+    if settings is None or not (settings.fullgraph or getattr(_here, "error_on_break", False)) or what in _IN_WHOLE_GRAPHS:
+        return None
+    file, line = _place(source)
+    kind = what.partition(": ")[0]
+    hint = f"; {_HINTS[kind]}" if kind in _HINTS else ""
+    stack = [FrameSummary(file, line, "", lookup_line=False)]
+    text = f"compile: with fullgraph=True the program has to be one graph{hint}, got one that {in_words(what)} at {file}:{line}"
+    return exc.Unsupported(text, kind, real_stack=stack)
+
+
+_here = threading.local()  # .settings: of what is being recorded; .error_on_break: what holds in a block
+
+
+class error_on_graph_break(contextlib.ContextDecorator):
+    """Within it a break of a recording is an error, as with `fullgraph`, or is none again, but where `fullgraph` holds.
+
+    Args:
+        error_on_graph_break: whether it is one.
+    """
+
+    def __init__(self, error_on_graph_break: bool) -> None:
+        self.error_on_graph_break = error_on_graph_break
+        self._before: list[bool] = []
+
+    def __enter__(self) -> error_on_graph_break:
+        self._before.append(getattr(_here, "error_on_break", False))
+        _here.error_on_break = self.error_on_graph_break
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        _here.error_on_break = self._before.pop()
+
+
+# ---- stances
+
+STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile", "aot_eager_then_compile")
+stance = "default"
+forced_backend: Any = None
+
+
+def take_stance(name: str, backend: Any = None) -> None:
+    """Makes a stance hold from now on."""
+    global stance, forced_backend
+    stance, forced_backend = name, backend
+    _region.force_eager(name == "force_eager")
+
+
+class set_stance:
+    """How compiled functions behave from now on, within a block or in a function that is decorated.
+
+    Args:
+        stance: "default"; "force_eager": as if nothing was compiled; "eager_on_recompile": no call is recorded anew;
+            "fail_on_recompile": RuntimeError where one would be; "eager_then_compile": a function's first call is not recorded.
+        skip_guard_eval_unsafe: there are no guards that could be skipped; without effect.
+        force_backend: a backend that takes the place of all others.
+
+    Errors: RuntimeError for what is no stance, and for a backend with another stance than "default".
+
+    >>> double = torch.compile(lambda x: 2 * x)
+    >>> with torch.compiler.set_stance("force_eager"):
+    ...     double(torch.ones(2))
+    tensor([2., 2.])
+    """
+
+    def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None) -> None:
+        if stance not in STANCES:
+            raise RuntimeError(f"set_stance: a stance is one of {', '.join(STANCES)}, got {stance!r}")
+        if force_backend is not None:
+            if stance != "default":
+                raise RuntimeError(f"set_stance: force_backend goes with the stance 'default' only, got {stance!r}")
+            from facula._dynamo.eval_frame import own_backend
+
+            own_backend(force_backend)
+        self.stance, self.force_backend, self.skip_guard_eval_unsafe = stance, force_backend, skip_guard_eval_unsafe
+        self._before: list[tuple[str, Any]] = [_holding()]
+        take_stance(stance, force_backend)
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        take_stance(*self._before.pop())  # it holds within the function only
+
+        @functools.wraps(fn)
+        def in_stance(*args, **kwargs):
+            with type(self)(
+                self.stance, skip_guard_eval_unsafe=self.skip_guard_eval_unsafe, force_backend=self.force_backend
+            ):
+                return fn(*args, **kwargs)
+
+        return in_stance
+
+    def __enter__(self) -> None:
+        if not self._before:  # the same object once more
+            self._before.append(_holding())
+            take_stance(self.stance, self.force_backend)
+
+    def __exit__(self, *exception: Any) -> None:
+        take_stance(*self._before.pop())
+
+
+def _holding():
+    return stance, forced_backend
+
+
+# ---- looks
+
+always = os.environ.get("FACULA_COMPILE") == "always"
+
+
+def described(compiled: Any) -> str:
+    """A compiled function in words: its name, file and line."""
+    function = compiled.function
+    if isinstance(function, functools.partial):
+        function = function.args[0] if getattr(function.func, "__name__", "") == "_call_impl" else function.func
+    code = next((found for get in (function, type(function)) if (found := _code(get)) is not None), None)
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else name
+
+
+def _code(function):
+    """The code of a function, a method, or of `forward` of a class."""
+    function = getattr(function, "forward", function) if isinstance(function, type) else function
+    return getattr(getattr(function, "__func__", function), "__code__", None)
+
+
+class Settings:
+    """How a function is compiled; the core reads it at each look.
+
+    Args:
+        fullgraph, dynamic, mode, backend, options: those of `compile`; the backend by its name.
+        recompile_limit: None for the one in `config`.
+        name: what logs call the function; None for its own name.
+        counter: a counter of `testing`, or None.
+    """
+
+    def __init__(self, fullgraph: bool = False, dynamic: bool | None = None, mode: str | None = None, backend: str = "inductor",
+                 options: Any = None, recompile_limit: int | None = None, name: str | None = None,
+                 counter: Any = None) -> None:  # fmt: skip
+        self.fullgraph, self.dynamic, self.mode, self.backend = fullgraph, dynamic, mode, backend
+        self.options, self.name, self.counter = dict(options or {}), name, counter
+        self.eager = backend not in ("inductor", "cudagraphs")  # ops never wait
+        self._recompile_limit, self._ran = recompile_limit, False
+
+    @property
+    def always(self) -> bool:
+        """Whether ops wait wherever they can, without a trial: for tests."""
+        return always
+
+    @property
+    def limit(self) -> int:
+        return self._recompile_limit if self._recompile_limit is not None else config.recompile_limit
+
+    def compiler_config(self) -> dict[str, Any] | None:
+        """The settings of `_inductor.config` with those of the mode and the options; None for other backends."""
+        if self.backend != "inductor":
+            return None
+        from facula import _inductor
+
+        chosen = {name.replace("-", "_"): value for name, value in self.options.items()}
+        return {**_inductor.config.get_config_copy(), **_inductor.MODES[self.mode or "default"], **chosen}
+
+    def _named(self, compiled):
+        return f"{self.name}: {described(compiled)}" if self.name else described(compiled)
+
+    def look_begins(self, compiled: Any) -> bool:
+        """Whether a call is recorded; raises where it must not be."""
+        count = len(compiled.recordings)
+        if stance == "fail_on_recompile":
+            raise RuntimeError(
+                f"compile: no call is recorded in the stance 'fail_on_recompile', got one of {self._named(compiled)}"
+            )
+        if stance == "eager_on_recompile":
+            return False
+        ran, self._ran = self._ran, True
+        if not ran and stance in ("eager_then_compile", "aot_eager_then_compile"):
+            return False
+        if count and config.error_on_recompile:
+            text = f"compile: one call is recorded where error_on_recompile is set, got number {count + 1}"
+            raise exc.RecompileError(f"{text} of {self._named(compiled)}")
+        if count and count >= self.limit:
+            if config.fail_on_recompile_limit_hit:
+                text = f"compile: at most {self.limit} calls are recorded (recompile_limit)"
+                raise exc.FailOnRecompileLimitHit(f"{text}, got one more of {self._named(compiled)}")
+            _log().told("recompiles", f"{self._named(compiled)}: {count} calls are recorded, others run eagerly")
+            return False
+        _here.settings = self
+        return True
+
+    def look_ended(self, compiled: Any, recording: Any) -> None:
+        """Tells whoever asked of what was recorded; None where the call raised."""
+        _here.settings = None
+        frames = utils.counters["frames"]
+        frames["total"] += 1
+        if recording is None:
+            return
+        frames["ok"] += 1
+        cut = stretches(recording)
+        utils.counters["stats"]["calls_captured"] += len(recording.ops)
+        utils.counters["stats"]["unique_graphs"] += len(cut)
+        reasons = breaks(recording)
+        for reason in reasons:
+            utils.counters["graph_break"][reason.reason] += 1
+        if self.counter is not None:
+            self.counter.frame_count += len(cut)
+            self.counter.op_count += len(recording.ops)
+        log = _log()
+        if not log.any_told():
+            return
+        name = self._named(compiled)
+        for reason in reasons:
+            frame = reason.user_stack[0]
+            log.told("graph_breaks", f"{name}: a stretch ends at {frame.filename}:{frame.lineno}: {reason.reason}")
+        if len(compiled.recordings) > 1:
+            log.told("recompiles", f"{name}: recorded once more, for other tensors: recording {len(compiled.recordings)}")
+        for kind in ("graph_code", "output_code"):
+            log.told(kind, f"{name}: {len(recording.ops)} ops, {recording.groups} groups\n{recording}")
+
+
+@functools.cache
+def _log():
+    from facula._logging import _internal
+
+    return _internal

@@ -1,0 +1,83 @@
+// Tensors whose bytes do not exist yet. The storage of such a tensor has a size, a device, a version and holders like
+// any other; instead of bytes it has a recipe, which can make them, and `data` is kNowhere, an address that no process
+// maps: who reads memory there without having asked for it faults at once and never gets a wrong number.
+//   - Strides, sizes, offsets and flags of the tensors are true. They carry kDeferred, and the addresses in them are
+//     kNowhere plus an offset. The storage lists them (Waiting), so that all are put right in the moment in which it
+//     gets its bytes. Nothing ever goes back to being deferred.
+//   - Who needs bytes asks materialize_bytes(), which runs the recipe: once, on one thread; others wait for it.
+//   - What a recipe will read must not change before. It asks for that by read_late(): whoever writes then runs it
+//   first (Storage::asks, run_readers()). Memory that others can write uncounted is never read late
+//   (can_be_read_late()).
+//   - A recipe lives as long as a storage that waits for it. Storages tell it when they die without bytes.
+#pragma once
+
+#include <thread>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace facula {
+
+/// What makes the bytes of one or more storages. Results are known by their number, in the order of defer().
+class Recipe {
+ public:
+  Recipe() = default;
+  Recipe(const Recipe&) = delete;
+  virtual ~Recipe() = default;
+
+  /// Computes result `which` and put()s it; may do so for others on the way. Called on one thread at a time, without
+  /// locks. What it throws goes to who asked for the bytes; it is called again when they are asked for again.
+  virtual void make(size_t which) = 0;
+  /// Whether it will read bytes of `storage`: a look at what it remembers, nothing else (locks are held).
+  virtual bool reads(const Storage* storage) const = 0;
+  /// Result `which` died without bytes. The recipe may be running.
+  virtual void dropped(size_t /*which*/) noexcept {}
+
+  size_t count() const { return results_.size(); }
+  /// The result that the storage is; -1 where it is no result of this recipe that waits.
+  int number_of_result(const Storage* storage) const;
+  /// Makes every result that somebody holds.
+  void make_wanted();
+  /// Whether somebody holds result `which` and it has no bytes yet.
+  bool is_wanted(size_t which) const;
+  /// Gives result `which` the bytes of `from`, which nobody else may hold and which has as many. Nothing happens where
+  /// it is not wanted any more. The caller holds a reference to the recipe.
+  void put(size_t which, const Tensor& from);
+
+  /// The thread that runs it, of the process `fork`; core/deferred.cpp keeps these.
+  struct Run {
+    std::thread::id thread;
+    uint32_t fork = 0;
+    bool on = false;
+  };
+
+ private:
+  friend struct Deferral;
+  friend void retain(Recipe* recipe) { recipe->refs_.increment(); }
+  friend void release(Recipe* recipe) {
+    if (recipe->refs_.decrement()) delete recipe;
+  }
+  RefCount refs_;
+  std::vector<Storage*> results_;  // null: it died, or has its bytes
+  size_t waiting_ = 0;             // results that are not null
+  Run run_;
+  Recipe *before_ = nullptr, *after_ = nullptr;  // in the list of those that wait
+};
+
+/// A tensor whose bytes the recipe will make, its next result. Strides must be dense. The recipe may be shared with the
+/// results before; the caller keeps its own reference.
+Tensor defer(const Ref<Recipe>& recipe, IntList sizes, IntList strides, DType dtype, Device device = kCPU);
+/// The recipe that will make the bytes of `t`; null where it has them.
+Ref<Recipe> recipe_of(const Tensor& t);
+/// Whether a recipe may read the storage later: nobody else, no other process either, can write to it uncounted.
+bool can_be_read_late(const Storage* storage);
+/// From now on whoever writes to the storage runs the recipes that read it. Called when the recipe has its results.
+inline void read_late(Storage* storage) { storage->asks.fetch_or(kReadLate, std::memory_order_release); }
+/// Runs what reads the storage late.
+void run_readers(Storage* storage);
+/// Runs everything that waits: for who changes a setting that ops look at when they run.
+void run_waiting();
+/// Gives the storage its bytes, and runs what reads them late: for who changes the storage itself.
+void settle_storage(Storage* storage);
+
+}  // namespace facula

@@ -1,0 +1,62 @@
+// What a compiled function does with a call, and how it finds out what is faster.
+//
+//   Look    the call runs eagerly, and its ops are noted. Nothing to put off: Pass.
+//   Learn   two calls are followed; what nobody asks for is found out.
+//   Trial   eager and followed calls by turns, with a clock. Followed calls take less time: Follow, else Pass.
+//   Follow  ops are put off as the recording says.
+//   Pass    the function is called.
+//
+// Both ways run the same Python and give the same bits, so they can be exchanged at any call. A trial compares calls on
+// tensors of the same sizes only. Follow and Pass end after kTrusted calls, and Pass when tensors have other sizes.
+// Functions of which most calls take ways that no recording knows are called as they are.
+#pragma once
+
+#include <array>
+#include <chrono>
+
+#include "region/region.h"
+
+namespace facula {
+
+enum class CompileState : uint8_t { Look, Learn, Trial, Follow, Pass };
+const char* name(CompileState state);
+
+class CompiledCalls {
+ public:
+  explicit CompiledCalls(std::shared_ptr<Work> shared) : work(std::move(shared)) {}
+
+  const std::shared_ptr<Work> work;  // of all functions with this code
+  CompileState state = CompileState::Look;
+  bool never_follows = false;   // a backend that runs eagerly
+  bool always_follows = false;  // for tests: no trial, nothing passes
+  int64_t calls = 0;
+
+  /// How a call is made.
+  struct Way {
+    bool region = false, follows = false, timed = false;
+  };
+  /// `sizes`: a number that stands for the sizes of the tensors among the arguments.
+  Way begin(uint64_t sizes);
+  /// How a call went.
+  struct Outcome {
+    int64_t nanoseconds = 0;
+    bool failed = false;  // it raised
+    bool missed = false;  // no recording knew its way
+  };
+  void end(const Way& way, const Outcome& outcome);
+  void reset();
+
+ private:
+  static constexpr int kLearned = 2, kTried = 8, kTrusted = 1000, kLooks = 64, kMostMisses = 16;  // of 20 calls
+  void become(CompileState next);
+  bool is_worth_following() const;
+  void judge();
+
+  uint64_t sizes_ = 0;
+  int in_state_ = 0;  // calls
+  int looks_ = 0;
+  uint32_t missed_ = 0;  // a bit for each of the last calls that followed
+  std::array<int64_t, kTried> eager_{}, followed_{};
+};
+
+}  // namespace facula

@@ -1,0 +1,296 @@
+#include "region/instance.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/checked.h"
+
+namespace facula {
+namespace {
+
+constexpr size_t kMostSteps = 48;
+constexpr int64_t kMostStreams = 16;
+
+bool is_needed(const GroupStep& step, const std::vector<bool>& needed) {
+  return std::any_of(step.out.begin(), step.out.begin() + step.outs, [&](uint16_t v) { return needed[v]; });
+}
+
+/// Marks the values that the results of a run are made of.
+std::vector<bool> needed_values(const std::vector<GroupStep>& steps, std::vector<bool> needed) {
+  for (size_t s = steps.size(); s-- > 0;) {
+    if (!is_needed(steps[s], needed)) continue;
+    for (int k = 0; k < steps[s].inputs; ++k) needed[steps[s].in[k]] = true;
+  }
+  return needed;
+}
+
+}  // namespace
+
+bool Instance::is_open() const {
+  std::lock_guard guard(lock_);
+  return open_ && steps_.size() < kMostSteps && streams_ <= kMostStreams - kMaxInputs;
+}
+
+int Instance::result_of(const TensorImpl* tensor) const {
+  if (!(tensor->flags & kDeferred)) return -1;
+  const int which = number_of_result(tensor->storage);
+  if (which < 0) return -1;
+  const Result& r = outs_[static_cast<size_t>(which)];
+  const bool whole = tensor->sizes() == IntList(r.sizes) && tensor->strides() == IntList(r.strides) &&
+                     tensor->dtype == values_[r.value].dtype && tensor->data == kNowhere;
+  return whole ? which : -1;
+}
+
+int Instance::value_of(const TensorImpl* tensor) const {
+  const int which = result_of(tensor);
+  if (which < 0) return -1;
+  const uint16_t value = outs_[static_cast<size_t>(which)].value;
+  // one element for each row stands beside rows only where it has their dimension, of size one
+  return values_[value].per_row && tensor->ndim != sizes_.size() ? -1 : value;
+}
+
+bool Instance::reads(const Storage* storage) const {
+  std::lock_guard guard(lock_);
+  const auto is_it = [&](const Tensor& t) { return t.defined() && t.storage() == storage; };
+  return std::ranges::any_of(inputs_, is_it) || std::ranges::any_of(others_, is_it);
+}
+
+bool Instance::can_look_at_rows() const {
+  constexpr int64_t kLongest = 16384;
+  return !sizes_.empty() && sizes_.back() > 1 && sizes_.back() <= kLongest && strides_ == contiguous_strides(sizes_);
+}
+
+Dims Instance::kept_sizes() const {
+  Dims kept(sizes_);
+  kept.back() = 1;
+  return kept;
+}
+
+/// `strides` are of the tensor seen as the space, in elements.
+uint16_t Instance::stream_of(const Tensor& tensor, Dims strides, bool per_row) {
+  for (int64_t& s : strides) s = wrapping_mul(s, tensor.item_size());
+  for (size_t i = 0; i < values_.size(); ++i) {
+    const bool same = inputs_[i].defined() && inputs_[i].impl()->data == tensor.impl()->data &&
+                      values_[i].dtype == tensor.dtype() && values_[i].strides == strides &&
+                      values_[i].per_row == per_row;
+    if (same) return static_cast<uint16_t>(i);
+  }
+  GroupValue& v = values_.emplace_back();
+  v.kind = GroupValue::Kind::Stream;
+  v.dtype = tensor.dtype();
+  v.strides = std::move(strides);
+  v.per_row = per_row;
+  inputs_.push_back(alias(tensor));  // whatever becomes of the program's tensor
+  ++streams_;
+  return static_cast<uint16_t>(values_.size() - 1);
+}
+
+uint16_t Instance::result_value(DType dtype, bool per_row) {
+  GroupValue& v = values_.emplace_back();
+  v.kind = GroupValue::Kind::Result;
+  v.dtype = dtype;
+  v.per_row = per_row;
+  inputs_.emplace_back();
+  return static_cast<uint16_t>(values_.size() - 1);
+}
+
+uint16_t Instance::number_of(DType compute, const Scalar& number) {
+  GroupValue v;
+  v.kind = GroupValue::Kind::Number;
+  v.dtype = compute;
+  ops::store_number(compute, number, v.number);
+  values_.push_back(v);
+  inputs_.emplace_back();
+  return static_cast<uint16_t>(values_.size() - 1);
+}
+
+bool Instance::add_step(const ElementCall& call, const RecordedPlace& place, std::optional<size_t> into) {
+  const ops::ElementwiseShape& shape = call.derived;
+  const DType compute = compute_dtype(shape.common);
+  const bool per_row = shape.sizes != sizes_;
+  GroupStep step;
+  step.per_row = per_row;
+  step.loop = call.op->loop;
+  step.compute = compute;
+  step.loop_result = ops::loop_result(*call.op, compute);
+  step.inputs = static_cast<uint8_t>(call.inputs);
+  for (int i = 0; i < call.params; ++i) ops::store_number(compute, call.param[i], step.params + i * item_size(compute));
+  std::array<int, kMaxInputs> waiting;  // values of this instance
+  for (int i = 0; i < call.inputs; ++i) {
+    const TensorImpl* t = call.input[static_cast<size_t>(i)].impl();
+    waiting[static_cast<size_t>(i)] = t ? value_of(t) : -1;
+  }
+  std::lock_guard guard(lock_);
+  if (!open_) return false;
+  for (size_t i = 0; i < static_cast<size_t>(call.inputs); ++i) {
+    const Operand& input = call.input[i];
+    if (waiting[i] >= 0) step.in[i] = static_cast<uint16_t>(waiting[i]);
+    else if (input.is_tensor()) step.in[i] = stream_of(input.tensor(), shape.strides[i + 1], per_row);
+    else step.in[i] = number_of(compute, input.scalar());
+  }
+  step.out[0] = result_value(shape.result, per_row);
+  steps_.push_back(step);
+  const Dims& strides = shape.strides[0];
+  Result r{step.out[0], place, shape.sizes, strides};
+  if (into) outs_[*into] = std::move(r);
+  else outs_.push_back(std::move(r));
+  return true;
+}
+
+void Instance::read_inputs_late(const ElementCall& call) {
+  for (int i = 0; i < call.inputs; ++i) {
+    const TensorImpl* t = call.input[static_cast<size_t>(i)].impl();
+    if (t && !(t->flags & kDeferred)) read_late(t->storage);
+  }
+}
+
+bool Instance::add(const ElementCall& call, const RecordedPlace& place, Tensor& result) {
+  if (!add_step(call, place, std::nullopt)) return false;
+  const ops::ElementwiseShape& shape = call.derived;
+  result = defer(Ref<Recipe>::share(this), shape.sizes, shape.strides[0], shape.result, shape.device);
+  read_inputs_late(call);
+  return true;
+}
+
+bool Instance::add_write(const ElementCall& call, const RecordedPlace& place, size_t into) {
+  if (!add_step(call, place, into)) return false;
+  read_inputs_late(call);
+  return true;
+}
+
+bool Instance::add_rows(const RowCall& call, const RecordedPlace& place, List<ResultSlot> results) {
+  const Tensor& self = *call.self;
+  const int waiting = value_of(self.impl());
+  {
+    std::lock_guard guard(lock_);
+    if (!open_) return false;
+    row_ = sizes_.back();
+    GroupStep step;
+    step.rows = call.function;
+    step.inputs = 1;
+    step.in[0] = waiting >= 0 ? static_cast<uint16_t>(waiting) : stream_of(self, Dims(self.strides()), false);
+    step.outs = static_cast<uint8_t>(call.results.size());
+    for (size_t k = 0; k < call.results.size(); ++k) {
+      const RowCall::Result& r = call.results[k];
+      step.out[k] = result_value(r.dtype, r.per_row);
+      outs_.push_back({step.out[k], place, r.sizes, contiguous_strides(r.sizes)});
+    }
+    steps_.push_back(std::move(step));
+    for (const Tensor& t : call.others)
+      if (t.defined()) others_.push_back(alias(t));
+  }
+  for (size_t k = 0; k < call.results.size(); ++k) {
+    const RowCall::Result& r = call.results[k];
+    results[k].as<Tensor>() = defer(Ref<Recipe>::share(this), r.sizes, contiguous_strides(r.sizes), r.dtype);
+  }
+  if (waiting < 0) read_late(self.storage());
+  for (const Tensor& t : call.others)
+    if (t.defined()) read_late(t.storage());
+  return true;
+}
+
+/// The results that a run writes. What nobody has wanted so far stays without bytes, as long as that holds no more
+/// memory than it saves.
+std::vector<size_t> Instance::choose_written(size_t which) const {
+  std::vector<size_t> written, left;
+  int64_t saved = 0, held = 0;
+  for (size_t r = 0; r < outs_.size(); ++r) {
+    if (!is_wanted(r)) continue;
+    RecordedOp& op = outs_[r].place.op();
+    if (runs_ > 1 && (r == which || ends_)) op.wanted = true;
+    const bool now = r == which || op.wanted || runs_ > 1 || ends_;
+    (now ? written : left).push_back(r);
+    if (!now) saved += op.bytes;
+  }
+  for (const Tensor& t : inputs_) {
+    if (t.defined() && t.storage()->refs.load() == 1) held += static_cast<int64_t>(t.storage()->nbytes);
+  }
+  if (held > saved) written.insert(written.end(), left.begin(), left.end());
+  return written;
+}
+
+/// The steps that make `written`, and the values that they need; addresses are those of the inputs now.
+Group Instance::part_for(const std::vector<size_t>& written, std::vector<uint16_t>& number) const {
+  Group group;
+  std::vector<bool> needed(values_.size());
+  for (const size_t r : written) needed[outs_[r].value] = true;
+  needed = needed_values(steps_, needed);
+  for (const GroupStep& step : steps_) {
+    if (!is_needed(step, needed)) continue;
+    for (size_t k = 0; k < step.outs; ++k) needed[step.out[k]] = true;
+    if (step.rows) group.row = row_;
+  }
+  number.assign(values_.size(), 0);
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (!needed[i]) continue;
+    number[i] = static_cast<uint16_t>(group.values.size());
+    group.values.push_back(values_[i]);
+    if (inputs_[i].defined()) group.values.back().data = inputs_[i].impl()->data;
+  }
+  for (const GroupStep& step : steps_) {
+    if (!needed[step.out[0]]) continue;
+    GroupStep& copy = group.steps.emplace_back(step);
+    for (size_t k = 0; k < step.outs; ++k) copy.out[k] = number[step.out[k]];
+    for (int k = 0; k < step.inputs; ++k) copy.in[static_cast<size_t>(k)] = number[step.in[static_cast<size_t>(k)]];
+  }
+  return group;
+}
+
+void Instance::make_all() {
+  ends_ = true;
+  make_wanted();
+}
+
+void Instance::make(size_t which) {
+  {
+    std::lock_guard guard(lock_);
+    open_ = false;  // from here on nothing but inputs_ changes, and that only here
+    ++runs_;
+  }
+  const std::vector<size_t> written = choose_written(which);
+  if (written.empty()) return;
+  const std::vector<Tensor> held = inputs_;
+  std::vector<uint16_t> number;
+  std::vector<Tensor> bytes;
+  Group group = part_for(written, number);
+  for (const size_t r : written) {
+    GroupValue& v = group.values[number[outs_[r].value]];
+    v.data = bytes.emplace_back(empty_strided(outs_[r].sizes, outs_[r].strides, v.dtype)).impl()->data;
+  }
+  group.numel = 1;
+  for (const int64_t size : sizes_) group.numel *= size;
+  collapse(group, sizes_, order_);
+  run_group(kCPU, group);
+  for (size_t k = 0; k < written.size(); ++k) {
+    put(written[k], bytes[k]);
+    outs_[written[k]].made = true;
+  }
+  for (size_t r = 0; r < outs_.size(); ++r)
+    if (is_wanted(r)) return;
+  forget_inputs();
+}
+
+/// When nobody can ask for anything any more.
+void Instance::forget_inputs() {
+  std::vector<Tensor> dying(values_.size()), others;  // they die without the lock, which some of them may want
+  std::lock_guard guard(lock_);
+  dying.swap(inputs_);
+  others.swap(others_);
+}
+
+Instance::Outcome Instance::finish() {
+  constexpr uint8_t kOften = 2;
+  Outcome o{runs_, static_cast<int64_t>(steps_.size())};
+  if (steps_.size() == 1) {  // nothing was gained
+    RecordedOp& op = outs_[0].place.op();
+    if (++op.alone == kOften) op.waits = false;
+  }
+  for (const Result& r : outs_) {
+    if (r.made) continue;
+    ++o.never_made;
+    o.bytes_saved += r.place.op().bytes;
+  }
+  return o;
+}
+
+}  // namespace facula

@@ -1,0 +1,49 @@
+// What is remembered of a call of a compiled function: its ops in their order, and what became of each. A recording is
+// advice and nothing more. Every op that is put off is derived from the operands of its own call, so results are those
+// of eager execution whatever a recording says; what it decides is which ops are worth putting off, and which of their
+// results are written with the others of their group.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "observe/op_call.h"
+
+namespace facula {
+
+struct RecordedOp {
+  uint16_t op = 0;
+  OpForm form = OpForm::Function;
+  bool waits = false;    // it is put off where that is possible
+  bool wanted = false;   // its result was asked for when its group had run
+  uint8_t alone = 0;     // how often it was the only step of its group
+  uint8_t operands = 0;  // tensors among the arguments
+  uint8_t results = 0;
+  int16_t group = -1;  // in the last call that followed; -1: it ran at once
+  uint32_t place = 0;  // where Python was, a number of `line_of_program`; 0: nobody asked
+  int64_t bytes = 0;   // of the results
+
+  bool is(const OpCall& call) const { return op == call.op && form == call.form; }
+};
+
+/// A value, or a size that depends on values, that Python asked for.
+struct Demand {
+  std::string what;  // "item", "bool"
+  size_t ops;        // before it
+  uint32_t place;
+};
+
+struct Recording {
+  std::vector<RecordedOp> ops;
+  std::vector<Demand> demands;
+  int64_t followed = 0;  // calls that it served to the end
+
+  // of the last of these
+  int64_t groups = 0;       // that ran
+  int64_t put_off = 0;      // ops
+  int64_t never_made = 0;   // results that nobody wanted
+  int64_t bytes_saved = 0;  // of these
+};
+
+}  // namespace facula

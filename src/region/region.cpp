@@ -1,0 +1,429 @@
+#include "region/region.h"
+
+#include <algorithm>
+
+#include "core/host.h"
+#include "observe/observer.h"
+#include "op_ids_norm.h"
+#include "op_ids_reduce.h"
+#include "op_ids_softmax.h"
+#include "ops/norm.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+
+namespace facula {
+namespace {
+
+constexpr int64_t kLeastElements = 8192;  // below, putting off costs as much as running
+constexpr size_t kMostOpen = 4;           // spaces of elements to which steps may come
+constexpr size_t kMostWaiting = 64;       // instances
+constexpr uint32_t kNotPutOff = kConjugate | kBatched | kPythonDispatch | kPrivateLayout | kSparse;
+
+thread_local Region* region_here = nullptr;
+
+/// Whether the sizes of results depend on values.
+bool is_sized_by_values(const OpCall& call) {
+  constexpr std::string_view kSized[] = {"nonzero", "masked_select", "bincount", "unique_consecutive", "_unique"};
+  const std::string_view name = call.info().name;
+  return std::ranges::find(kSized, name) != std::end(kSized);
+}
+
+int64_t bytes_of(const OpCall& call) {
+  int64_t bytes = 0;
+  for (const ResultSlot& slot : call.results) {
+    if (slot.kind() != ResultSlot::Kind::Tensor || !slot.as<Tensor>().defined()) continue;
+    bytes += slot.as<Tensor>().numel() * slot.as<Tensor>().item_size();
+  }
+  return bytes;
+}
+
+uint8_t tensors_in(const OpCall& call) {
+  size_t count = 0;
+  for (const Argument& a : call.arguments)
+    if (a.kind() <= Argument::Kind::Operand) a.each_tensor([&](const Tensor&) { ++count; });
+  return static_cast<uint8_t>(std::min<size_t>(count, 255));
+}
+
+/// A number among the arguments; false for an argument of another kind.
+bool number_in(const Argument& a, Scalar& number) {
+  switch (a.kind()) {
+    case Argument::Kind::Scalar: number = a.as<Scalar>(); return true;
+    case Argument::Kind::Int: number = Scalar(a.as<int64_t>()); return true;
+    case Argument::Kind::Float: number = Scalar(a.as<double>()); return true;
+    case Argument::Kind::Bool: number = Scalar(a.as<bool>()); return true;
+    default: return false;
+  }
+}
+
+bool can_wait(const TensorImpl* t) {
+  if (!t || (t->flags & kNotPutOff) || !t->storage->device.is_cpu()) return false;
+  return (t->flags & kDeferred) || can_be_read_late(t->storage);
+}
+
+/// The one dimension that an argument names; none for several.
+std::optional<int64_t> dimension_in(const Argument& a) {
+  switch (a.kind()) {
+    case Argument::Kind::Int: return a.as<int64_t>();
+    case Argument::Kind::IntList: return a.as<IntList>().size() == 1 ? std::optional(a.as<IntList>()[0]) : std::nullopt;
+    case Argument::Kind::OptIntList: {
+      const auto& list = a.as<std::optional<IntList>>();
+      return list && list->size() == 1 ? std::optional((*list)[0]) : std::nullopt;
+    }
+    default: return std::nullopt;
+  }
+}
+
+/// Whether an argument names the last dimension of a tensor.
+bool is_last(const Argument& a, const Tensor& self) {
+  const std::optional<int64_t> dim = dimension_in(a);
+  return dim && self.dim() > 0 && (*dim == -1 || *dim == self.dim() - 1);
+}
+
+RowCall::Result of_rows(const Tensor& self, DType dtype, bool keepdim) {
+  Dims sizes(self.sizes());
+  if (keepdim) sizes.back() = 1;
+  else sizes.pop_back();
+  return {dtype, sizes, true};
+}
+
+// Ops on rows: each says whether a call is one that can be a step, and what the step does.
+
+template <FoldKernel* kernel, bool mean>
+bool read_fold(const OpCall& call, const Tensor& self, RowCall& r) {
+  if (!is_last(call.arguments[1], self)) return false;
+  for (size_t i = 3; i < call.arguments.size(); ++i)
+    if (call.arguments[i].as<std::optional<DType>>().value_or(self.dtype()) != self.dtype()) return false;
+  FoldArgs args{.compute = self.dtype()};
+  if (mean) args.divisor = static_cast<double>(self.size(-1));
+  r.function = std::make_shared<RowFunction>(
+      [args](const Tensor& rows, const Tensor* const* results) { (*kernel)(kCPU, *results[0], rows, args); });
+  r.results.push_back(of_rows(self, self.dtype(), call.arguments[2].as<bool>()));
+  return true;
+}
+
+template <PositionKernel* kernel>
+bool read_extremum(const OpCall& call, const Tensor& self, RowCall& r) {
+  if (!is_last(call.arguments[1], self)) return false;
+  r.function = std::make_shared<RowFunction>([](const Tensor& rows, const Tensor* const* results) {
+    (*kernel)(kCPU, rows.dtype(), 1, rows, *results[0], *results[1]);
+  });
+  for (const DType dtype : {self.dtype(), DType::Int64})
+    r.results.push_back(of_rows(self, dtype, call.arguments[2].as<bool>()));
+  return true;
+}
+
+template <LineKernel* kernel>
+bool read_line(const OpCall& call, const Tensor& self, RowCall& r) {
+  if (!is_last(call.arguments[1], self)) return false;
+  r.function = std::make_shared<RowFunction>(
+      [](const Tensor& rows, const Tensor* const* results) { (*kernel)(kCPU, rows.dtype(), 1, rows, *results[0]); });
+  r.results.push_back({self.dtype(), Dims(self.sizes()), false});
+  return true;
+}
+
+/// Layer and RMS norms, whose rows are one group of channels without inner dimensions.
+bool read_norm(const OpCall& call, const Tensor& self, RowCall& r) {
+  const Tensor &weight = call.arguments[1].as<Tensor>(), &bias = call.arguments[2].as<Tensor>();
+  const int64_t rows = call.arguments[3].as<int64_t>(), length = self.size(-1);
+  if (call.arguments[4].as<int64_t>() != 1 || rows * length != self.numel()) return false;
+  for (const Tensor* t : {&weight, &bias}) {
+    const bool fits = !t->defined() || (t->dtype() == self.dtype() && t->is_contiguous() && t->numel() == length);
+    if (!fits || (t->defined() && ((t->flags() & (kNotPutOff | kDeferred)) || !can_be_read_late(t->storage()))))
+      return false;
+  }
+  const int64_t channels = call.arguments[5].as<int64_t>();
+  if (channels != 0 && channels != length) return false;
+  const double eps = call.arguments[6].as<double>();
+  const bool center = call.arguments[7].as<bool>();
+  const RowLayout layout{0, 1, channels, channels ? 1 : 0};
+  r.others = {weight, bias};
+  r.function = std::make_shared<RowFunction>(
+      [=, w = weight.defined() ? alias(weight) : Tensor(), b = bias.defined() ? alias(bias) : Tensor()](
+          const Tensor& block, const Tensor* const* results) {
+        RowLayout here = layout;
+        here.rows = block.size(0);
+        row_norm_kernel(kCPU, *results[0], *results[1], *results[2], block, w, b, here, eps, center);
+      });
+  r.results.push_back({self.dtype(), Dims(self.sizes()), false});
+  for (int k = 0; k < 2; ++k) r.results.push_back({self.dtype(), Dims{rows}, true});
+  return true;
+}
+
+struct RowOp {
+  uint16_t id;
+  bool (*read)(const OpCall& call, const Tensor& self, RowCall& r);
+};
+const RowOp row_ops[] = {
+    {op_id::sum_dim, read_fold<&sum_fold, false>},
+    {op_id::mean_dim, read_fold<&sum_fold, true>},
+    {op_id::amax, read_fold<&max_fold, false>},
+    {op_id::amin, read_fold<&min_fold, false>},
+    {op_id::max_dim, read_extremum<&argmax_kernel>},
+    {op_id::min_dim, read_extremum<&argmin_kernel>},
+    {op_id::_softmax, read_line<&softmax_kernel>},
+    {op_id::_log_softmax, read_line<&log_softmax_kernel>},
+    {op_id::_row_norm, read_norm},
+};
+const RowOp* row_op(uint16_t id) {
+  const auto found = std::ranges::find(row_ops, id, &RowOp::id);
+  return found == std::end(row_ops) ? nullptr : found;
+}
+
+/// Reads the arguments of an op on the rows of a real tensor; false where it runs at once.
+bool read_row_call(const OpCall& call, const RowOp& op, RowCall& r) {
+  if (call.form != OpForm::Function) return false;
+  const Tensor& self = call.arguments[0].as<Tensor>();
+  const bool real = self.dtype() == DType::Float32 || self.dtype() == DType::Float64;
+  r.self = &self;
+  return real && self.dim() > 0 && op.read(call, self, r);
+}
+
+/// Sorts the arguments of an element-wise op; false where it runs at once.
+bool read_call(const OpCall& call, ElementCall& e) {
+  const OpSemantics& semantics = op_semantics(call.op);
+  e.op = semantics.element;
+  if (!e.op || (e.op->checks & (ops::kCheckDegree | ops::kCheckQuotient))) return false;
+  int64_t largest = 0;
+  bool waiting = false;
+  for (const Argument& a : call.arguments) {
+    const bool operand = a.kind() == Argument::Kind::Tensor || a.kind() == Argument::Kind::Operand;
+    if (!operand) {
+      if (e.params == kMaxParams || !number_in(a, e.param[static_cast<size_t>(e.params)])) return false;
+      ++e.params;
+      continue;
+    }
+    if (e.inputs == semantics.operands) return false;
+    Operand& input = e.input[static_cast<size_t>(e.inputs++)];
+    if (a.kind() == Argument::Kind::Operand) input = a.as<Operand>();
+    else if (a.as<Tensor>().defined()) input = Operand(a.as<Tensor>());
+    else return false;
+    if (const TensorImpl* t = input.impl()) {
+      if (!can_wait(t)) return false;
+      waiting = waiting || (t->flags & kDeferred);
+      largest = std::max(largest, t->numel);
+    }
+  }
+  const bool worth_it = waiting || largest >= kLeastElements;
+  return e.inputs == semantics.operands && worth_it && (e.inputs > 1 || e.input[0].is_tensor());
+}
+
+/// Whether elements of these strides lie one after the other.
+bool lie_in_order(IntList sizes, IntList strides) {
+  int64_t expected = 1;
+  for (size_t d = sizes.size(); d-- > 0; expected *= sizes[d])
+    if (sizes[d] != 1 && strides[d] != expected) return false;
+  return true;
+}
+
+/// Whether the call computes one element for each row of the instance, and one of its operands waits there.
+bool stands_for_rows(const Instance& instance, const ElementCall& call) {
+  if (!instance.has_rows(call.derived.sizes) || !lie_in_order(call.derived.sizes, call.derived.strides[0]))
+    return false;
+  for (int i = 0; i < call.inputs; ++i) {
+    const TensorImpl* t = call.input[static_cast<size_t>(i)].impl();
+    if (t && instance.value_of(t) >= 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+uint32_t (*line_of_program)() = nullptr;
+
+Region* Region::current() { return region_here; }
+
+Region::Region(Work& work, bool follows)
+    : outer_(region_here), work_(work), follows_(follows && !work.recordings.empty()) {
+  records_ = !follows_;
+  recording_ = follows_ ? work.recordings.front() : std::make_shared<Recording>();
+  region_here = this;
+  static const bool installed = [] {
+    region_hooks.op_begins = [](const OpCall& call) { return region_here && region_here->op_begins(call); };
+    region_hooks.op_ends = [](const OpCall& call, bool failed) {
+      if (region_here) region_here->op_ends(call, failed);
+    };
+    region_hooks.value_needed = [](const char* what) {
+      if (region_here) region_here->value_needed(what);
+    };
+    return true;
+  }();
+  (void)installed;
+  set_watch(kWatchRegion, true);
+}
+
+Region::~Region() {
+  set_watch(kWatchRegion, false);
+  region_here = outer_;
+}
+
+bool Region::op_begins(const OpCall& call) {
+  if (depth_++ > 0) return false;
+  if (follows_ && !follow(call)) miss();
+  if (records_) note(call);
+  noted_ = cursor_++;
+  return follows_ && recording_->ops[noted_].waits && put_off(call);
+}
+
+void Region::op_ends(const OpCall& call, bool failed) {
+  if (--depth_ > 0 || failed || !records_) return;
+  RecordedOp& op = recording_->ops[noted_];
+  op.bytes = bytes_of(call);
+  op.results = static_cast<uint8_t>(std::min<size_t>(call.results.size(), 255));
+}
+
+void Region::value_needed(const char* what) {
+  if (!records_) return;
+  std::string_view word = what;
+  if (word.ends_with("()")) word.remove_suffix(2);
+  const uint32_t place = line_of_program ? line_of_program() : 0;
+  recording_->demands.push_back({std::string(word), recording_->ops.size(), place});
+  if (on_value) on_value(recording_->demands.back());
+}
+
+bool Region::follow(const OpCall& call) {
+  return (cursor_ < recording_->ops.size() && recording_->ops[cursor_].is(call)) || switch_recording(call);
+}
+
+/// Another recording that began in the same way and goes on with this op.
+bool Region::switch_recording(const OpCall& call) {
+  const std::vector<RecordedOp>& past = recording_->ops;
+  for (const auto& other : work_.recordings) {
+    const bool fits =
+        other->ops.size() > cursor_ && other->ops[cursor_].is(call) &&
+        std::equal(past.begin(), past.begin() + static_cast<std::ptrdiff_t>(cursor_), other->ops.begin(),
+                   [](const RecordedOp& a, const RecordedOp& b) { return a.op == b.op && a.form == b.form; });
+    if (!fits) continue;
+    recording_ = other;
+    return true;
+  }
+  return false;
+}
+
+/// No recording knows this way: the rest of the call runs eagerly, and the call is remembered.
+void Region::miss() {
+  auto fresh = std::make_shared<Recording>();
+  fresh->ops.assign(recording_->ops.begin(), recording_->ops.begin() + static_cast<std::ptrdiff_t>(cursor_));
+  follows_ = false;
+  ++work_.misses;
+  records_ = !on_miss || on_miss(context);
+  if (records_) recording_ = std::move(fresh);
+}
+
+void Region::note(const OpCall& call) {
+  RecordedOp& op = recording_->ops.emplace_back();
+  op.op = call.op;
+  op.form = call.form;
+  op.waits = (op_semantics(call.op).element || row_op(call.op)) && call.form != OpForm::Out;
+  op.operands = tensors_in(call);
+  if (work_.keeps_places && line_of_program) op.place = line_of_program();
+  if (is_sized_by_values(call)) value_needed("nonzero");
+}
+
+/// The open instance for the space of the call, or whose rows its elements stand for; a new one where there is none.
+Ref<Instance> Region::instance_for(const ElementCall& call) {
+  for (const Ref<Instance>& open : open_)
+    if ((open->has_space(call.derived) || stands_for_rows(*open, call)) && open->is_open()) return open;
+  int64_t numel = 1;
+  for (const int64_t size : call.derived.sizes) numel *= size;
+  if (numel < kLeastElements) return {};
+  std::erase_if(open_, [](const Ref<Instance>& i) { return !i->is_open(); });
+  if (open_.size() == kMostOpen) open_.erase(open_.begin());
+  if (all_.size() == kMostWaiting) {
+    for (const Ref<Instance>& waiting : all_) settle(*waiting);
+    all_.clear();
+    open_.clear();
+  }
+  all_.push_back(Ref<Instance>::adopt(new Instance(call.derived)));
+  open_.push_back(all_.back());
+  return all_.back();
+}
+
+bool Region::put_off(const OpCall& call) {
+  if (const RowOp* rows = row_op(call.op)) {
+    RowCall r;
+    return read_row_call(call, *rows, r) && put_off_rows(call, r);
+  }
+  ElementCall e;
+  if (!read_call(call, e)) return false;
+  ops::derive_elementwise(*e.op, e.input.data(), e.inputs, e.param.data(), e.params, e.derived);
+  if (!e.derived.device.is_cpu()) return false;
+  const RecordedPlace place{recording_, noted_};
+  if (call.form == OpForm::InPlace) return put_off_write(e, place);
+  ops::lay_out_result(e.input.data(), e.inputs, e.derived);
+  for (;;) {
+    const Ref<Instance> instance = join(e);
+    if (!instance) return false;
+    if (instance->add(e, place, call.results[0].as<Tensor>())) return true;
+  }
+}
+
+/// A reduction along rows begins or joins the group of the space that it reads.
+bool Region::put_off_rows(const OpCall& call, const RowCall& r) {
+  const Tensor& self = *r.self;
+  if (!can_wait(self.impl()) || self.numel() < kLeastElements || !self.is_contiguous()) return false;
+  ElementCall space;  // of an op with one operand
+  space.inputs = 1;
+  space.input[0] = Operand(self);
+  space.derived.sizes = Dims(self.sizes());
+  space.derived.strides[0] = Dims(self.strides());
+  space.derived.order = dimension_order(self.sizes(), {space.derived.strides.data(), 1});
+  for (;;) {
+    const Ref<Instance> instance = join(space);
+    if (!instance || !instance->can_look_at_rows()) return false;
+    if (instance->add_rows(r, {recording_, noted_}, call.results)) return true;
+  }
+}
+
+/// The instance that the call is added to; none where its elements are too few. Operands that wait in another one, or
+/// show a part of a waiting result, are made first, which may run this instance: then there is a new one.
+Ref<Instance> Region::join(const ElementCall& e) {
+  for (;;) {
+    const Ref<Instance> instance = instance_for(e);
+    if (!instance) return instance;
+    for (int i = 0; i < e.inputs; ++i) {
+      TensorImpl* t = e.input[static_cast<size_t>(i)].impl();
+      if (t && (t->flags & kDeferred) && instance->value_of(t) < 0) materialize(Tensor::share(t));
+    }
+    if (instance->is_open()) return instance;
+  }
+}
+
+/// A write to a result that waits is one more step: whoever needs the result gets the new values.
+bool Region::put_off_write(ElementCall& e, const RecordedPlace& place) {
+  TensorImpl* self = e.input[0].impl();
+  if (!self || !(self->flags & kDeferred) || self->sizes() != IntList(e.derived.sizes) ||
+      self->dtype != e.derived.result || self->storage->asks != 0 || (self->flags & kInference))
+    return false;
+  e.derived.strides[0] = Dims(self->strides());
+  e.derived.order = dimension_order(e.derived.sizes, {e.derived.strides.data(), 1});
+  const Ref<Instance> instance = join(e);
+  const int result = instance ? instance->result_of(self) : -1;
+  return result >= 0 && instance->add_write(e, place, static_cast<size_t>(result));
+}
+
+void Region::settle(Instance& instance) {
+  instance.make_all();
+  const Instance::Outcome outcome = instance.finish();
+  recording_->groups += outcome.runs > 0;
+  recording_->put_off += outcome.steps;
+  recording_->never_made += outcome.never_made;
+  recording_->bytes_saved += outcome.bytes_saved;
+}
+
+void Region::leave() {
+  set_watch(kWatchRegion, false);
+  if (follows_) {
+    recording_->groups = recording_->put_off = recording_->never_made = recording_->bytes_saved = 0;
+    ++recording_->followed;
+  }
+  for (const Ref<Instance>& waiting : all_) settle(*waiting);
+  all_.clear();
+  open_.clear();
+  if (!follows_ && !records_) return;
+  auto& list = work_.recordings;
+  std::erase(list, recording_);
+  list.insert(list.begin(), recording_);
+  if (list.size() > work_.limit) list.pop_back();
+}
+
+}  // namespace facula

@@ -1,0 +1,77 @@
+// Regions: the time in which a compiled function runs on a thread.
+//   - The first call runs eagerly; its ops are noted. In later calls, an op whose place in the recording says so is put
+//     off: it becomes a step of an Instance (region/instance.h), and its result a tensor without bytes.
+//   - An op is put off with the operands it is called with, so nothing can be stale, and errors are raised where they
+//     are in eager execution. A call that takes another way than its recordings runs eagerly from there on, and becomes
+//     a recording itself.
+//   - Whoever needs bytes gets them through core/recipe.h. When a region ends, everything that is alive is made.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "region/instance.h"
+
+namespace facula {
+
+/// Installed by the host language: the line of the program that runs, as a number.
+extern uint32_t (*line_of_program)();
+
+/// What is known of one piece of code, by all functions that are compiled from it.
+struct Work {
+  std::vector<std::shared_ptr<Recording>> recordings;  // the last used first
+  size_t limit = 64;                                   // recordings that are kept
+  int64_t calls = 0, misses = 0;
+  bool keeps_places = false;  // the place of every op is noted
+};
+
+class Region {
+ public:
+  /// Begins a region on this thread, where none is on. `follows`: ops may be put off; else they are only noted.
+  Region(Work& work, bool follows);
+  /// Ends it without making anything: after leave(), or when Python has raised.
+  ~Region();
+  Region(const Region&) = delete;
+
+  /// Makes what is alive, and keeps what was learned.
+  void leave();
+
+  static Region* current();
+  /// Whether ops of this thread come to a region: there is one, and it is not paused.
+  static bool is_on() { return (watching() & kWatchRegion) != 0; }
+  const Recording& recording() const { return *recording_; }
+
+  bool op_begins(const OpCall& call);
+  void op_ends(const OpCall& call, bool failed);
+  void value_needed(const char* what);
+  bool records() const { return records_; }
+  bool follows() const { return follows_; }
+  /// Told of every demand of a call that is recorded; what it throws leaves the function that asks.
+  void (*on_value)(const Demand& demand) = nullptr;
+  /// Asked before the rest of a call that no recording knows is recorded.
+  bool (*on_miss)(void* context) = nullptr;
+  void* context = nullptr;
+
+ private:
+  bool follow(const OpCall& call);
+  bool switch_recording(const OpCall& call);
+  void miss();
+  void note(const OpCall& call);
+  bool put_off(const OpCall& call);
+  bool put_off_rows(const OpCall& call, const RowCall& row_call);
+  bool put_off_write(ElementCall& call, const RecordedPlace& place);
+  Ref<Instance> instance_for(const ElementCall& call);
+  Ref<Instance> join(const ElementCall& call);
+  void settle(Instance& instance);
+
+  Region* const outer_;  // that is paused
+  Work& work_;
+  std::shared_ptr<Recording> recording_;  // that is followed, or made
+  size_t cursor_ = 0;                     // the op that comes next
+  bool follows_, records_ = false;
+  int depth_ = 0;     // ops inside ops
+  size_t noted_ = 0;  // the op that runs now, for op_ends()
+  std::vector<Ref<Instance>> open_, all_;
+};
+
+}  // namespace facula
