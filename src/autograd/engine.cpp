@@ -23,6 +23,7 @@
 #include "autograd/deep_pass.h"
 #include "autograd/node_lock.h"
 #include "core/parallel.h"
+#include "core/recipe.h"
 #include "functions.h"
 #include "observe/observer.h"
 #include "raw_ops.h"
@@ -324,7 +325,7 @@ class Pass {
       // sums of one element each are the elements
       const bool as_many = grad.numel() == count_elements(info.sizes(), "backward");
       grad = as_many && !(grad.flags() & kSparse) && !are_ops_seen() ? reshape(grad, info.sizes())
-                                                                 : sum_to_size(grad, info.sizes());
+                                                                     : sum_to_size(grad, info.sizes());
     }
     if (__builtin_expect(grad.dtype() != info.dtype, 0)) {
       if (grad.is_complex() && !is_complex(info.dtype)) grad = real(grad);
@@ -333,9 +334,11 @@ class Pass {
     return grad;
   }
 
+  /// What waits to be made or read is made and read first: sums are made as they are without.
   static bool is_ours(const Tensor& t) {
-    return t.impl()->refs.load() == 1 && t.storage()->refs.load() == 1 && t.is_dense() &&
-           !(t.flags() & kSlowFlags & ~kPrivateLayout);
+    if (t.impl()->refs.load() != 1) return false;
+    if (__builtin_expect((t.flags() & kDeferred) || t.storage()->asks_first(), 0)) settle_storage(t.storage());
+    return t.storage()->refs.load() == 1 && t.is_dense() && !(t.flags() & kSlowFlags & ~kPrivateLayout);
   }
 
   void add_gradient(Task& task, uint32_t slot, Tensor incoming) {
@@ -348,7 +351,8 @@ class Pass {
       return;
     }
     if (!options_.create_graph && !is_ours(sum) && is_ours(grad)) std::swap(sum, grad);
-    const bool plain = !grad.is_conj() && !(grad.flags() & (kSparse | kDeferred));
+    const bool plain = !grad.is_conj() && !(grad.flags() & kSparse);
+    if (!options_.create_graph) materialize_bytes(grad);
     if (!options_.create_graph && is_ours(sum) && plain) ops::add_into(sum, ops::Into::InPlace, sum, grad, Scalar(1));
     else if (sum.flags() & kSparse) sum = add(grad, sum);  // a dense one takes a sparse one in, not the other way
     else sum = add(sum, grad);

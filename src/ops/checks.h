@@ -19,6 +19,7 @@ struct ValueCheck {
 inline Kernel<void(const Tensor& t, const ValueCheck& check)> check_values_kernel{"check"};
 
 inline void check_values(const Tensor& t, const ValueCheck& check) {
+  materialize_bytes(t);
   if (!t.is_meta() && t.numel()) check_values_kernel(t.device(), t, check);
 }
 

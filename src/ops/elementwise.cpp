@@ -184,7 +184,8 @@ bool in_one_row(const ElementwiseOp& op, const Operand* inputs, int count, const
     return false;
   const Device device = a->storage->device;
   const DType result = loop_result(op, a->dtype);
-  if (device.is_cpu() || device.is_meta() || (in_place && (result != a->dtype || a->storage->asks_first()))) return false;
+  if (device.is_cpu() || device.is_meta() || (in_place && (result != a->dtype || a->storage->asks_first())))
+    return false;
   for (int i = 1; i < count; ++i)
     if (!is_in_row(a, inputs[i], in_place)) return false;
   if (!in_place) out = empty_like_contiguous(a, result);

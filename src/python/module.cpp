@@ -45,8 +45,7 @@ PyMODINIT_FUNC PyInit__C() {
                        init_module_lookup, init_observe,   init_dispatch,    init_guard,           init_cuda,
                        init_cuda_compile,  init_cuda_host, init_cuda_memory, init_cuda_graphs,     init_cuda_ipc,
                        init_attention,     init_rnn,       init_stores,      init_generated,       init_values,
-                       init_program,       init_record,    init_extension,   init_near_name,
-                       init_deferred}) {
+                       init_program,       init_record,    init_extension,   init_near_name,       init_deferred}) {
       init(module);
     }
 #ifdef Py_GIL_DISABLED

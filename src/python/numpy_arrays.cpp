@@ -164,9 +164,9 @@ PyObject* array_on(const Tensor& t) {
   void* data = t.impl()->data ? t.impl()->data : nothing;
   Storage* storage = t.storage();
   Owned owner(make_owner(storage));
-  Owned array(
-      check(reinterpret_cast<MakeArray>(functions[93])(array_type(functions), static_cast<int>(rank), sizes, number,
-                                                       strides, data, 0, storage->is_read_only() ? 0 : kWritable, nullptr)));
+  Owned array(check(reinterpret_cast<MakeArray>(functions[93])(array_type(functions), static_cast<int>(rank), sizes,
+                                                               number, strides, data, 0,
+                                                               storage->is_read_only() ? 0 : kWritable, nullptr)));
   if (reinterpret_cast<SetBase>(functions[282])(array.get(), owner.release()) < 0) throw PythonError{};
   return array.release();
 }

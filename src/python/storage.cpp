@@ -438,8 +438,8 @@ int storage_buffer(PyObject* o, Py_buffer* view, int flags) {
     return -1;
   }
   static char nothing;
-  const int rc =
-      PyBuffer_FillInfo(view, o, s->data ? s->data : &nothing, static_cast<Py_ssize_t>(s->nbytes), s->is_read_only(), flags);
+  const int rc = PyBuffer_FillInfo(view, o, s->data ? s->data : &nothing, static_cast<Py_ssize_t>(s->nbytes),
+                                   s->is_read_only(), flags);
   if (rc == 0) view->internal = new Exposure(s);
   return rc;
 }
