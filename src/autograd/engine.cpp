@@ -23,6 +23,7 @@
 #include "autograd/deep_pass.h"
 #include "autograd/node_lock.h"
 #include "core/parallel.h"
+#include "core/recipe.h"
 #include "functions.h"
 #include "observe/observer.h"
 #include "raw_ops.h"
@@ -324,7 +325,7 @@ class Pass {
       // sums of one element each are the elements
       const bool as_many = grad.numel() == count_elements(info.sizes(), "backward");
       grad = as_many && !(grad.flags() & kSparse) && !are_ops_seen() ? reshape(grad, info.sizes())
-                                                                 : sum_to_size(grad, info.sizes());
+                                                                     : sum_to_size(grad, info.sizes());
     }
     if (__builtin_expect(grad.dtype() != info.dtype, 0)) {
       if (grad.is_complex() && !is_complex(info.dtype)) grad = real(grad);
@@ -333,8 +334,11 @@ class Pass {
     return grad;
   }
 
+  /// What waits to be read is read first: sums are made as they are without.
   static bool is_ours(const Tensor& t) {
-    return t.impl()->refs.load() == 1 && t.storage()->refs.load() == 1 && t.is_dense() &&
+    if (t.impl()->refs.load() != 1) return false;
+    if (__builtin_expect(t.storage()->asks_first(), 0)) settle_storage(t.storage());
+    return t.storage()->refs.load() == 1 && t.is_dense() &&
            !(t.flags() & kSlowFlags & ~(kPrivateLayout | kDeferred));
   }
 
