@@ -143,17 +143,21 @@ struct Interleaved {
 }
 
 /// Panels of `high` elements of `length` lines, `line` bytes apart, as pairs of two lines: `panel` bytes from one panel
-/// to the next. Reads lines as they lie in memory.
+/// to the next. Reads lines as they lie in memory, which is asked for some lines ahead: what lies in lines so far apart
+/// no processor foresees.
 template <int high>
 void pack_pairs_of_lines(const char* from, int64_t line, int64_t length, int64_t count, char* to, int64_t panel) {
-  constexpr int64_t at_once = 8;
+  constexpr int64_t at_once = 256 / high, kLinesAhead = 16;
   for (int64_t first = 0; first < count; first += at_once * high) {
     const int64_t end = std::min(count, first + at_once * high);
     for (int64_t k = 0; k < length; k += 2) {
       const char *even = from + k * line, *odd = even + line;
+      const int64_t ahead = k + kLinesAhead + 1 < length ? kLinesAhead * line : 0;
       char* out = to + first / high * panel + k / 2 * high * 4;
       for (int64_t i = first; i < end; i += high, out += panel) {
         const int64_t width = std::min<int64_t>(high, end - i);
+        __builtin_prefetch(even + 2 * i + ahead);
+        __builtin_prefetch(odd + 2 * i + ahead);
         const Pairs x = load_first_pairs(even + 2 * i, width);
         const Interleaved both = interleave(x, k + 1 < length ? load_first_pairs(odd + 2 * i, width) : Pairs{});
         if constexpr (high == 32) {
