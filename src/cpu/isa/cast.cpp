@@ -1,4 +1,6 @@
 // Conversions between dtypes. Common pairs are direct; rare types go through a hub (float32 or complex64).
+#include "cpu/isa/cast.h"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -7,7 +9,6 @@
 
 #include "core/copy_bytes.h"
 #include "cpu/isa/by_size.h"
-#include "cpu/isa/cast.h"
 #include "cpu/isa/float_lanes.h"
 #include "cpu/loops.h"
 

@@ -24,6 +24,21 @@ using WideVector = typename VectorOf<Computed<T>, bytes>::type;
 template <class T, int bytes = kVectorBytes>
 constexpr int kWideLanes = VectorOf<Computed<T>, bytes>::lanes;
 
+/// 16 bits as words. Compilers take the longer vectors apart, if not told how.
+template <int bytes>
+[[gnu::always_inline]] inline typename VectorOf<uint32_t, bytes>::type widened_bits(
+    typename VectorOf<uint16_t, bytes / 2>::type narrow) {
+  using Bits = typename VectorOf<uint32_t, bytes>::type;
+#if defined(__AVX512F__)
+  if constexpr (bytes == 64)
+    return reinterpret_cast<Bits>(_mm512_maskz_cvtepu16_epi32(0xffff, reinterpret_cast<__m256i>(narrow)));
+#endif
+#if defined(__AVX2__)
+  if constexpr (bytes == 32) return reinterpret_cast<Bits>(_mm256_cvtepu16_epi32(reinterpret_cast<__m128i>(narrow)));
+#endif
+  return __builtin_convertvector(narrow, Bits);
+}
+
 /// A vector of elements from memory of any alignment, in the compute type.
 template <int bytes = kVectorBytes, class T>
 [[gnu::always_inline]] inline WideVector<T, bytes> load_wide(const T* from) {
@@ -33,8 +48,7 @@ template <int bytes = kVectorBytes, class T>
     typename VectorOf<uint16_t, bytes / 2>::type narrow;
     std::memcpy(&narrow, from, sizeof narrow);
     if constexpr (std::is_same_v<T, BFloat16>) {
-      using Bits = typename VectorOf<uint32_t, bytes>::type;
-      return reinterpret_cast<WideVector<T, bytes>>(__builtin_convertvector(narrow, Bits) << 16);
+      return reinterpret_cast<WideVector<T, bytes>>(widened_bits<bytes>(narrow) << 16);
     } else {
 #if defined(__AVX512F__)
       if constexpr (bytes == 64) return _mm512_maskz_cvtph_ps(0xffff, reinterpret_cast<__m256i>(narrow));
@@ -117,8 +131,8 @@ struct PairOf {
   V first, second;
 };
 
-/// Even and odd elements of bfloat16, whose words are taken apart by one instruction each; the lower and the upper ones of
-/// other types.
+/// Even and odd elements of bfloat16, whose words are taken apart by one instruction each; the lower and the upper ones
+/// of other types.
 template <class T>
 [[gnu::always_inline]] inline PairOf<WideVector<T>> load_pair(const T* from) {
   using V = WideVector<T>;

@@ -188,7 +188,8 @@ void FoldWalk::in_parallel(int64_t tasks, int64_t grain, Piece piece) const {
 
 /// Folds `n` elements of the innermost dimension.
 void FoldWalk::fold_run(const char* at, int64_t n, const char* center, Scratch* scratch, char* acc) const {
-  if (const auto narrow = plan.narrow(f).rows; narrow && n <= kFoldBlock) return narrow(f, at, 0, 1, n, nullptr, 0, acc);
+  if (const auto narrow = plan.narrow(f).rows; narrow && n <= kFoldBlock)
+    return narrow(f, at, 0, 1, n, nullptr, 0, acc);
   if (n <= kFoldBlock) return f.rows(f, load(at, n, scratch), 0, 1, n, center, 0, acc);
   const int64_t half = (n / 2 + kFoldBlock - 1) / kFoldBlock * kFoldBlock;
   Accumulator other;

@@ -229,7 +229,8 @@ template <int rows, class Stored, class Op>
     }
   };
   int64_t w = 0;
-  for (; w + 2 * lanes <= width; w += 2 * lanes) enter(fold([=](const Stored* x) { return load_pair(x + w); }), acc + w);
+  for (; w + 2 * lanes <= width; w += 2 * lanes)
+    enter(fold([=](const Stored* x) { return load_pair(x + w); }), acc + w);
   if (w == width) return;
   Acc rest[2 * lanes];
   const auto bytes = static_cast<size_t>(width - w) * sizeof(Acc);

@@ -45,7 +45,7 @@ struct Product {
   char* room = nullptr;                                    // of a block of a
   float* partial = nullptr;
 
-  // bytes of a panel of a, whose pairs of rows lie side by side: those of two panels are not in the same lines of caches
+  /// Bytes of a panel of a, whose pairs of rows lie side by side: two panels do not begin in the same set of a cache.
   static int64_t panel_of(int64_t length) { return (length + 1) / 2 * kHalfRows * 4 + 64; }
 
   int64_t wide() const { return (p.columns + kHalfColumns - 1) / kHalfColumns * kHalfColumns; }

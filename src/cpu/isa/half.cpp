@@ -40,7 +40,8 @@ template <class H, class F, class... Readers>
 [[gnu::always_inline]] inline void loop_of(int64_t n, void* out, F f, Readers... in) {
   constexpr int64_t step = 2 * kLanes;
   H* o = static_cast<H*>(out);
-  const auto both = [&](auto... pair) __attribute__((always_inline)) { return Pair{f(pair.first...), f(pair.second...)}; };
+  const auto both = [&](auto... pair)
+                        __attribute__((always_inline)) { return Pair{f(pair.first...), f(pair.second...)}; };
   int64_t i = 0;
   for (; i + step <= n; i += step) store_pair(o + i, both(in.at(i)...));
   if (i < n) store_first_pair(o + i, n - i, both(in.rest(i, n - i)...));
@@ -212,17 +213,27 @@ void addcdiv(int64_t n, void* out, const LoopInput* in, const void* params) {
 
 // gelu to a hundredth of what rounding its result costs: 1e-5, where float32 has a table (gelu.cpp).
 
-/// The polynomial of the coefficients, that of the highest power first.
+/// The polynomial of the coefficients, that of the highest power first, in pairs and pairs of pairs: a chain of all of
+/// them would be longer than what a processor looks ahead.
 template <int n>
 [[gnu::always_inline]] inline Vector polynomial(const float (&c)[n], Vector x) {
-  Vector sum = Vector{} + c[0];
-  _Pragma("GCC unroll 16") for (int i = 1; i < n; ++i) sum = sum * x + c[i];
-  return sum;
+  static_assert(n <= 8);
+  const auto pair = [&](int power) {  // c x^power + c x^(power + 1), without x^power
+    const Vector low = Vector{} + c[n - 1 - power];
+    return power + 1 < n ? x * c[n - 2 - power] + low : low;
+  };
+  const Vector square = x * x;
+  Vector low = pair(0), high = n > 4 ? pair(4) : Vector{};
+  if constexpr (n > 2) low = square * pair(2) + low;
+  if constexpr (n > 6) high = square * pair(6) + high;
+  if constexpr (n > 4) low = square * square * high + low;
+  return low;
 }
 
 /// 2^y for y <= 0, and 0 below normal numbers.
 [[gnu::always_inline]] inline Vector power_of_two(Vector y) {
-  constexpr float kPowers[] = {9.570086123e-03f, 5.591785097e-02f, 2.402474506e-01f, 6.931218159e-01f, 9.999992614e-01f};
+  constexpr float kPowers[] = {9.570086123e-03f, 5.591785097e-02f, 2.402474506e-01f, 6.931218159e-01f,
+                               9.999992614e-01f};
 #if defined(__AVX512F__)
   const Vector nearest = whole<_MM_FROUND_TO_NEAREST_INT>(y);
   return _mm512_maskz_scalef_ps(0xffff, polynomial(kPowers, y - nearest), nearest);

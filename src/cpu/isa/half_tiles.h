@@ -41,11 +41,9 @@ using Pairs = __m512i;          // 32 elements
   std::memcpy(&element, from, sizeof element);
   return _mm512_set1_epi32(element);
 }
-// Written without intrinsics, about which GCC 12 warns.
-using Halves [[gnu::vector_size(32)]] = uint16_t;
 using Words [[gnu::vector_size(64)]] = uint32_t;
 [[gnu::always_inline]] inline Words words_of(__m256i halves) {
-  return __builtin_convertvector(reinterpret_cast<Halves>(halves), Words);
+  return reinterpret_cast<Words>(_mm512_maskz_cvtepu16_epi32(0xffff, halves));
 }
 /// bfloat16 to float32.
 [[gnu::always_inline]] inline __m512 widened_halves(__m256i halves) {

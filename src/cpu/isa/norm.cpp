@@ -77,8 +77,7 @@ template <class T, class A>
 void normalise_row(T* out, const T* x, const A* weight, const A* bias, const RowLayout& layout, A mean, A rstd) {
   const int64_t n = layout.channels;
   if (layout.inner == 1) {
-    if (weight && bias)
-      return write_by(n, out, [=](auto at) { return (at(x) - mean) * rstd * at(weight) + at(bias); });
+    if (weight && bias) return write_by(n, out, [=](auto at) { return (at(x) - mean) * rstd * at(weight) + at(bias); });
     if (weight) return write_by(n, out, [=](auto at) { return (at(x) - mean) * rstd * at(weight); });
     if (bias) return write_by(n, out, [=](auto at) { return (at(x) - mean) * rstd + at(bias); });
     return write_by(n, out, [=](auto at) { return (at(x) - mean) * rstd; });
@@ -164,8 +163,7 @@ struct RowBackward {
     const int64_t n = layout.channels;
     const T *g = grad, *x = self;
     const A r = rstd, m = mean;
-    if (of_weight)
-      write_by(n, of_weight, [=](auto at) { return at(of_weight) + at(g) * (at(x) - m) * r; });
+    if (of_weight) write_by(n, of_weight, [=](auto at) { return at(of_weight) + at(g) * (at(x) - m) * r; });
     if (of_bias) write_by(n, of_bias, [=](auto at) { return at(of_bias) + at(g); });
   }
 };

@@ -102,8 +102,7 @@ template <class T, class F>
   constexpr int64_t lanes = VectorOf<A>::lanes;
   int64_t i = 0;
   if constexpr (is_narrow<T>) {
-    for (; i + 2 * lanes <= n; i += 2 * lanes)
-      store_neighbours(out + i, f(VectorAt<A>{i}), f(VectorAt<A>{i + lanes}));
+    for (; i + 2 * lanes <= n; i += 2 * lanes) store_neighbours(out + i, f(VectorAt<A>{i}), f(VectorAt<A>{i + lanes}));
   }
   for (; i + lanes <= n; i += lanes) store_rounded(out + i, f(VectorAt<A>{i}));
   for (; i < n; ++i) out[i] = rounded<T>(f(ElementAt<A>{i}));
