@@ -145,7 +145,7 @@ class KeptError {
 PyObject* call_in_region(PyObject* object, const CompiledCalls::Way& way, CompiledCalls::Outcome& outcome,
                          PyObject* const* args, size_t nargsf, PyObject* names) {
   const SharedCalls calls = compiled(object)->calls;
-  Region region(*calls->work, way.follows);
+  Region region(*calls->work, way.follows, calls->number());
   region.on_value = ask_about_value;
   region.on_miss = may_record_miss;
   region.context = object;

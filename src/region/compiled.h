@@ -24,6 +24,12 @@ const char* name(CompileState state);
 class CompiledCalls {
  public:
   explicit CompiledCalls(std::shared_ptr<Work> shared) : work(std::move(shared)) {}
+  ~CompiledCalls();
+  CompiledCalls(const CompiledCalls&) = delete;
+
+  /// A number by which the nodes that its calls record know it. Backward passes through them are looked at, tried and
+  /// followed as calls are, each kind for itself.
+  uint16_t number();
 
   const std::shared_ptr<Work> work;  // of all functions with this code
   CompileState state = CompileState::Look;
@@ -52,6 +58,7 @@ class CompiledCalls {
   bool is_worth_following() const;
   void judge();
 
+  uint16_t number_ = 0;
   uint64_t sizes_ = 0;
   int in_state_ = 0;  // calls
   int looks_ = 0;

@@ -232,11 +232,15 @@ uint32_t (*line_of_program)() = nullptr;
 
 Region* Region::current() { return region_here; }
 
-Region::Region(Work& work, bool follows)
-    : outer_(region_here), work_(work), follows_(follows && !work.recordings.empty()) {
+Region::Region(Work& work, bool follows, uint16_t compiled)
+    : outer_(region_here),
+      outer_compiled_(thread_state.compiled),
+      work_(work),
+      follows_(follows && !work.recordings.empty()) {
   records_ = !follows_;
   recording_ = follows_ ? work.recordings.front() : std::make_shared<Recording>();
   region_here = this;
+  thread_state.compiled = compiled;
   static const bool installed = [] {
     region_hooks.op_begins = [](const OpCall& call) { return region_here && region_here->op_begins(call); };
     region_hooks.op_ends = [](const OpCall& call, bool failed) {
@@ -254,6 +258,7 @@ Region::Region(Work& work, bool follows)
 Region::~Region() {
   set_watch(kWatchRegion, false);
   region_here = outer_;
+  thread_state.compiled = outer_compiled_;
 }
 
 bool Region::op_begins(const OpCall& call) {
@@ -261,7 +266,7 @@ bool Region::op_begins(const OpCall& call) {
   if (follows_ && !follow(call)) miss();
   if (records_) note(call);
   noted_ = cursor_++;
-  return follows_ && recording_->ops[noted_].waits && put_off(call);
+  return follows_ && recording_->ops[noted_].waits && !are_ops_seen() && put_off(call);
 }
 
 void Region::op_ends(const OpCall& call, bool failed) {

@@ -28,7 +28,8 @@ struct Work {
 class Region {
  public:
   /// Begins a region on this thread, where none is on. `follows`: ops may be put off; else they are only noted.
-  Region(Work& work, bool follows);
+  /// `compiled` is the number that nodes remember.
+  Region(Work& work, bool follows, uint16_t compiled = 0);
   /// Ends it without making anything: after leave(), or when Python has raised.
   ~Region();
   Region(const Region&) = delete;
@@ -65,6 +66,7 @@ class Region {
   void settle(Instance& instance);
 
   Region* const outer_;  // that is paused
+  const uint16_t outer_compiled_;
   Work& work_;
   std::shared_ptr<Recording> recording_;  // that is followed, or made
   size_t cursor_ = 0;                     // the op that comes next
