@@ -35,6 +35,7 @@ Numbers& numbers() {
 /// A pass that runs now.
 struct RunningPass {
   std::shared_ptr<CompiledCalls> calls;
+  std::unique_lock<std::mutex> counts;  // of `calls`: of several passes at a time one is looked at
   CompiledCalls::Way way;
   std::optional<Region> region;
   std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
@@ -47,6 +48,8 @@ void* pass_begins(uint16_t compiled) {
     if (compiled < numbers().passes.size()) pass->calls = numbers().passes[compiled];
   }
   if (!pass->calls) return nullptr;
+  pass->counts = std::unique_lock(pass->calls->one_at_a_time, std::try_to_lock);
+  if (!pass->counts) return nullptr;
   pass->way = pass->calls->begin(0);
   if (pass->way.region) pass->region.emplace(*pass->calls->work, pass->way.follows, compiled);
   return pass.release();
@@ -147,9 +150,11 @@ void CompiledCalls::judge() {
 
 /// Whether a recording has ops that could wait together.
 bool CompiledCalls::is_worth_following() const {
+  std::lock_guard guard(work->lock);
   if (work->recordings.empty()) return false;
   const auto& ops = work->recordings.front()->ops;
-  return std::ranges::count_if(ops, [](const RecordedOp& op) { return op.waits && op.bytes >= kLeastBytes; }) >= 2;
+  return std::ranges::count_if(ops,
+                               [](const RecordedOp& op) { return learned(op.waits) && op.bytes >= kLeastBytes; }) >= 2;
 }
 
 void CompiledCalls::become(CompileState next) {
@@ -159,6 +164,7 @@ void CompiledCalls::become(CompileState next) {
 }
 
 void CompiledCalls::reset() {
+  std::lock_guard guard(work->lock);
   work->recordings.clear();
   work->calls = work->misses = 0;
   looks_ = 0;

@@ -32,6 +32,7 @@ class CompiledCalls {
   uint16_t number();
 
   const std::shared_ptr<Work> work;  // of all functions with this code
+  std::mutex one_at_a_time;          // of backward passes
   CompileState state = CompileState::Look;
   bool never_follows = false;   // a backend that runs eagerly
   bool always_follows = false;  // for tests: no trial, nothing passes

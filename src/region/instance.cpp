@@ -194,8 +194,8 @@ std::vector<size_t> Instance::choose_written(size_t which) const {
   for (size_t r = 0; r < outs_.size(); ++r) {
     if (!is_wanted(r)) continue;
     RecordedOp& op = outs_[r].place.op();
-    if (runs_ > 1 && (r == which || ends_)) op.wanted = true;
-    const bool now = r == which || op.wanted || runs_ > 1 || ends_;
+    if (runs_ > 1 && (r == which || ends_)) learn(op.wanted, true);
+    const bool now = r == which || learned(op.wanted) || runs_ > 1 || ends_;
     (now ? written : left).push_back(r);
     if (!now) saved += op.bytes;
   }
@@ -280,7 +280,9 @@ Instance::Outcome Instance::finish() {
   Outcome o{runs_, static_cast<int64_t>(steps_.size())};
   if (steps_.size() == 1) {  // nothing was gained
     RecordedOp& op = outs_[0].place.op();
-    if (++op.alone == kOften) op.waits = false;
+    const auto times = static_cast<uint8_t>(learned(op.alone) + 1);
+    learn(op.alone, times);
+    if (times == kOften) learn(op.waits, false);
   }
   for (const Result& r : outs_) {
     if (r.made) continue;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "region/instance.h"
@@ -19,6 +20,8 @@ extern uint32_t (*line_of_program)();
 
 /// What is known of one piece of code, by all functions that are compiled from it.
 struct Work {
+  std::mutex lock;  // of the list and of the counts in recordings; threads may run one function, and backward without
+                    // the interpreter's lock
   std::vector<std::shared_ptr<Recording>> recordings;  // the last used first
   size_t limit = 64;                                   // recordings that are kept
   int64_t calls = 0, misses = 0;
@@ -73,6 +76,7 @@ class Region {
   bool follows_, records_ = false;
   int depth_ = 0;     // ops inside ops
   size_t noted_ = 0;  // the op that runs now, for op_ends()
+  Recording::Counts counts_;
   std::vector<Ref<Instance>> open_, all_;
 };
 
