@@ -32,7 +32,8 @@ class Recipe {
   /// Result `which` died without bytes. The recipe may be running.
   virtual void dropped(size_t /*which*/) noexcept {}
 
-  size_t count() const { return results_.size(); }
+  /// Results so far.
+  size_t count() const;
   /// Whether somebody holds result `which` and it has no bytes yet.
   bool is_wanted(size_t which) const;
   /// Gives result `which` the bytes of `from`, which nobody else may hold and which has as many. Nothing happens where

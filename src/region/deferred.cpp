@@ -147,15 +147,15 @@ class OpRecipe final : public Recipe {
   OpRecipe(const BoxedOp& op, std::vector<Value> arguments, std::vector<Value> expected, int depth)
       : op_(op), arguments_(std::move(arguments)), expected_(std::move(expected)), depth_(depth) {
     each_tensor(arguments_, [this](const Tensor& t) { read_.push_back(t.storage()); });
+    for (size_t i = 0; i < expected_.size(); ++i)
+      if (expected_[i].tensor().defined()) place_.push_back(i);
   }
   int depth() const { return depth_; }
 
   /// Puts tensors that wait for this recipe into the place of the results.
   void promise(const Ref<Recipe>& self, List<ResultSlot> results) {
-    for (size_t i = 0; i < expected_.size(); ++i) {
+    for (size_t i : place_) {  // another thread may run the recipe from the first one on
       const Tensor& t = expected_[i].tensor();
-      if (!t.defined()) continue;
-      place_.push_back(i);
       results[i].as<Tensor>() = defer(self, t.sizes(), t.strides(), t.dtype());
     }
     for (Storage* s : read_) read_late(s);
