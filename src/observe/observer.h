@@ -89,8 +89,8 @@ struct RegionHooks {
   void (*value_needed)(const char* what) = nullptr;
 };
 extern RegionHooks region_hooks;
-/// Installed by src/region/deferred.cpp, and called while kWatchDeferral is set. True: the results are in the slots, and
-/// wait to be made.
+/// Installed by src/region/deferred.cpp, and called while kWatchDeferral is set. True: the results are in the slots,
+/// and may wait to be made.
 extern bool (*defer_op)(const OpCall& call);
 inline void tell_region_of_value(const char* what) {
   if (__builtin_expect((watching() & kWatchRegion) != 0, 0)) region_hooks.value_needed(what);
