@@ -63,5 +63,6 @@ def test_nothing_waits_by_default():
 
 
 def test_policy_must_be_known():
-    done = subprocess.run([sys.executable, "-c", "import facula"], env={**os.environ, "FACULA_DEFER": "most"}, capture_output=True, text=True)
+    environment = {**os.environ, "FACULA_DEFER": "most"}
+    done = subprocess.run([sys.executable, "-c", "import facula"], env=environment, capture_output=True, text=True)
     assert done.returncode != 0 and "FACULA_DEFER: 'all' or a number is expected, got 'most'" in done.stderr

@@ -334,3 +334,38 @@ def test_dropout_draws_what_eager_draws():
     wanted = [f(x) for _ in range(4)]
     torch.manual_seed(3)
     assert all(torch.equal(g(x), w) for w in wanted)
+
+
+def test_a_pass_outside_of_the_function_is_followed():
+    def f(x, w):
+        return (torch.tanh(x * w + 0.5) * torch.sigmoid(x - w)).sum()
+
+    def run(call):
+        x, w = big().requires_grad_(), big(seed=1).requires_grad_()
+        (call(x, w) * 2).backward()
+        return x.grad, w.grad
+
+    g = compiled(f)
+    wanted = run(f)
+    for _ in range(6):
+        assert all(torch.equal(a, b) and a._version == b._version for a, b in zip(run(g), wanted))
+
+
+def test_passes_in_a_pass_and_hooks_of_a_followed_pass():
+    seen = []
+
+    def f(x):
+        y = torch.tanh(x) * 2 + x
+        y.register_hook(lambda g: seen.append(float(g.sum())) or g * 2)
+        return torch.utils.checkpoint.checkpoint(lambda t: (t.sin() * t).exp(), y, use_reentrant=True).sum()
+
+    def run(call):
+        x = (big() * 0.1).requires_grad_()
+        call(x).backward()
+        return x.grad, seen.pop()
+
+    g = compiled(f)
+    wanted = run(f)
+    for _ in range(6):
+        got = run(g)
+        assert torch.equal(got[0], wanted[0]) and got[1] == wanted[1]

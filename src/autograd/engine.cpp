@@ -23,6 +23,7 @@
 #include "autograd/deep_pass.h"
 #include "autograd/node_lock.h"
 #include "core/parallel.h"
+#include "core/recipe.h"
 #include "functions.h"
 #include "observe/observer.h"
 #include "raw_ops.h"
@@ -246,6 +247,7 @@ class Pass {
   std::vector<LeafGradient> take_leaves() { return std::exchange(leaves_, {}); }
 
   bool nested = false;  // runs inside a node or hook of another one
+  uint16_t compiled() const { return compiled_; }
   uint64_t id() const { return id_; }
   bool restricted() const { return restricted_; }
   bool reaches(Node* node) const {
@@ -272,6 +274,7 @@ class Pass {
     auto next = static_cast<int32_t>(tasks_.size());
     int32_t number = numbers_.find_or_add(node, next);
     if (number == next) {
+      if (__builtin_expect(node->compiled != 0, 0)) compiled_ = node->compiled;
       Task& task = tasks_.emplace_back(node);
       task.first_child = static_cast<int32_t>(children_.size());
       children_.resize(children_.size() + node->edge_count(), -1);
@@ -324,7 +327,7 @@ class Pass {
       // sums of one element each are the elements
       const bool as_many = grad.numel() == count_elements(info.sizes(), "backward");
       grad = as_many && !(grad.flags() & kSparse) && !are_ops_seen() ? reshape(grad, info.sizes())
-                                                                 : sum_to_size(grad, info.sizes());
+                                                                     : sum_to_size(grad, info.sizes());
     }
     if (__builtin_expect(grad.dtype() != info.dtype, 0)) {
       if (grad.is_complex() && !is_complex(info.dtype)) grad = real(grad);
@@ -333,9 +336,11 @@ class Pass {
     return grad;
   }
 
+  /// What waits to be read is read first: sums are made as they are without.
   static bool is_ours(const Tensor& t) {
-    return t.impl()->refs.load() == 1 && t.storage()->refs.load() == 1 && t.is_dense() &&
-           !(t.flags() & kSlowFlags & ~(kPrivateLayout | kDeferred));
+    if (t.impl()->refs.load() != 1) return false;
+    if (__builtin_expect(t.storage()->asks_first(), 0)) settle_storage(t.storage());
+    return t.storage()->refs.load() == 1 && t.is_dense() && !(t.flags() & kSlowFlags & ~(kPrivateLayout | kDeferred));
   }
 
   void add_gradient(Task& task, uint32_t slot, Tensor incoming) {
@@ -513,6 +518,7 @@ class Pass {
   TaskNumbers numbers_;
   int32_t applied_ = -1;  // the task whose node runs, if it may take partial sums
   std::vector<Capture> captures_;
+  uint16_t compiled_ = 0;  // of the nodes
   std::vector<Tensor> captured_;
 };
 
@@ -591,11 +597,35 @@ void run_on_another_thread(const std::function<void()>& work) {
   std::ranges::move(asked_for, std::back_inserter(after_pass));
 }
 
+namespace {
+
+/// Ops of a pass through what a compiled function recorded may wait, as those of the function do.
+class CompiledPass {
+ public:
+  explicit CompiledPass(uint16_t compiled) {
+    if (compiled && !(watching() & kWatchRegion) && region_hooks.pass_begins)
+      pass_ = region_hooks.pass_begins(compiled);
+  }
+  ~CompiledPass() {
+    if (pass_) region_hooks.pass_ends(pass_, true);
+  }
+  CompiledPass(const CompiledPass&) = delete;
+  void end() {
+    if (void* pass = std::exchange(pass_, nullptr)) region_hooks.pass_ends(pass, false);
+  }
+
+ private:
+  void* pass_ = nullptr;
+};
+
+}  // namespace
+
 std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Tensor> grads,
                                  const std::vector<Edge>& inputs, const BackwardOptions& options) {
   Pass pass(options, inputs);
   pass.discover(roots);
   if (!inputs.empty()) pass.restrict_to(inputs);
+  CompiledPass compiled(pass.compiled());
   for (size_t i = 0; i < roots.size(); ++i) {
     if (grads[i].defined() && roots[i].node) pass.seed(roots[i], std::move(grads[i]));
   }
@@ -604,7 +634,9 @@ std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Ten
   if (!pass.nested) {
     for (; !after_pass.empty(); after_pass.pop_front()) after_pass.front()();
   }
-  return pass.take_captured();
+  std::vector<Tensor> captured = pass.take_captured();
+  compiled.end();
+  return captured;
 }
 
 SteppedPass::SteppedPass(std::vector<Edge> roots, bool keep_graph)

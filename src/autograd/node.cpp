@@ -8,6 +8,7 @@
 #include "autograd/inplace.h"
 #include "autograd/node_lock.h"
 #include "autograd/sharing.h"
+#include "core/recipe.h"
 #include "core/sparse.h"
 #include "functions.h"
 #include "observe/observer.h"
@@ -111,7 +112,7 @@ OutputInfo::OutputInfo(const Tensor& t)
   for (int i = 0; i < ndim_; ++i) to[i] = from[i];
 }
 
-Node::Node(bool recorded) : sequence_(next_sequence++) {
+Node::Node(bool recorded) : compiled(thread_state.compiled), sequence_(next_sequence++) {
   if (__builtin_expect(thread_state.modes & kModeAnomaly, 0) && host.node_created) host.node_created(this);
   if (__builtin_expect(recorded && watching() != 0, 0)) tell_node_made(*this);
 }
@@ -157,6 +158,7 @@ namespace {
 bool is_alone(const Tensor& grad) {
   const TensorImpl* impl = grad.impl();
   if (impl->refs.load() != 1) return false;
+  if (__builtin_expect(impl->storage->asks_first(), 0)) settle_storage(impl->storage);  // recipes hold what they read
   if (!impl->base) return impl->storage->refs.load() == 1;
   const bool plain = !GradMode::enabled() && !(impl->flags & (kBatched | kPythonDispatch));
   return plain && impl->base->refs.load() == 1 && impl->storage->refs.load() == 2 &&

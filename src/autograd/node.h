@@ -137,6 +137,7 @@ class Node {
   RefCount refs;
   bool is_accumulator = false;
   bool freed = false;                        // saved values were let go
+  uint16_t compiled;                         // the number of the compiled function that recorded it, or 0
   std::atomic<const void*> runner{nullptr};  // the thread that runs it, see NodeLock
   uint32_t marks = kRequiresGrad;            // what its results are marked with
   void* pyobj = nullptr;                     // the Python object that shows this node, borrowed

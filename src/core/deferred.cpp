@@ -24,9 +24,7 @@ struct Waiting {
 static_assert(kStorageHeader + sizeof(Waiting) <= 128);
 constexpr uint32_t kDeferredHeader = kStorageHeader + sizeof(Waiting);
 
-Waiting& waiting_of(Storage* s) {
-  return *reinterpret_cast<Waiting*>(reinterpret_cast<char*>(s) + kStorageHeader);
-}
+Waiting& waiting_of(Storage* s) { return *reinterpret_cast<Waiting*>(reinterpret_cast<char*>(s) + kStorageHeader); }
 Recipe* recipe_behind(Storage* s) { return static_cast<Recipe*>(s->context); }
 
 struct Doors {
@@ -39,13 +37,12 @@ Doors& doors() {
   static Doors* instance = new Doors;
   return *instance;
 }
-[[maybe_unused]] const int watched_forks =
-    pthread_atfork([] { doors().lock.lock(); }, [] { doors().lock.unlock(); },
-                   [] {
-                     std::construct_at(&doors().lock);
-                     std::construct_at(&doors().done);
-                     ++doors().fork;
-                   });
+[[maybe_unused]] const int watched_forks = pthread_atfork([] { doors().lock.lock(); }, [] { doors().lock.unlock(); },
+                                                          [] {
+                                                            std::construct_at(&doors().lock);
+                                                            std::construct_at(&doors().done);
+                                                            ++doors().fork;
+                                                          });
 
 using Lock = std::unique_lock<std::mutex>;
 
@@ -153,13 +150,6 @@ bool Recipe::is_wanted(size_t which) const {
   return which < results_.size() && results_[which] != nullptr;
 }
 
-int Recipe::number_of_result(const Storage* storage) const {
-  const Lock lock(doors().lock);
-  for (size_t i = 0; i < results_.size(); ++i)
-    if (results_[i] == storage) return static_cast<int>(i);
-  return -1;
-}
-
 void Recipe::make_wanted() {
   const Ref<Recipe> self = Ref<Recipe>::share(this);
   for (size_t i = 0; i < count(); ++i) Deferral::run(self, i);
@@ -246,9 +236,11 @@ void materialize_bytes_now(const Tensor& t) {
   Deferral::run(recipe, which);
 }
 
-Ref<Recipe> recipe_of(const Tensor& t) {
+Ref<Recipe> recipe_of(const Tensor& t, size_t& which) {
   const Lock lock(doors().lock);
-  return t.storage()->is_deferred() ? Ref<Recipe>::share(recipe_behind(t.storage())) : Ref<Recipe>();
+  if (!t.storage()->is_deferred()) return {};
+  which = waiting_of(t.storage()).which;
+  return Ref<Recipe>::share(recipe_behind(t.storage()));
 }
 
 void run_readers(Storage* s) {

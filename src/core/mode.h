@@ -37,6 +37,7 @@ struct ThreadState {
   std::atomic<uint32_t> watch{kUnknownThread};  // bits of Watch; other threads set and clear those of the process
   bool grad_enabled = true;
   bool forward_grad_enabled = true;
+  uint16_t compiled = 0;  // the number of the compiled function that runs, which nodes remember; 0: none
 };
 
 // initial-exec: a plain load from the thread pointer instead of a call.

@@ -6,8 +6,7 @@
 //     gets its bytes. Nothing ever goes back to being deferred.
 //   - Who needs bytes asks materialize_bytes(), which runs the recipe: once, on one thread; others wait for it.
 //   - What a recipe will read must not change before. It asks for that by read_late(): whoever writes then runs it
-//   first (Storage::asks, run_readers()). Memory that others can write uncounted is never read late
-//   (can_be_read_late()).
+//     first (Storage::asks, run_readers()). Memory that others write uncounted is not read late (can_be_read_late()).
 //   - A recipe lives as long as a storage that waits for it. Storages tell it when they die without bytes.
 #pragma once
 
@@ -34,8 +33,6 @@ class Recipe {
   virtual void dropped(size_t /*which*/) noexcept {}
 
   size_t count() const { return results_.size(); }
-  /// The result that the storage is; -1 where it is no result of this recipe that waits.
-  int number_of_result(const Storage* storage) const;
   /// Makes every result that somebody holds.
   void make_wanted();
   /// Whether somebody holds result `which` and it has no bytes yet.
@@ -67,8 +64,8 @@ class Recipe {
 /// A tensor whose bytes the recipe will make, its next result. Strides must be dense. The recipe may be shared with the
 /// results before; the caller keeps its own reference.
 Tensor defer(const Ref<Recipe>& recipe, IntList sizes, IntList strides, DType dtype, Device device = kCPU);
-/// The recipe that will make the bytes of `t`; null where it has them.
-Ref<Recipe> recipe_of(const Tensor& t);
+/// The recipe that will make the bytes of `t`, as its result `which`; null where it has them.
+Ref<Recipe> recipe_of(const Tensor& t, size_t& which);
 /// Whether a recipe may read the storage later: nobody else, no other process either, can write to it uncounted.
 bool can_be_read_late(const Storage* storage);
 /// From now on whoever writes to the storage runs the recipes that read it. Called when the recipe has its results.

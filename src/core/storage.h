@@ -36,7 +36,7 @@ struct Storage {
   bool resizable;
   std::atomic<uint8_t> asks;  // reasons of Asks
   bool address_known;         // a program was told where the bytes lie: exposed for good
-  uint32_t header_bytes;  // size of the small block this header is in; only set with release_data
+  uint32_t header_bytes;      // size of the small block this header is in; only set with release_data
   // Writes that `version` does not count: who may make them, and a number that stands for the bytes as long as nobody
   // could. See expose().
   std::atomic<uint32_t> exposures;

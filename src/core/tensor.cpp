@@ -8,9 +8,9 @@
 #include "core/making.h"
 #include "core/mode.h"
 #include "core/number.h"
+#include "core/recipe.h"
 #include "core/several.h"
 #include "core/sparse.h"
-#include "core/recipe.h"
 #include "core/storage_bytes.h"
 #include "core/storage_room.h"
 

@@ -112,7 +112,7 @@ class Tensor {
   int64_t item_size() const { return facula::item_size(impl_->dtype); }
   uint32_t flags() const { return impl_->flags; }
   Storage* storage() const { return impl_->storage; }
-  /// Bytes from the start of the storage to the first element. Asks again where another thread has just given a
+  /// Bytes from the start of the storage to the first element. Looks again where another thread has just given a
   /// deferred storage its bytes.
   int64_t byte_offset() const {
     for (;;) {

@@ -32,6 +32,7 @@ void check_no_internal_overlap(const Tensor& self, const char* op) {
 }
 
 void check_written(const Tensor& self, const char* op) {
+  materialize_bytes(self);
   if (self.storage()->asks_first()) will_write(self.storage(), op, self.sizes());
   check_not_inference(self, op);
   check_no_internal_overlap(self, op);

@@ -87,6 +87,9 @@ struct RegionHooks {
   void (*op_ends)(const OpCall& call, bool failed) = nullptr;
   /// Python is about to be given a value, or a size that depends on values, by the function `what`.
   void (*value_needed)(const char* what) = nullptr;
+  /// Around a backward pass through nodes that the compiled function with this number has recorded.
+  void* (*pass_begins)(uint16_t compiled) = nullptr;
+  void (*pass_ends)(void* pass, bool failed) = nullptr;
 };
 extern RegionHooks region_hooks;
 /// Installed by src/region/deferred.cpp, and called while kWatchDeferral is set. True: the results are in the slots,

@@ -17,6 +17,7 @@ void check_number(const char* op, const char* what, const Tensor& t, DType dtype
   FACULA_CHECK(t.defined() && t.numel() == 1 && t.dtype() == dtype && t.device() == device, ErrorKind::Runtime, op,
                ": ", what, " is one element of ", dtype, " on ", device, ", got ", t.numel(), " of ", t.dtype(), " on ",
                t.device());
+  materialize_bytes(t);
 }
 
 struct Copied {

@@ -145,7 +145,7 @@ class KeptError {
 PyObject* call_in_region(PyObject* object, const CompiledCalls::Way& way, CompiledCalls::Outcome& outcome,
                          PyObject* const* args, size_t nargsf, PyObject* names) {
   const SharedCalls calls = compiled(object)->calls;
-  Region region(*calls->work, way.follows);
+  Region region(*calls->work, way.follows, calls->number());
   region.on_value = ask_about_value;
   region.on_miss = may_record_miss;
   region.context = object;
@@ -268,10 +268,11 @@ PyObject* wrap_recording(const Recording& recording) {
     check(PyList_Append(demands.get(), row.get()));
   }
   Owned module = dynamo("facula._dynamo._region");
-  return check(call_python(PyObject_CallMethod, module.get(), "Recording", "OOLLLLL", ops.get(), demands.get(),
-                           static_cast<long long>(recording.groups), static_cast<long long>(recording.put_off),
-                           static_cast<long long>(recording.never_made), static_cast<long long>(recording.bytes_saved),
-                           static_cast<long long>(recording.followed)));
+  return check(
+      call_python(PyObject_CallMethod, module.get(), "Recording", "OOLLLLL", ops.get(), demands.get(),
+                  static_cast<long long>(recording.counts.groups), static_cast<long long>(recording.counts.put_off),
+                  static_cast<long long>(recording.counts.never_made),
+                  static_cast<long long>(recording.counts.bytes_saved), static_cast<long long>(recording.followed)));
 }
 
 PyObject* get_function(PyObject* self, void*) { return Py_NewRef(compiled(self)->function); }
@@ -280,8 +281,13 @@ PyObject* get_calls(PyObject* self, void*) { return PyLong_FromLongLong(compiled
 PyObject* get_misses(PyObject* self, void*) { return PyLong_FromLongLong(compiled(self)->calls->work->misses); }
 PyObject* get_recordings(PyObject* self, void*) {
   return guarded([&] {
+    std::vector<std::shared_ptr<Recording>> recordings;
+    {
+      std::lock_guard guard(compiled(self)->calls->work->lock);
+      recordings = compiled(self)->calls->work->recordings;
+    }
     Owned list(check(PyList_New(0)));
-    for (const auto& recording : compiled(self)->calls->work->recordings) {
+    for (const auto& recording : recordings) {
       Owned wrapped(wrap_recording(*recording));
       check(PyList_Append(list.get(), wrapped.get()));
     }

@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
+#include <mutex>
+#include <optional>
+
+#include "observe/observer.h"
 
 namespace facula {
 namespace {
@@ -14,7 +19,84 @@ int64_t median(std::array<int64_t, 8> times) {
   return times[4];
 }
 
+// ---- backward passes, by the numbers of nodes
+
+/// Functions whose nodes are known by numbers; their places are used again.
+struct Numbers {
+  std::mutex lock;
+  std::vector<std::shared_ptr<CompiledCalls>> passes{nullptr};  // of number 0: none
+  std::vector<uint16_t> free;
+};
+Numbers& numbers() {
+  static Numbers* instance = new Numbers;
+  return *instance;
+}
+
+/// A pass that runs now.
+struct RunningPass {
+  std::shared_ptr<CompiledCalls> calls;
+  std::unique_lock<std::mutex> counts;  // of `calls`: of several passes at a time one is looked at
+  CompiledCalls::Way way;
+  std::optional<Region> region;
+  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
+};
+
+void* pass_begins(uint16_t compiled) {
+  auto pass = std::make_unique<RunningPass>();
+  {
+    std::lock_guard guard(numbers().lock);
+    if (compiled < numbers().passes.size()) pass->calls = numbers().passes[compiled];
+  }
+  if (!pass->calls) return nullptr;
+  pass->counts = std::unique_lock(pass->calls->one_at_a_time, std::try_to_lock);
+  if (!pass->counts) return nullptr;
+  pass->way = pass->calls->begin(0);
+  if (pass->way.region) pass->region.emplace(*pass->calls->work, pass->way.follows, compiled);
+  return pass.release();
+}
+
+void pass_ends(void* running, bool failed) {
+  const std::unique_ptr<RunningPass> pass(static_cast<RunningPass*>(running));
+  CompiledCalls::Outcome outcome;
+  outcome.failed = failed;
+  if (pass->region && !failed) {  // what waits after an error is made when it is asked for
+    pass->region->leave();
+    outcome.missed = pass->way.follows && !pass->region->follows();
+  }
+  pass->region.reset();
+  outcome.nanoseconds = (std::chrono::steady_clock::now() - pass->began).count();
+  pass->calls->end(pass->way, outcome);
+}
+
 }  // namespace
+
+uint16_t CompiledCalls::number() {
+  if (number_) return number_;
+  Numbers& all = numbers();
+  std::lock_guard guard(all.lock);
+  region_hooks.pass_begins = pass_begins;
+  region_hooks.pass_ends = pass_ends;
+  auto passes = std::make_shared<CompiledCalls>(std::make_shared<Work>());
+  passes->never_follows = never_follows;
+  passes->always_follows = always_follows;
+  if (!all.free.empty()) {
+    number_ = all.free.back();
+    all.free.pop_back();
+    all.passes[number_] = std::move(passes);
+  } else if (all.passes.size() <= UINT16_MAX) {
+    number_ = static_cast<uint16_t>(all.passes.size());
+    all.passes.push_back(std::move(passes));
+  }
+  return number_;
+}
+
+CompiledCalls::~CompiledCalls() {
+  if (!number_) return;
+  std::shared_ptr<CompiledCalls> dying;
+  std::lock_guard guard(numbers().lock);
+  dying.swap(numbers().passes[number_]);
+  numbers().free.push_back(number_);
+}
 
 const char* name(CompileState state) {
   constexpr const char* kNames[] = {"look", "learn", "trial", "follow", "pass"};
@@ -68,9 +150,11 @@ void CompiledCalls::judge() {
 
 /// Whether a recording has ops that could wait together.
 bool CompiledCalls::is_worth_following() const {
+  std::lock_guard guard(work->lock);
   if (work->recordings.empty()) return false;
   const auto& ops = work->recordings.front()->ops;
-  return std::ranges::count_if(ops, [](const RecordedOp& op) { return op.waits && op.bytes >= kLeastBytes; }) >= 2;
+  return std::ranges::count_if(ops,
+                               [](const RecordedOp& op) { return learned(op.waits) && op.bytes >= kLeastBytes; }) >= 2;
 }
 
 void CompiledCalls::become(CompileState next) {
@@ -80,6 +164,7 @@ void CompiledCalls::become(CompileState next) {
 }
 
 void CompiledCalls::reset() {
+  std::lock_guard guard(work->lock);
   work->recordings.clear();
   work->calls = work->misses = 0;
   looks_ = 0;

@@ -24,8 +24,15 @@ const char* name(CompileState state);
 class CompiledCalls {
  public:
   explicit CompiledCalls(std::shared_ptr<Work> shared) : work(std::move(shared)) {}
+  ~CompiledCalls();
+  CompiledCalls(const CompiledCalls&) = delete;
+
+  /// A number by which the nodes that its calls record know it. Backward passes through them are looked at, tried and
+  /// followed as calls are, each kind for itself.
+  uint16_t number();
 
   const std::shared_ptr<Work> work;  // of all functions with this code
+  std::mutex one_at_a_time;          // of backward passes
   CompileState state = CompileState::Look;
   bool never_follows = false;   // a backend that runs eagerly
   bool always_follows = false;  // for tests: no trial, nothing passes
@@ -52,6 +59,7 @@ class CompiledCalls {
   bool is_worth_following() const;
   void judge();
 
+  uint16_t number_ = 0;
   uint64_t sizes_ = 0;
   int in_state_ = 0;  // calls
   int looks_ = 0;

@@ -14,15 +14,11 @@
 namespace facula::region {
 namespace {
 
-/// Ops that may refuse what the elements of an argument are, or whose sizes depend on them.
-constexpr std::string_view kRefuseValues[] = {
-    "_assert",
-};
 /// Ops whose results have no values: whoever makes them writes into them.
 constexpr std::string_view kWithoutValues[] = {"empty",          "empty_like", "empty_strided",
                                                "empty_permuted", "new_empty",  "new_empty_strided"};
-/// Ops whose results may get a private layout, which others then keep: another order of sums.
-constexpr std::string_view kChooseLayouts[] = {"convolution"};
+/// Ops that write to arguments in training, which their rows do not say.
+constexpr std::string_view kWriteAtTimes[] = {"_channel_norm"};
 
 /// Recipes that wait for each other run inside each other, so a chain has an end.
 constexpr int kLongestChain = 48;
@@ -54,7 +50,7 @@ class Bare {
   uint32_t modes_;
 };
 
-// Warnings are given at the call. An op that waits gives them when it runs on meta tensors.
+// Warnings are given at the call.
 thread_local std::vector<std::string>* noted_warnings = nullptr;
 void (*warn_program)(const char* text) = nullptr;
 void note_warning(const char* text) {
@@ -79,8 +75,7 @@ bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
 bool can_wait(const BoxedOp& op) {
   const auto is_plain = [](const BoxedType& r) { return r.base == BoxedType::Base::Tensor && !r.list; };
   return !op.has_effects() && !op.may_alias && std::all_of(op.results.begin(), op.results.end(), is_plain) &&
-         !is_one_of(op.name, kRefuseValues) && !is_one_of(op.name, kWithoutValues) &&
-         !is_one_of(op.name, kChooseLayouts);
+         !is_one_of(op.name, kWriteAtTimes) && !is_one_of(op.name, kWithoutValues);
 }
 
 /// The row of an op that can wait; null for others.
@@ -130,19 +125,6 @@ std::vector<Value> replaced(const std::vector<Value>& values, F&& f) {
   return result;
 }
 
-/// What a result will be.
-struct Promise {
-  Dims sizes, strides;
-  DType dtype = DType::Float32;
-  bool defined = false;
-
-  bool operator==(const Promise&) const = default;
-  static Promise of(const Tensor& t) {
-    if (!t.defined()) return {};
-    return {Dims(t.sizes()), Dims(t.strides()), t.dtype(), true};
-  }
-};
-
 std::vector<Value> call(const BoxedOp& op, const std::vector<Value>& arguments) {
   std::vector<const Value*> given;
   for (const Value& v : arguments) given.push_back(&v);
@@ -151,23 +133,35 @@ std::vector<Value> call(const BoxedOp& op, const std::vector<Value>& arguments) 
   return made;
 }
 
+/// Whether nobody else holds the bytes of a fresh result, which fill its storage.
+bool is_alone(const Tensor& t) {
+  const Extent extent = byte_extent(t);
+  const Storage* s = t.storage();
+  return s->refs.load() == 1 && t.impl()->data == s->data && extent.low == 0 &&
+         static_cast<int64_t>(s->nbytes) == extent.high;
+}
+
 class OpRecipe final : public Recipe {
  public:
-  OpRecipe(const BoxedOp& op, std::vector<Value> arguments, int depth)
-      : op_(op), arguments_(std::move(arguments)), depth_(depth) {
+  /// `expected`: what the op gave at the call.
+  OpRecipe(const BoxedOp& op, std::vector<Value> arguments, std::vector<Value> expected, int depth)
+      : op_(op), arguments_(std::move(arguments)), expected_(std::move(expected)), depth_(depth) {
     each_tensor(arguments_, [this](const Tensor& t) { read_.push_back(t.storage()); });
   }
   int depth() const { return depth_; }
 
-  /// The result that is to be given to the program.
-  Tensor promise(const Ref<Recipe>& self, const Promise& p) {
-    number_.push_back(p.defined ? static_cast<int>(count()) : -1);
-    promised_.push_back(p);
-    return p.defined ? defer(self, p.sizes, p.strides, p.dtype) : Tensor();
-  }
-  void ask_for_arguments() const {
+  /// Puts tensors that wait for this recipe into the place of the results.
+  void promise(const Ref<Recipe>& self, List<ResultSlot> results) {
+    for (size_t i = 0; i < expected_.size(); ++i) {
+      const Tensor& t = expected_[i].tensor();
+      if (!t.defined()) continue;
+      place_.push_back(i);
+      results[i].as<Tensor>() = defer(self, t.sizes(), t.strides(), t.dtype());
+    }
     for (Storage* s : read_) read_late(s);
   }
+  /// What result `which` will be.
+  const Tensor& expected(size_t which) const { return expected_[place_[which]].tensor(); }
 
   bool reads(const Storage* storage) const override {
     return std::find(read_.begin(), read_.end(), storage) != read_.end();
@@ -178,39 +172,25 @@ class OpRecipe final : public Recipe {
     const NotedWarnings given_before;
     const std::vector<Value> made = call(op_, arguments_);
     made_ops.fetch_add(1, std::memory_order_relaxed);
-    for (size_t i = 0; i < made.size(); ++i) {
-      const Tensor& t = made[i].tensor();
-      materialize_layout(t);
-      FACULA_CHECK(Promise::of(t) == promised_[i], ErrorKind::Runtime, "defer: ", op_.key(), " promised result ", i,
-                   " of ", described(promised_[i]), ", got ", described(Promise::of(t)));
-      if (number_[i] >= 0) put(static_cast<size_t>(number_[i]), alone(t));
+    for (size_t which = 0; which < place_.size(); ++which) {
+      const Tensor& t = made[place_[which]].tensor();
+      const Tensor& before = expected(which);
+      const bool alike = t.defined() && is_alone(t) && t.sizes() == before.sizes() && t.strides() == before.strides() &&
+                         t.dtype() == before.dtype() && !(t.flags() & (kConjugate | kNotAsPromised));
+      FACULA_CHECK(alike && std::memcmp(t.data(), before.data(), before.storage()->nbytes) == 0, ErrorKind::Runtime,
+                   "defer: ", op_.key(), " gave another result ", which,
+                   " than at its call: what it reads has changed, or it is not the same function twice, got shape ",
+                   before.sizes());
+      put(which, t);
     }
   }
 
  private:
-  static std::string described(const Promise& p) {
-    std::ostringstream text;
-    if (!p.defined) return "nothing";
-    text << p.dtype << " of sizes " << p.sizes << " and strides " << p.strides;
-    return text.str();
-  }
-  /// The result on bytes that nobody else has, no more than it needs.
-  static Tensor alone(const Tensor& t) {
-    const Extent extent = byte_extent(t);
-    const Storage* s = t.storage();
-    const bool own = s->refs.load() == 1 && t.impl()->data == s->data && extent.low == 0 &&
-                     static_cast<int64_t>(s->nbytes) == extent.high;
-    if (own) return t;
-    Tensor copy = empty_strided(t.sizes(), t.strides(), t.dtype());
-    copy_elements(copy, t);
-    return copy;
-  }
-
   const BoxedOp& op_;
   std::vector<Value> arguments_;
+  std::vector<Value> expected_;
+  std::vector<size_t> place_;   // of this recipe's results among those of the op
   std::vector<Storage*> read_;  // of the arguments, which keep them
-  std::vector<Promise> promised_;
-  std::vector<int> number_;  // of the results as those of this recipe; -1: undefined
   int depth_;
 };
 
@@ -219,88 +199,74 @@ bool can_be_kept(const Tensor& t) {
   constexpr uint32_t kOtherwise = kBatched | kPythonDispatch | kPrivateLayout | kSparse;
   return !(t.flags() & kOtherwise) && t.is_cpu() && can_be_read_late(t.storage());
 }
-int depth_of(const Tensor& t) {
-  const Ref<Recipe> behind = recipe_of(t);
+
+/// The argument with bytes, now: where it has none yet, those that it will have.
+Tensor foreseen(const Tensor& t, int& depth) {
+  size_t which = 0;
+  const Ref<Recipe> behind = recipe_of(t, which);
   const auto* op = dynamic_cast<const OpRecipe*>(behind.get());
-  return op ? op->depth() : 0;
+  if (!op) {
+    materialize_bytes(t);
+    return alias(t);
+  }
+  depth = std::max(depth, op->depth());
+  Tensor seen =
+      tensor_on_storage(op->expected(which).storage(), t.dtype(), t.storage_offset(), t.sizes(), t.strides(), "defer");
+  seen.impl()->flags |= t.flags() & kConjugate;
+  return seen;
 }
 
-/// What the op gives on meta tensors; nothing where it gives none that can wait.
-std::vector<Promise> promises_of(const BoxedOp& op, const std::vector<Value>& arguments) {
-  std::vector<std::pair<const Storage*, Ref<Storage>>> storages;
-  const auto storage_like = [&](Storage* s) {
-    for (const auto& [before, after] : storages)
-      if (before == s) return after;
-    storages.emplace_back(s, Ref<Storage>::adopt(make_storage(s->nbytes, Device{DeviceType::Meta, 0})));
-    return storages.back().second;
-  };
-  const auto on_meta = [&](const Tensor& t) {
-    const Tensor made = tensor_on_storage(storage_like(t.storage()).get(), t.dtype(), t.storage_offset(), t.sizes(),
-                                          t.strides(), "defer");
-    made.impl()->flags |= t.flags() & kConjugate;
-    return made;
-  };
-  std::vector<Value> given = replaced(arguments, on_meta);
-  for (size_t i = 0; i < given.size(); ++i) {
-    if (op.arguments[i].type.base != BoxedType::Base::Device) continue;
-    if (!given[i].is_none() && !given[i].to_device().is_cpu()) return {};
-    given[i] = Device{DeviceType::Meta, 0};
-  }
-  std::vector<Promise> promises;
-  const std::vector<Value> made = call(op, given);
-  for (size_t i = 0; i < made.size(); ++i) {
-    const Tensor& t = made[i].tensor();
-    promises.push_back(Promise::of(t));
-    if (!t.defined()) continue;
-    for (const auto& [before, after] : storages)
-      if (after.get() == t.storage()) return {};  // it shows an argument
-    for (size_t j = 0; j < i; ++j)
-      if (made[j].tensor().defined() && made[j].tensor().storage() == t.storage()) return {};
-    const bool plain = !(t.flags() & (kConjugate | kNotAsPromised)) && t.is_meta() && t.is_dense() && t.numel() > 0;
-    if (!plain) return {};
-  }
-  return promises;
+enum class Fate : uint8_t { Waits, Given, RunsAtOnce };
+/// What becomes of a call that gave `made` of `arguments`.
+Fate fate_of(const std::vector<Value>& made, const std::vector<Value>& arguments) {
+  Fate fate = Fate::Waits;
+  each_tensor(made, [&](const Tensor& t) {
+    each_tensor(arguments, [&](const Tensor& a) {
+      if (a.storage() == t.storage()) fate = Fate::RunsAtOnce;  // it shows an argument
+    });
+    const bool plain = !(t.flags() & (kConjugate | kNotAsPromised)) && t.is_cpu() && t.is_dense() && t.numel() > 0;
+    if (fate == Fate::Waits && !(plain && is_alone(t))) fate = Fate::Given;
+  });
+  return fate;
 }
 
 bool put_off(const OpCall& call) {
   if (call.form != OpForm::Function || are_ops_seen()) return false;
   const BoxedOp* op = waiting_row(call.op);
   if (!op || !is_chosen() || call.arguments.size() != op->arguments.size()) return false;
-  ops_at_once.fetch_add(1, std::memory_order_relaxed);
   std::vector<Value> arguments;
   for (const Argument& a : call.arguments) arguments.push_back(value_of(a));
   bool kept = true;
-  int depth = 0;
-  each_tensor(arguments, [&](const Tensor& t) {
-    kept = kept && can_be_kept(t);
-    if (t.flags() & kDeferred) depth = std::max(depth, depth_of(t));
-  });
-  if (!kept || depth >= kLongestChain) return false;
+  each_tensor(arguments, [&](const Tensor& t) { kept = kept && can_be_kept(t); });
+  if (!kept) return false;
   static std::once_flag noting;
   std::call_once(noting, [] {
     if (host.warn) warn_program = std::exchange(host.warn, note_warning);
   });
-  NotedWarnings warnings;
-  std::vector<Promise> promises;
-  {
+  std::vector<std::string> warnings;
+  std::vector<Value> made;
+  int depth = 0;
+  Fate fate = Fate::RunsAtOnce;
+  try {
     const Bare bare;
-    try {
-      promises = promises_of(*op, arguments);
-    } catch (const Error&) {  // the op itself says what is wrong
-    }
-    if (promises.empty()) return false;
+    NotedWarnings noted;
+    const std::vector<Value> seen = replaced(arguments, [&](const Tensor& t) { return foreseen(t, depth); });
+    made = region::call(*op, seen);
+    fate = fate_of(made, seen);
+    if (depth >= kLongestChain && fate == Fate::Waits) fate = Fate::Given;
     arguments = replaced(arguments, alias);
+    warnings = std::move(noted.texts);
+  } catch (const Error&) {  // the op itself says what is wrong
   }
-  const auto recipe = Ref<OpRecipe>::adopt(new OpRecipe(*op, std::move(arguments), depth + 1));
-  const auto shared = Ref<Recipe>::share(recipe.get());
-  std::vector<Tensor> results;
-  for (const Promise& p : promises) results.push_back(recipe->promise(shared, p));
-  recipe->ask_for_arguments();
-  for (size_t i = 0; i < results.size(); ++i) call.results[i].as<Tensor>() = std::move(results[i]);
-  ops_at_once.fetch_sub(1, std::memory_order_relaxed);
-  deferred_ops.fetch_add(1, std::memory_order_relaxed);
-  noted_warnings = nullptr;
-  for (const std::string& text : warnings.texts) warn_program(text.c_str());
+  (fate == Fate::Waits ? deferred_ops : ops_at_once).fetch_add(1, std::memory_order_relaxed);
+  if (fate == Fate::RunsAtOnce) return false;
+  if (fate == Fate::Given) {
+    for (size_t i = 0; i < made.size(); ++i) call.results[i].as<Tensor>() = made[i].tensor();
+  } else {
+    const auto recipe = Ref<OpRecipe>::adopt(new OpRecipe(*op, std::move(arguments), std::move(made), depth + 1));
+    recipe->promise(Ref<Recipe>::share(recipe.get()), call.results);
+  }
+  for (const std::string& text : warnings) warn_program(text.c_str());
   return true;
 }
 

@@ -3,25 +3,25 @@
 // the op and the arguments it was called with; with a number for a seed, one in two does so. Programs must not see it.
 //
 // What waits: calls of the function form of an op whose row (program/boxed.h) says that it draws nothing, writes to
-// nothing and gives memory of its own, while nobody sees ops. The results must be known without running, so the op runs
-// on meta tensors; where it cannot, or gives what needs more than memory (lazily conjugated, sparse, private layouts,
-// no elements), it runs at once, and so do ops that refuse values (kRefuseValues): errors come at the call. What is
-// read is the memory that the arguments have now: writes to it run the op first.
+// nothing and gives memory of its own, while nobody sees ops. What it will give is found out by running it at the call,
+// on what its arguments will be; so errors and warnings come there, and layouts are what they are otherwise. Then it
+// runs again when somebody needs the result, and gives the same bits, or an error is raised: what it read has changed,
+// and a write was missed. Results that need more than memory (lazily conjugated, sparse, private layouts, no elements)
+// do not wait, nor does what shows its arguments.
 #pragma once
 
 #include <cstdint>
 
 namespace facula::region {
 
-/// Reads FACULA_DEFER. Called once, when the library is about to be used; throws where it is neither "all" nor a
-/// number.
+/// Reads FACULA_DEFER. Called once, before the library is used; throws where it is neither "all" nor a number.
 void start_deferral();
 
 /// What deferral has done in this process.
 struct Deferrals {
   uint64_t deferred = 0;  // ops that were put off
   uint64_t made = 0;      // ops that were then run
-  uint64_t at_once = 0;   // calls that could not wait, of ops that can
+  uint64_t at_once = 0;   // calls whose results could not wait
 };
 Deferrals count_deferrals();
 

@@ -26,19 +26,18 @@ std::vector<bool> needed_values(const std::vector<GroupStep>& steps, std::vector
 
 }  // namespace
 
-bool Instance::is_open() const {
-  std::lock_guard guard(lock_);
-  return open_ && steps_.size() < kMostSteps && streams_ <= kMostStreams - kMaxInputs;
-}
+bool Instance::is_open() const { return open_ && steps_.size() < kMostSteps && streams_ <= kMostStreams - kMaxInputs; }
 
+/// Without a lock: a storage that another thread gives its bytes meanwhile is one of an instance that takes no steps.
 int Instance::result_of(const TensorImpl* tensor) const {
-  if (!(tensor->flags & kDeferred)) return -1;
-  const int which = number_of_result(tensor->storage);
-  if (which < 0) return -1;
-  const Result& r = outs_[static_cast<size_t>(which)];
+  if (!(tensor->flags & kDeferred) || tensor->storage->context != static_cast<const Recipe*>(this)) return -1;
+  size_t which = outs_.size();  // the last one first: others at this address have died
+  while (which > 0 && outs_[which - 1].storage != tensor->storage) --which;
+  if (which == 0) return -1;
+  const Result& r = outs_[--which];
   const bool whole = tensor->sizes() == IntList(r.sizes) && tensor->strides() == IntList(r.strides) &&
                      tensor->dtype == values_[r.value].dtype && tensor->data == kNowhere;
-  return whole ? which : -1;
+  return whole ? static_cast<int>(which) : -1;
 }
 
 int Instance::value_of(const TensorImpl* tensor) const {
@@ -115,25 +114,19 @@ bool Instance::add_step(const ElementCall& call, const RecordedPlace& place, std
   step.loop_result = ops::loop_result(*call.op, compute);
   step.inputs = static_cast<uint8_t>(call.inputs);
   for (int i = 0; i < call.params; ++i) ops::store_number(compute, call.param[i], step.params + i * item_size(compute));
-  std::array<int, kMaxInputs> waiting;  // values of this instance
-  for (int i = 0; i < call.inputs; ++i) {
-    const TensorImpl* t = call.input[static_cast<size_t>(i)].impl();
-    waiting[static_cast<size_t>(i)] = t ? value_of(t) : -1;
-  }
   std::lock_guard guard(lock_);
   if (!open_) return false;
   for (size_t i = 0; i < static_cast<size_t>(call.inputs); ++i) {
     const Operand& input = call.input[i];
-    if (waiting[i] >= 0) step.in[i] = static_cast<uint16_t>(waiting[i]);
+    if (call.waiting[i] >= 0) step.in[i] = static_cast<uint16_t>(call.waiting[i]);
     else if (input.is_tensor()) step.in[i] = stream_of(input.tensor(), shape.strides[i + 1], per_row);
     else step.in[i] = number_of(compute, input.scalar());
   }
   step.out[0] = result_value(shape.result, per_row);
   steps_.push_back(step);
   const Dims& strides = shape.strides[0];
-  Result r{step.out[0], place, shape.sizes, strides};
-  if (into) outs_[*into] = std::move(r);
-  else outs_.push_back(std::move(r));
+  if (into) outs_[*into] = {step.out[0], place, shape.sizes, strides, outs_[*into].storage};
+  else outs_.push_back({step.out[0], place, shape.sizes, strides});
   return true;
 }
 
@@ -148,6 +141,7 @@ bool Instance::add(const ElementCall& call, const RecordedPlace& place, Tensor& 
   if (!add_step(call, place, std::nullopt)) return false;
   const ops::ElementwiseShape& shape = call.derived;
   result = defer(Ref<Recipe>::share(this), shape.sizes, shape.strides[0], shape.result, shape.device);
+  outs_.back().storage = result.storage();
   read_inputs_late(call);
   return true;
 }
@@ -179,9 +173,12 @@ bool Instance::add_rows(const RowCall& call, const RecordedPlace& place, List<Re
     for (const Tensor& t : call.others)
       if (t.defined()) others_.push_back(alias(t));
   }
+  const size_t first = outs_.size() - call.results.size();
   for (size_t k = 0; k < call.results.size(); ++k) {
     const RowCall::Result& r = call.results[k];
-    results[k].as<Tensor>() = defer(Ref<Recipe>::share(this), r.sizes, contiguous_strides(r.sizes), r.dtype);
+    Tensor& result = results[k].as<Tensor>();
+    result = defer(Ref<Recipe>::share(this), r.sizes, contiguous_strides(r.sizes), r.dtype);
+    outs_[first + k].storage = result.storage();
   }
   if (waiting < 0) read_late(self.storage());
   for (const Tensor& t : call.others)
@@ -197,8 +194,8 @@ std::vector<size_t> Instance::choose_written(size_t which) const {
   for (size_t r = 0; r < outs_.size(); ++r) {
     if (!is_wanted(r)) continue;
     RecordedOp& op = outs_[r].place.op();
-    if (runs_ > 1 && (r == which || ends_)) op.wanted = true;
-    const bool now = r == which || op.wanted || runs_ > 1 || ends_;
+    if (runs_ > 1 && (r == which || ends_)) learn(op.wanted, true);
+    const bool now = r == which || learned(op.wanted) || runs_ > 1 || ends_;
     (now ? written : left).push_back(r);
     if (!now) saved += op.bytes;
   }
@@ -283,7 +280,9 @@ Instance::Outcome Instance::finish() {
   Outcome o{runs_, static_cast<int64_t>(steps_.size())};
   if (steps_.size() == 1) {  // nothing was gained
     RecordedOp& op = outs_[0].place.op();
-    if (++op.alone == kOften) op.waits = false;
+    const auto times = static_cast<uint8_t>(learned(op.alone) + 1);
+    learn(op.alone, times);
+    if (times == kOften) learn(op.waits, false);
   }
   for (const Result& r : outs_) {
     if (r.made) continue;

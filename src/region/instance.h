@@ -21,6 +21,7 @@ struct ElementCall {
   std::array<Operand, kMaxInputs> input{Scalar(0), Scalar(0), Scalar(0)};
   std::array<Scalar, kMaxParams> param;
   ops::ElementwiseShape derived;
+  std::array<int, kMaxInputs> waiting = {-1, -1, -1};  // the values of the instance that the inputs are
 };
 
 /// An op on rows, the last dimension of its operand, as it was called.
@@ -49,7 +50,13 @@ struct RecordedPlace {
 class Instance final : public Recipe {
  public:
   explicit Instance(const ops::ElementwiseShape& space)
-      : sizes_(space.sizes), strides_(space.strides[0]), order_(space.order) {}
+      : sizes_(space.sizes), strides_(space.strides[0]), order_(space.order) {
+    constexpr size_t kUsual = 16;
+    values_.reserve(kUsual);
+    inputs_.reserve(kUsual);
+    steps_.reserve(kUsual);
+    outs_.reserve(kUsual);
+  }
 
   bool has_space(const ops::ElementwiseShape& space) const {
     return sizes_ == space.sizes && strides_ == space.strides[0];
@@ -91,6 +98,7 @@ class Instance final : public Recipe {
     uint16_t value;
     RecordedPlace place;
     Dims sizes, strides;
+    const Storage* storage = nullptr;
     bool made = false;
   };
   bool add_step(const ElementCall& call, const RecordedPlace& place, std::optional<size_t> into);
@@ -105,7 +113,7 @@ class Instance final : public Recipe {
 
   const Dims sizes_, strides_, order_;
   mutable std::mutex lock_;  // of what follows; held for some stores only
-  bool open_ = true;
+  std::atomic<bool> open_ = true;
   std::atomic<bool> ends_ = false;  // the region does: whatever is alive will be wanted
   std::vector<GroupValue> values_;  // addresses are found when it runs
   std::vector<Tensor> inputs_;      // of streams, by value

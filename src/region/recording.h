@@ -4,6 +4,7 @@
 // results are written with the others of their group.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,9 +13,19 @@
 
 namespace facula {
 
+template <class T>
+T learned(const T& field) {
+  return std::atomic_ref(const_cast<T&>(field)).load(std::memory_order_relaxed);
+}
+template <class T>
+void learn(T& field, T value) {
+  std::atomic_ref(field).store(value, std::memory_order_relaxed);
+}
+
 struct RecordedOp {
   uint16_t op = 0;
   OpForm form = OpForm::Function;
+  // what calls learn; several threads may, so these are read and written by learned() and learn()
   bool waits = false;    // it is put off where that is possible
   bool wanted = false;   // its result was asked for when its group had run
   uint8_t alone = 0;     // how often it was the only step of its group
@@ -38,12 +49,13 @@ struct Recording {
   std::vector<RecordedOp> ops;
   std::vector<Demand> demands;
   int64_t followed = 0;  // calls that it served to the end
-
-  // of the last of these
-  int64_t groups = 0;       // that ran
-  int64_t put_off = 0;      // ops
-  int64_t never_made = 0;   // results that nobody wanted
-  int64_t bytes_saved = 0;  // of these
+  struct Counts {
+    int64_t groups = 0;       // that ran
+    int64_t put_off = 0;      // ops
+    int64_t never_made = 0;   // results that nobody wanted
+    int64_t bytes_saved = 0;  // of these
+  };
+  Counts counts;  // of the last of these calls
 };
 
 }  // namespace facula

@@ -232,11 +232,15 @@ uint32_t (*line_of_program)() = nullptr;
 
 Region* Region::current() { return region_here; }
 
-Region::Region(Work& work, bool follows)
-    : outer_(region_here), work_(work), follows_(follows && !work.recordings.empty()) {
+Region::Region(Work& work, bool follows, uint16_t compiled)
+    : outer_(region_here), outer_compiled_(thread_state.compiled), work_(work) {
+  std::unique_lock guard(work.lock);
+  follows_ = follows && !work.recordings.empty();
   records_ = !follows_;
   recording_ = follows_ ? work.recordings.front() : std::make_shared<Recording>();
+  guard.unlock();
   region_here = this;
+  thread_state.compiled = compiled;
   static const bool installed = [] {
     region_hooks.op_begins = [](const OpCall& call) { return region_here && region_here->op_begins(call); };
     region_hooks.op_ends = [](const OpCall& call, bool failed) {
@@ -254,6 +258,7 @@ Region::Region(Work& work, bool follows)
 Region::~Region() {
   set_watch(kWatchRegion, false);
   region_here = outer_;
+  thread_state.compiled = outer_compiled_;
 }
 
 bool Region::op_begins(const OpCall& call) {
@@ -261,7 +266,7 @@ bool Region::op_begins(const OpCall& call) {
   if (follows_ && !follow(call)) miss();
   if (records_) note(call);
   noted_ = cursor_++;
-  return follows_ && recording_->ops[noted_].waits && put_off(call);
+  return follows_ && learned(recording_->ops[noted_].waits) && !are_ops_seen() && put_off(call);
 }
 
 void Region::op_ends(const OpCall& call, bool failed) {
@@ -287,6 +292,7 @@ bool Region::follow(const OpCall& call) {
 /// Another recording that began in the same way and goes on with this op.
 bool Region::switch_recording(const OpCall& call) {
   const std::vector<RecordedOp>& past = recording_->ops;
+  std::lock_guard guard(work_.lock);
   for (const auto& other : work_.recordings) {
     const bool fits =
         other->ops.size() > cursor_ && other->ops[cursor_].is(call) &&
@@ -304,7 +310,10 @@ void Region::miss() {
   auto fresh = std::make_shared<Recording>();
   fresh->ops.assign(recording_->ops.begin(), recording_->ops.begin() + static_cast<std::ptrdiff_t>(cursor_));
   follows_ = false;
-  ++work_.misses;
+  {
+    std::lock_guard guard(work_.lock);
+    ++work_.misses;
+  }
   records_ = !on_miss || on_miss(context);
   if (records_) recording_ = std::move(fresh);
 }
@@ -376,13 +385,14 @@ bool Region::put_off_rows(const OpCall& call, const RowCall& r) {
 
 /// The instance that the call is added to; none where its elements are too few. Operands that wait in another one, or
 /// show a part of a waiting result, are made first, which may run this instance: then there is a new one.
-Ref<Instance> Region::join(const ElementCall& e) {
+Ref<Instance> Region::join(ElementCall& e) {
   for (;;) {
-    const Ref<Instance> instance = instance_for(e);
+    Ref<Instance> instance = instance_for(e);
     if (!instance) return instance;
-    for (int i = 0; i < e.inputs; ++i) {
-      TensorImpl* t = e.input[static_cast<size_t>(i)].impl();
-      if (t && (t->flags & kDeferred) && instance->value_of(t) < 0) materialize(Tensor::share(t));
+    for (size_t i = 0; i < static_cast<size_t>(e.inputs); ++i) {
+      TensorImpl* t = e.input[i].impl();
+      e.waiting[i] = t ? instance->value_of(t) : -1;
+      if (t && (t->flags & kDeferred) && e.waiting[i] < 0) materialize(Tensor::share(t));
     }
     if (instance->is_open()) return instance;
   }
@@ -404,22 +414,23 @@ bool Region::put_off_write(ElementCall& e, const RecordedPlace& place) {
 void Region::settle(Instance& instance) {
   instance.make_all();
   const Instance::Outcome outcome = instance.finish();
-  recording_->groups += outcome.runs > 0;
-  recording_->put_off += outcome.steps;
-  recording_->never_made += outcome.never_made;
-  recording_->bytes_saved += outcome.bytes_saved;
+  counts_.groups += outcome.runs > 0;
+  counts_.put_off += outcome.steps;
+  counts_.never_made += outcome.never_made;
+  counts_.bytes_saved += outcome.bytes_saved;
 }
 
 void Region::leave() {
   set_watch(kWatchRegion, false);
-  if (follows_) {
-    recording_->groups = recording_->put_off = recording_->never_made = recording_->bytes_saved = 0;
-    ++recording_->followed;
-  }
   for (const Ref<Instance>& waiting : all_) settle(*waiting);
   all_.clear();
   open_.clear();
   if (!follows_ && !records_) return;
+  std::lock_guard guard(work_.lock);
+  if (follows_) {
+    ++recording_->followed;
+    recording_->counts = counts_;
+  }
   auto& list = work_.recordings;
   std::erase(list, recording_);
   list.insert(list.begin(), recording_);

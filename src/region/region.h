@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "region/instance.h"
@@ -19,6 +20,8 @@ extern uint32_t (*line_of_program)();
 
 /// What is known of one piece of code, by all functions that are compiled from it.
 struct Work {
+  std::mutex lock;  // of the list and of the counts in recordings; threads may run one function, and backward without
+                    // the interpreter's lock
   std::vector<std::shared_ptr<Recording>> recordings;  // the last used first
   size_t limit = 64;                                   // recordings that are kept
   int64_t calls = 0, misses = 0;
@@ -28,7 +31,8 @@ struct Work {
 class Region {
  public:
   /// Begins a region on this thread, where none is on. `follows`: ops may be put off; else they are only noted.
-  Region(Work& work, bool follows);
+  /// `compiled` is the number that nodes remember.
+  Region(Work& work, bool follows, uint16_t compiled = 0);
   /// Ends it without making anything: after leave(), or when Python has raised.
   ~Region();
   Region(const Region&) = delete;
@@ -61,16 +65,18 @@ class Region {
   bool put_off_rows(const OpCall& call, const RowCall& row_call);
   bool put_off_write(ElementCall& call, const RecordedPlace& place);
   Ref<Instance> instance_for(const ElementCall& call);
-  Ref<Instance> join(const ElementCall& call);
+  Ref<Instance> join(ElementCall& call);
   void settle(Instance& instance);
 
   Region* const outer_;  // that is paused
+  const uint16_t outer_compiled_;
   Work& work_;
   std::shared_ptr<Recording> recording_;  // that is followed, or made
   size_t cursor_ = 0;                     // the op that comes next
   bool follows_, records_ = false;
   int depth_ = 0;     // ops inside ops
   size_t noted_ = 0;  // the op that runs now, for op_ends()
+  Recording::Counts counts_;
   std::vector<Ref<Instance>> open_, all_;
 };
 

@@ -1,17 +1,15 @@
 // Conversions between dtypes. Common pairs are direct; rare types go through a hub (float32 or complex64).
+#include "cpu/isa/cast.h"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <complex>
 #include <cstring>
 
-#if defined(__F16C__)
-#include <immintrin.h>
-#endif
-
 #include "core/copy_bytes.h"
 #include "cpu/isa/by_size.h"
-#include "cpu/isa/cast.h"
+#include "cpu/isa/float_lanes.h"
 #include "cpu/loops.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -119,56 +117,38 @@ void cast_loop<double, int64_t>(int64_t n, void* out, const void* in) {
 }
 #endif
 
-#if defined(__AVX2__)
-/// Eight numbers as the bits of bfloat16, in the low halves.
-[[gnu::always_inline]] inline __m256i rounded_to_bfloat16(const uint32_t* from) {
-  const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)), high = _mm256_srli_epi32(x, 16);
-  const __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
-  const __m256i sum = _mm256_add_epi32(_mm256_add_epi32(x, _mm256_set1_epi32(0x7fff)), odd);
-  const __m256i nan = _mm256_or_si256(_mm256_and_si256(high, _mm256_set1_epi32(0x8000)), _mm256_set1_epi32(0x7fc0));
-  const __m256 value = _mm256_castsi256_ps(x), is_nan = _mm256_cmp_ps(value, value, _CMP_UNORD_Q);
-  return _mm256_blendv_epi8(_mm256_srli_epi32(sum, 16), nan, _mm256_castps_si256(is_nan));
+/// To and from float16 and bfloat16, in registers.
+template <class To>
+void round_loop(int64_t n, To* o, const float* a) {
+  constexpr int64_t lanes = kWideLanes<float>;
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) store_neighbours(o + i, load_wide(a + i), load_wide(a + i + lanes));
+  for (; i + lanes <= n; i += lanes) store_rounded(o + i, load_wide(a + i));
+  for (; i < n; ++i) o[i] = rounded<To>(a[i]);
 }
-#endif
-
-// Float to bfloat16 on bit patterns and without branches, so that it becomes vector code.
+template <class From>
+void widen_loop(int64_t n, float* o, const From* a) {
+  constexpr int64_t lanes = kWideLanes<From>;
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) store_rounded(o + i, load_wide(a + i));
+  for (; i < n; ++i) o[i] = load(a[i]);
+}
 template <>
 void cast_loop<BFloat16, float>(int64_t n, void* out, const void* in) {
-  auto* o = static_cast<uint16_t*>(out);
-  auto* a = static_cast<const uint32_t*>(in);
-#if defined(__AVX2__)
-  for (; n >= 16; n -= 16, a += 16, o += 16) {  // two vectors are packed into one
-    const auto half = _mm256_packus_epi32(rounded_to_bfloat16(a), rounded_to_bfloat16(a + 8));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(o), _mm256_permute4x64_epi64(half, 0xd8));
-  }
-#endif
-  FACULA_SIMD
-  for (int64_t i = 0; i < n; ++i) {
-    uint32_t rounded = (a[i] + 0x7fff + ((a[i] >> 16) & 1)) >> 16, nan = 0x7fc0 | ((a[i] >> 16) & 0x8000);
-    o[i] = static_cast<uint16_t>((a[i] & 0x7fffffff) > 0x7f800000 ? nan : rounded);
-  }
+  round_loop(n, static_cast<BFloat16*>(out), static_cast<const float*>(in));
 }
-
+template <>
+void cast_loop<float, BFloat16>(int64_t n, void* out, const void* in) {
+  widen_loop(n, static_cast<float*>(out), static_cast<const BFloat16*>(in));
+}
 #if defined(__F16C__)
 template <>
-void cast_loop<float, Half>(int64_t n, void* out, const void* in) {
-  auto* o = static_cast<float*>(out);
-  auto* a = static_cast<const Half*>(in);
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8)
-    _mm256_storeu_ps(o + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a + i))));
-  for (; i < n; ++i) o[i] = a[i];
-}
-
-template <>
 void cast_loop<Half, float>(int64_t n, void* out, const void* in) {
-  auto* o = static_cast<Half*>(out);
-  auto* a = static_cast<const float*>(in);
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(o + i),
-                     _mm256_cvtps_ph(_mm256_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));
-  for (; i < n; ++i) o[i] = a[i];
+  round_loop(n, static_cast<Half*>(out), static_cast<const float*>(in));
+}
+template <>
+void cast_loop<float, Half>(int64_t n, void* out, const void* in) {
+  widen_loop(n, static_cast<float*>(out), static_cast<const Half*>(in));
 }
 #endif
 

@@ -26,10 +26,10 @@ struct FoldPlan {
   int64_t kept_count = 1, reduced_count = 1;
 
   bool direct() const { return dtype == compute && inner_stride == item_size(dtype); }
-  /// Folds runs of narrow floats as they lie; null where nothing does.
-  auto narrow(const Folder& f) const {
-    const auto fold = dtype == DType::BFloat16 ? f.bfloats : dtype == DType::Float16 ? f.halves : nullptr;
-    return inner_stride == item_size(dtype) ? fold : nullptr;
+  /// Folds of narrow floats as they lie; null where nothing does.
+  NarrowFolder narrow(const Folder& f) const {
+    if (inner_stride != item_size(dtype) || compute != DType::Float32) return {};
+    return dtype == DType::BFloat16 ? f.bfloats : dtype == DType::Float16 ? f.halves : NarrowFolder{};
   }
 };
 
@@ -188,7 +188,8 @@ void FoldWalk::in_parallel(int64_t tasks, int64_t grain, Piece piece) const {
 
 /// Folds `n` elements of the innermost dimension.
 void FoldWalk::fold_run(const char* at, int64_t n, const char* center, Scratch* scratch, char* acc) const {
-  if (const auto narrow = plan.narrow(f); narrow && n <= kFoldBlock) return narrow(at, n, acc);
+  if (const auto narrow = plan.narrow(f).rows; narrow && n <= kFoldBlock)
+    return narrow(f, at, 0, 1, n, nullptr, 0, acc);
   if (n <= kFoldBlock) return f.rows(f, load(at, n, scratch), 0, 1, n, center, 0, acc);
   const int64_t half = (n / 2 + kFoldBlock - 1) / kFoldBlock * kFoldBlock;
   Accumulator other;
@@ -315,6 +316,8 @@ void FoldWalk::fold_columns(const char* base, int64_t from, int64_t to, int64_t 
     count = evenly(r, to, plan.reduced);
     if (plan.direct()) {
       f.columns(f, row, step, count, width, center, acc);
+    } else if (const auto narrow = plan.narrow(f).columns) {
+      narrow(f, row, step, count, width, nullptr, acc);
     } else {
       count = std::min(count, kRun);
       for (int64_t i = 0; i < count; ++i) load(row + i * step, width, scratch, i * width * f.value_size);

@@ -13,6 +13,7 @@
 
 #include "core/parallel.h"
 #include "cpu/isa/cast.h"
+#include "cpu/isa/float_lanes.h"
 #include "cpu/isa/lanes.h"
 #include "ops/reduce.h"
 
@@ -23,6 +24,16 @@ constexpr int64_t kFoldBlock = std::min(4096, 128 * kVectorBytes);
 /// Elements that enter an accumulator of floats one after the other, before it is added to another one: the rounding
 /// errors of a sum grow with the length of such runs.
 constexpr int64_t kRun = 8;
+
+struct Folder;
+
+/// A fold's `rows` and `columns` of float16 or bfloat16 as it lies, without centers; null where it is converted first.
+struct NarrowFolder {
+  void (*rows)(const Folder&, const char* first, int64_t stride, int64_t rows, int64_t n, const char*, int64_t,
+               char* acc) = nullptr;
+  void (*columns)(const Folder&, const char* first, int64_t stride, int64_t rows, int64_t width, const char*,
+                  char* acc) = nullptr;
+};
 
 /// A fold as the walk sees it. Strides are in bytes, and what `centers` points at is null where the fold has none.
 struct Folder {
@@ -43,9 +54,7 @@ struct Folder {
   void (*merge)(const Folder&, char* acc, const char* other, int64_t n);
   /// results[place + i * step] = what acc[i] comes to, for i < n.
   void (*store)(const Folder&, int64_t place, int64_t step, const char* acc, int64_t n);
-  /// acc[0] = the fold of n <= kFoldBlock neighbours in bfloat16, or in float16; null where they are converted first.
-  void (*bfloats)(const char* first, int64_t n, char* acc) = nullptr;
-  void (*halves)(const char* first, int64_t n, char* acc) = nullptr;
+  NarrowFolder bfloats, halves;
 };
 
 /// Folds `in` into the results; `centers` are contiguous, shaped as `out`.
@@ -61,22 +70,26 @@ constexpr bool is_wide() {
 /// Enters `steps` times `count` vectors from `p` on into as many accumulators.
 template <int count, class Op, class T, class V>
 [[gnu::always_inline]] inline void enter_vectors(const Op& op, const T* p, int64_t steps, V middle, V* acc) {
-  constexpr int64_t lanes = VectorOf<T>::lanes;
+  constexpr int64_t lanes = kWideLanes<T>;
   V a[count];
   std::copy_n(acc, count, a);
   for (const T* end = p + steps * count * lanes; p < end; p += count * lanes) {
 #pragma GCC unroll 8
-    for (int k = 0; k < count; ++k) a[k] = op.step(a[k], load_vector(p + k * lanes), middle);
+    for (int k = 0; k < count; k += 2) {
+      const auto pair = load_pair(p + k * lanes);
+      a[k] = op.step(a[k], pair.first, middle);
+      a[k + 1] = op.step(a[k + 1], pair.second, middle);
+    }
   }
   std::copy_n(a, count, acc);
 }
 
 /// Folds as many contiguous values as four vectors take at a time, into one vector; `done` receives their number.
 template <class Op, class T>
-auto fold_vectors(const Op& op, const T* p, int64_t n, T center, int64_t& done) {
-  using V = typename VectorOf<T>::type;
-  constexpr int64_t four = 4 * VectorOf<T>::lanes;
-  const V start = V{} + static_cast<T>(op.identity()), middle = V{} + center;
+auto fold_vectors(const Op& op, const T* p, int64_t n, Computed<T> center, int64_t& done) {
+  using V = WideVector<T>;
+  constexpr int64_t four = 4 * kWideLanes<T>;
+  const V start = V{} + static_cast<Computed<T>>(op.identity()), middle = V{} + center;
   V acc[4] = {start, start, start, start};
   const int64_t steps = n / four;
   done = steps * four;
@@ -115,9 +128,9 @@ auto pair_of(V v) {
   }
 }
 
-/// Folds up to kFoldBlock contiguous values.
-template <class Op>
-typename Op::Acc fold_block(const Op& op, const typename Op::Value* p, int64_t n, typename Op::Value center) {
+/// Folds up to kFoldBlock contiguous values, of which memory has `Stored`.
+template <class Op, class Stored>
+typename Op::Acc fold_block(const Op& op, const Stored* p, int64_t n, typename Op::Value center) {
   using Acc = typename Op::Acc;
   Acc total(op.identity());
   int64_t i = 0;
@@ -128,7 +141,7 @@ typename Op::Acc fold_block(const Op& op, const typename Op::Value* p, int64_t n
       const V middle = V{} + center;
       V folded = V{} + static_cast<typename Op::Value>(op.identity());
       if (n >= 4 * lanes) folded = fold_vectors(op, p, n, center, i);
-      for (; i + lanes <= n; i += lanes) folded = op.step(folded, load_vector(p + i), middle);
+      for (; i + lanes <= n; i += lanes) folded = op.step(folded, load_wide(p + i), middle);
       if constexpr (is_wide<Op>()) {
         const auto pair = pair_of(folded);
         total = pair[0] + pair[1];
@@ -144,7 +157,7 @@ typename Op::Acc fold_block(const Op& op, const typename Op::Value* p, int64_t n
   } else if constexpr (requires { op.run(p, n); }) {
     return op.run(p, n);
   }
-  for (; i < n; ++i) total = op.step(total, p[i], center);
+  for (; i < n; ++i) total = op.step(total, load(p[i]), center);
   return total;
 }
 
@@ -189,6 +202,44 @@ template <int rows, class Op>
   }
 }
 
+/// The same of float16 or bfloat16, in vectors.
+template <int rows, class Stored, class Op>
+[[gnu::always_inline]] inline void enter_narrow_rows(const Op& op, typename Op::Acc* acc, const char* first,
+                                                     int64_t stride, int64_t width) {
+  using V = WideVector<Stored>;
+  using Acc = typename Op::Acc;
+  constexpr int64_t lanes = kWideLanes<Stored>, parts = static_cast<int64_t>(sizeof(Acc) / sizeof(float));
+  using Part = typename VectorOf<float, kVectorBytes / parts>::type;
+  using Sums = typename VectorOf<Acc>::type;
+  const auto fold = [&](auto read) {
+    PairOf<V> run{V{} + static_cast<float>(op.identity()), V{} + static_cast<float>(op.identity())};
+    for (int r = 0; r < rows; ++r) {
+      const PairOf<V> x = read(reinterpret_cast<const Stored*>(first + r * stride));
+      run = {op.step(run.first, x.first, V{}), op.step(run.second, x.second, V{})};
+    }
+    return in_order<Stored>(run);
+  };
+  const auto enter = [&](PairOf<V> run, Acc* to) {
+    Part part[2 * parts];
+    std::memcpy(part, &run, sizeof run);
+    for (int k = 0; k < 2 * parts; ++k) {
+      Sums sums = load_vector(to + k * (lanes / parts));
+      sums = op.merge(sums, __builtin_convertvector(part[k], Sums));
+      std::memcpy(to + k * (lanes / parts), &sums, sizeof sums);
+    }
+  };
+  int64_t w = 0;
+  for (; w + 2 * lanes <= width; w += 2 * lanes)
+    enter(fold([=](const Stored* x) { return load_pair(x + w); }), acc + w);
+  if (w == width) return;
+  Acc rest[2 * lanes];
+  const auto bytes = static_cast<size_t>(width - w) * sizeof(Acc);
+  std::fill_n(rest, 2 * lanes, Acc(op.identity()));
+  std::memcpy(rest, acc + w, bytes);
+  enter(fold([=](const Stored* x) { return load_first_pair(x + w, width - w); }), rest);
+  std::memcpy(acc + w, rest, bytes);
+}
+
 /// The five functions of a fold: `Op` names its Value and Acc and has identity(), step() and merge().
 template <class Op>
 struct FolderOf {
@@ -201,17 +252,33 @@ struct FolderOf {
   static void start(const Folder& folder, char* acc, int64_t n) {
     std::fill_n(accumulators(acc), n, Acc(op(folder).identity()));
   }
+  template <class Stored>
   static void rows(const Folder& folder, const char* first, int64_t stride, int64_t rows, int64_t n,
                    [[maybe_unused]] const char* centers, [[maybe_unused]] int64_t center_stride, char* acc) {
     for (int64_t i = 0; i < rows; ++i) {
       Value c{};
       if constexpr (requires { Op::centered; }) c = *reinterpret_cast<const Value*>(centers + i * center_stride);
-      accumulators(acc)[i] = fold_block(op(folder), reinterpret_cast<const Value*>(first + i * stride), n, c);
+      accumulators(acc)[i] = fold_block(op(folder), reinterpret_cast<const Stored*>(first + i * stride), n, c);
     }
+  }
+  static constexpr int kTogether = is_wide<Op>() ? kRun : 4;  // rows for which an accumulator is loaded and stored once
+  template <class Stored>
+  static void narrow_columns(const Folder& folder, const char* first, int64_t stride, int64_t rows, int64_t width,
+                             const char*, char* acc) {
+    int64_t r = 0;
+    for (; r + kTogether <= rows; r += kTogether)
+      enter_narrow_rows<kTogether, Stored>(op(folder), accumulators(acc), first + r * stride, stride, width);
+    for (; r < rows; ++r)
+      enter_narrow_rows<1, Stored>(op(folder), accumulators(acc), first + r * stride, stride, width);
+  }
+  template <class Stored>
+  static NarrowFolder narrow() {
+    if constexpr (std::is_same_v<Value, float> && Op::vectorised && !requires { Op::centered; })
+      return {rows<Stored>, narrow_columns<Stored>};
+    else return {};
   }
   static void columns(const Folder& folder, const char* first, int64_t stride, int64_t rows, int64_t width,
                       const char* centers, char* acc) {
-    constexpr int kTogether = is_wide<Op>() ? kRun : 4;  // rows for which an accumulator is loaded and stored once
     const Value* center = reinterpret_cast<const Value*>(centers);
     int64_t r = 0;
     for (; r + kTogether <= rows; r += kTogether)

@@ -16,7 +16,7 @@ namespace {
 #define UNROLLED _Pragma("GCC unroll 16")
 
 // Measured: the longest chain of sums, and elements of a block of rows of a, a part of the second-level cache.
-constexpr int64_t kChain = 2048, kBlock = 1 << 17;
+constexpr int64_t kChain = 2048, kBlock = 1 << 18;
 // A row stride of so many bytes, or a multiple of it, puts the rows of a tile into the same lines of the first-level
 // cache.
 constexpr int64_t kAliased = 2048;
@@ -45,6 +45,9 @@ struct Product {
   char* room = nullptr;                                    // of a block of a
   float* partial = nullptr;
 
+  /// Bytes of a panel of a, whose pairs of rows lie side by side: two panels do not begin in the same set of a cache.
+  static int64_t panel_of(int64_t length) { return (length + 1) / 2 * kHalfRows * 4 + 64; }
+
   int64_t wide() const { return (p.columns + kHalfColumns - 1) / kHalfColumns * kHalfColumns; }
 
   void pack_a(int64_t i0, int64_t rows, int64_t k0, int64_t length) const {
@@ -53,7 +56,7 @@ struct Product {
       for (int64_t r = 0; r < rows; ++r)
         std::memcpy(room + 2 * r * copied_row, from + 2 * r * p.a.row, static_cast<size_t>(2 * length));
     } else {
-      pack_pairs_of_lines<kHalfRows>(from, 2 * p.a.column, length, rows, room, (length + 1) / 2 * kHalfRows * 4);
+      pack_pairs_of_lines<kHalfRows>(from, 2 * p.a.column, length, rows, room, panel_of(length));
     }
   }
 
@@ -78,7 +81,7 @@ struct Product {
           half_tile_of<true>(high, c, f, out, 2 * p.out_row, p.columns - j);
         } else {
           c.step = kHalfRows * 4;
-          c.a = room + i / kHalfRows * ((length + 1) / 2 * kHalfRows * 4);
+          c.a = room + i / kHalfRows * panel_of(length);
           half_tile_of<false>(high, c, f, out, 2 * p.out_row, p.columns - j);
         }
       }
@@ -86,7 +89,7 @@ struct Product {
   }
 
   void run() {
-    const int64_t for_a = in_place ? 0 : block * std::max(copied_row, chain + 2) * 2;
+    const int64_t for_a = in_place ? 0 : std::max(block * copied_row * 2, block / kHalfRows * panel_of(chain));
     const int64_t for_sums = chain == p.inner ? 0 : block * wide() * 4;
     const Tensor memory = for_a + for_sums ? facula::empty({for_a + for_sums}, DType::UInt8) : Tensor();
     if (memory.defined()) room = memory.data<char>();

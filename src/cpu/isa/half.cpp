@@ -1,13 +1,12 @@
 #include "cpu/isa/half.h"
 
 #include <cstring>
-#include <utility>
 
+#include "cpu/isa/float_lanes.h"
 #include "op_ids_activation.h"
 #include "op_ids_elementwise.h"
 
 #if defined(__AVX2__) && defined(__F16C__)
-#include <immintrin.h>
 #define FACULA_HALF_LOOPS 1
 #endif
 
@@ -16,39 +15,10 @@ namespace facula::cpu::FACULA_ISA {
 #ifdef FACULA_HALF_LOOPS
 namespace {
 
-// 32 bytes at every level: see kLight in cpu/loops.h.
-typedef float Vector __attribute__((vector_size(32)));
-typedef uint32_t Bits __attribute__((vector_size(32)));
-constexpr int kLanes = 8;
-
-/// Two vectors of numbers, which are one of halves in memory.
-struct Pair {
-  Vector low, high;
-};
-
-/// bfloat16 in the low halves, to nearest, NaN quiet.
-[[gnu::always_inline]] inline Bits rounded_to_bfloat16(Vector v) {
-  const Bits x = reinterpret_cast<Bits>(v), high = x >> 16;
-  const Bits nan = (high & 0x8000) | 0x7fc0, rounded = (x + 0x7fff + (high & 1)) >> 16;
-  return v != v ? nan : rounded;
-}
-
-[[gnu::always_inline]] inline Vector load(const Half* from) {
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-}
-[[gnu::always_inline]] inline Vector load(const BFloat16* from) {
-  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
-}
-[[gnu::always_inline]] inline void store(Half* to, Pair v) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph(v.low, _MM_FROUND_TO_NEAREST_INT));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to + kLanes), _mm256_cvtps_ph(v.high, _MM_FROUND_TO_NEAREST_INT));
-}
-[[gnu::always_inline]] inline void store(BFloat16* to, Pair v) {
-  const Bits low = rounded_to_bfloat16(v.low), high = rounded_to_bfloat16(v.high);
-  const __m256i packed = _mm256_packus_epi32(reinterpret_cast<__m256i>(low), reinterpret_cast<__m256i>(high));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(packed, 0xd8));
-}
+using Vector = VectorOf<float>::type;
+using Bits = VectorOf<uint32_t>::type;
+using Pair = PairOf<Vector>;
+constexpr int kLanes = VectorOf<float>::lanes;
 
 /// An input as the loop goes through it: elements, or a number that stays.
 template <class H>
@@ -56,37 +26,25 @@ struct Reader {
   explicit Reader(const LoopInput& in) : elements(static_cast<const H*>(in.data)), moves(in.step != 0) {
     if (!moves) std::memcpy(&number, in.data, sizeof number);
   }
-  [[gnu::always_inline]] Pair next() {
-    if (!moves) return {number, number};
-    const Pair pair{load(elements), load(elements + kLanes)};
-    elements += 2 * kLanes;
-    return pair;
-  }
-  /// Puts the last `count` elements where whole vectors can be read.
-  void pad(H* buffer, int64_t count) {
-    if (!moves) return;
-    std::memcpy(buffer, elements, static_cast<size_t>(count) * sizeof(H));
-    elements = buffer;
+  [[gnu::always_inline]] Pair at(int64_t i) const { return moves ? load_pair(elements + i) : Pair{number, number}; }
+  [[gnu::always_inline]] Pair rest(int64_t i, int64_t count) const {
+    return moves ? load_first_pair(elements + i, count) : Pair{number, number};
   }
   const H* elements;
   Vector number{};
   bool moves;
 };
 
-/// f from pairs of vectors to vectors. The rest that does not fill vectors goes through buffers.
+/// f from vectors to vectors, which takes whole pairs of them.
 template <class H, class F, class... Readers>
 [[gnu::always_inline]] inline void loop_of(int64_t n, void* out, F f, Readers... in) {
   constexpr int64_t step = 2 * kLanes;
   H* o = static_cast<H*>(out);
-  const auto at = [&](auto&... pair) { return Pair{f(pair.low...), f(pair.high...)}; };
-  const auto one = [&](H* to) { [&](auto... pair) { store(to, at(pair...)); }(in.next()...); };
-  for (; n >= step; n -= step, o += step) one(o);
-  if (n == 0) return;
-  H buffers[sizeof...(in)][step] = {}, result[step];
-  int k = 0;
-  (in.pad(buffers[k++], n), ...);
-  one(result);
-  std::memcpy(o, result, static_cast<size_t>(n) * sizeof(H));
+  const auto both = [&](auto... pair)
+                        __attribute__((always_inline)) { return Pair{f(pair.first...), f(pair.second...)}; };
+  int64_t i = 0;
+  for (; i + step <= n; i += step) store_pair(o + i, both(in.at(i)...));
+  if (i < n) store_first_pair(o + i, n - i, both(in.rest(i, n - i)...));
 }
 
 template <class H, class F>
@@ -128,6 +86,31 @@ void relu(int64_t n, void* out, const LoopInput* in, const void*) {
 
 // As in kernels/elementwise.h and kernels/activation.h.
 
+/// To an integer: `how` as the instruction has it.
+template <int how>
+[[gnu::always_inline]] inline Vector whole(Vector a) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_roundscale_ps(0xffff, a, how | _MM_FROUND_NO_EXC);
+#else
+  return _mm256_round_ps(a, how | _MM_FROUND_NO_EXC);
+#endif
+}
+/// The smaller one; `a` where that is NaN.
+[[gnu::always_inline]] inline Vector at_most(float bound, Vector a) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_min_ps(0xffff, _mm512_set1_ps(bound), a);
+#else
+  return _mm256_min_ps(_mm256_set1_ps(bound), a);
+#endif
+}
+[[gnu::always_inline]] inline Vector root(Vector a) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_sqrt_ps(0xffff, a);
+#else
+  return _mm256_sqrt_ps(a);
+#endif
+}
+
 /// The bits of a number but its sign, which stays, is taken away or turned around.
 template <uint16_t kept, uint16_t turned>
 void sign_bits(int64_t n, void* out, const LoopInput* in, const void*) {
@@ -146,15 +129,15 @@ void square(int64_t n, void* out, const LoopInput* in, const void*) {
 }
 template <class H>
 void sqrt(int64_t n, void* out, const LoopInput* in, const void*) {
-  unary<H>(n, out, in, [](Vector a) -> Vector { return _mm256_sqrt_ps(a); });
+  unary<H>(n, out, in, [](Vector a) { return root(a); });
 }
 template <class H>
 void rsqrt(int64_t n, void* out, const LoopInput* in, const void*) {
-  unary<H>(n, out, in, [](Vector a) { return 1.0f / static_cast<Vector>(_mm256_sqrt_ps(a)); });
+  unary<H>(n, out, in, [](Vector a) { return 1.0f / root(a); });
 }
 template <class H, int how>
 void rounded(int64_t n, void* out, const LoopInput* in, const void*) {
-  unary<H>(n, out, in, [](Vector a) -> Vector { return _mm256_round_ps(a, how | _MM_FROUND_NO_EXC); });
+  unary<H>(n, out, in, [](Vector a) { return whole<how>(a); });
 }
 template <class H, bool larger>
 void extremum(int64_t n, void* out, const LoopInput* in, const void*) {
@@ -230,37 +213,51 @@ void addcdiv(int64_t n, void* out, const LoopInput* in, const void* params) {
 
 // gelu to a hundredth of what rounding its result costs: 1e-5, where float32 has a table (gelu.cpp).
 
-/// The polynomial of the coefficients, that of the highest power first.
+/// The polynomial of the coefficients, that of the highest power first, in pairs and pairs of pairs: a chain of all of
+/// them would be longer than what a processor looks ahead.
 template <int n>
 [[gnu::always_inline]] inline Vector polynomial(const float (&c)[n], Vector x) {
-  Vector sum = Vector{} + c[0];
-  _Pragma("GCC unroll 16") for (int i = 1; i < n; ++i) sum = sum * x + c[i];
-  return sum;
+  static_assert(n <= 8);
+  const auto pair = [&](int power) {  // c x^power + c x^(power + 1), without x^power
+    const Vector low = Vector{} + c[n - 1 - power];
+    return power + 1 < n ? x * c[n - 2 - power] + low : low;
+  };
+  const Vector square = x * x;
+  Vector low = pair(0), high = n > 4 ? pair(4) : Vector{};
+  if constexpr (n > 2) low = square * pair(2) + low;
+  if constexpr (n > 6) high = square * pair(6) + high;
+  if constexpr (n > 4) low = square * square * high + low;
+  return low;
 }
 
 /// 2^y for y <= 0, and 0 below normal numbers.
 [[gnu::always_inline]] inline Vector power_of_two(Vector y) {
+  constexpr float kPowers[] = {9.570086123e-03f, 5.591785097e-02f, 2.402474506e-01f, 6.931218159e-01f,
+                               9.999992614e-01f};
+#if defined(__AVX512F__)
+  const Vector nearest = whole<_MM_FROUND_TO_NEAREST_INT>(y);
+  return _mm512_maskz_scalef_ps(0xffff, polynomial(kPowers, y - nearest), nearest);
+#else
   constexpr float kMagic = 0x1.8p23f;  // its sum with y has the nearest integer in its last places
-  constexpr float kPowers[] = {1.326697992e-03f, 9.675469395e-03f, 5.550742675e-02f,
-                               2.402212158e-01f, 6.931469491e-01f, 1.000000071e+00f};
   const Vector bounded = y < -126.0f ? Vector{} - 126.0f : y, shifted = bounded + kMagic;
   const Vector power = polynomial(kPowers, bounded - (shifted - kMagic));
   const Vector scaled =
       reinterpret_cast<Vector>(reinterpret_cast<Bits>(power) + (reinterpret_cast<Bits>(shifted) << 23));
   return y < -126.0f ? Vector{} : scaled;
+#endif
 }
 
 /// The normal distribution function at -a. The polynomial was fitted up to 9, where its value is 1e-19.
 [[gnu::always_inline]] inline Vector normal_tail(Vector a) {
   constexpr float kLast = 9, kExponents[] = {-7.375729413e-08f, 3.624387451e-06f, -7.897829360e-05f, 1.016522832e-03f,
                                              -8.735674098e-03f, 5.426821756e-02f, 4.582866654e-01f,  1.151270926e+00f};
-  return power_of_two(-1.0f - a * polynomial(kExponents, a > kLast ? Vector{} + kLast : a));
+  return power_of_two(-1.0f - a * polynomial(kExponents, at_most(kLast, a)));
 }
 
 template <class H>
 void gelu(int64_t n, void* out, const LoopInput* in, const void*) {
   unary<H>(n, out, in, [](Vector x) {
-    const Vector a = distance(x), bounded = a > 100.0f ? Vector{} + 100.0f : a;
+    const Vector bounded = at_most(100, distance(x));
     return (x < 0.0f ? x * 0.0f : x) - bounded * normal_tail(bounded);
   });
 }
@@ -270,6 +267,32 @@ void gelu_backward(int64_t n, void* out, const LoopInput* in, const void*) {
     constexpr float kHalfLog2E = 0.72134752044f, kLog2RootTwoPi = 1.32574806474f;
     const Vector density = power_of_two(-kLog2RootTwoPi - kHalfLog2E * x * x), tail = normal_tail(distance(x));
     return grad * ((x < 0.0f ? tail : 1.0f - tail) + x * density);
+  });
+}
+
+/// 1 / (1 + e^-x), with all digits on both sides.
+[[gnu::always_inline]] inline Vector logistic(Vector x) {
+  constexpr float kLog2E = 1.44269504089f;
+  const Vector power = power_of_two(-kLog2E * distance(x)), above = 1.0f / (1.0f + power);
+  return x < 0.0f ? power * above : above;
+}
+template <class H>
+void sigmoid(int64_t n, void* out, const LoopInput* in, const void*) {
+  unary<H>(n, out, in, [](Vector x) { return logistic(x); });
+}
+template <class H>
+void sigmoid_backward(int64_t n, void* out, const LoopInput* in, const void*) {
+  binary<H>(n, out, in, [](Vector grad, Vector result) { return grad * (1.0f - result) * result; });
+}
+template <class H>
+void silu(int64_t n, void* out, const LoopInput* in, const void*) {
+  unary<H>(n, out, in, [](Vector x) { return x * logistic(x); });
+}
+template <class H>
+void silu_backward(int64_t n, void* out, const LoopInput* in, const void*) {
+  binary<H>(n, out, in, [](Vector grad, Vector x) {
+    const Vector s = logistic(x);
+    return grad * s * (1.0f + x * (1.0f - s));
   });
 }
 
@@ -309,6 +332,10 @@ const Row rows[] = {
     {loop_id::leaky_relu_backward_binary, leaky_relu_backward<Half>, leaky_relu_backward<BFloat16>},
     {loop_id::gelu_erf_unary, gelu<Half>, gelu<BFloat16>},
     {loop_id::gelu_erf_backward_binary, gelu_backward<Half>, gelu_backward<BFloat16>},
+    {loop_id::sigmoid_unary, sigmoid<Half>, sigmoid<BFloat16>},
+    {loop_id::sigmoid_backward_binary, sigmoid_backward<Half>, sigmoid_backward<BFloat16>},
+    {loop_id::silu_unary, silu<Half>, silu<BFloat16>},
+    {loop_id::silu_backward_binary, silu_backward<Half>, silu_backward<BFloat16>},
 };
 
 /// The rows by their loops.

@@ -41,11 +41,9 @@ using Pairs = __m512i;          // 32 elements
   std::memcpy(&element, from, sizeof element);
   return _mm512_set1_epi32(element);
 }
-// Written without intrinsics, about which GCC 12 warns.
-using Halves [[gnu::vector_size(32)]] = uint16_t;
 using Words [[gnu::vector_size(64)]] = uint32_t;
 [[gnu::always_inline]] inline Words words_of(__m256i halves) {
-  return __builtin_convertvector(reinterpret_cast<Halves>(halves), Words);
+  return reinterpret_cast<Words>(_mm512_maskz_cvtepu16_epi32(0xffff, halves));
 }
 /// bfloat16 to float32.
 [[gnu::always_inline]] inline __m512 widened_halves(__m256i halves) {
@@ -143,17 +141,21 @@ struct Interleaved {
 }
 
 /// Panels of `high` elements of `length` lines, `line` bytes apart, as pairs of two lines: `panel` bytes from one panel
-/// to the next. Reads lines as they lie in memory.
+/// to the next. Reads lines as they lie in memory, which is asked for some lines ahead: what lies in lines so far apart
+/// no processor foresees.
 template <int high>
 void pack_pairs_of_lines(const char* from, int64_t line, int64_t length, int64_t count, char* to, int64_t panel) {
-  constexpr int64_t at_once = 8;
+  constexpr int64_t at_once = 256 / high, kLinesAhead = 16;
   for (int64_t first = 0; first < count; first += at_once * high) {
     const int64_t end = std::min(count, first + at_once * high);
     for (int64_t k = 0; k < length; k += 2) {
       const char *even = from + k * line, *odd = even + line;
+      const int64_t ahead = k + kLinesAhead + 1 < length ? kLinesAhead * line : 0;
       char* out = to + first / high * panel + k / 2 * high * 4;
       for (int64_t i = first; i < end; i += high, out += panel) {
         const int64_t width = std::min<int64_t>(high, end - i);
+        __builtin_prefetch(even + 2 * i + ahead);
+        __builtin_prefetch(odd + 2 * i + ahead);
         const Pairs x = load_first_pairs(even + 2 * i, width);
         const Interleaved both = interleave(x, k + 1 < length ? load_first_pairs(odd + 2 * i, width) : Pairs{});
         if constexpr (high == 32) {

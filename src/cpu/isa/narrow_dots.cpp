@@ -25,9 +25,10 @@ constexpr int kMostRows = kVectorBytes == 64 ? 4 : 2;  // whose sums stay in reg
 // one, if not told how.
 typedef int32_t Words __attribute__((vector_size(kVectorBytes)));
 
-struct Floats {
-  static constexpr int kSize = 4;
-  static V load(const char* from) { return load_vector(reinterpret_cast<const float*>(from)); }
+template <class T>
+struct Elements {
+  static constexpr int kSize = sizeof(T);
+  static V load(const char* from) { return load_wide(reinterpret_cast<const T*>(from)); }
 };
 struct Bytes {
   static constexpr int kSize = 1;
@@ -45,30 +46,6 @@ struct Bytes {
     return __builtin_convertvector(reinterpret_cast<Words>(words), V);
   }
 };
-#if defined(__F16C__)
-struct BFloats {
-  static constexpr int kSize = 2;
-  static V load(const char* from) {
-#if defined(__AVX512F__)
-    const auto words = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
-#else
-    const auto words = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-#endif
-    return reinterpret_cast<V>(reinterpret_cast<Words>(words) << 16);
-  }
-};
-struct Halves {
-  static constexpr int kSize = 2;
-  static V load(const char* from) {
-#if defined(__AVX512F__)
-    return reinterpret_cast<V>(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
-#else
-    return reinterpret_cast<V>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
-#endif
-  }
-};
-#endif
-
 /// The last `count` elements of a line that ends at `end`, in the last lanes.
 template <class Narrow>
 V last_elements(const char* end, int64_t count) {
@@ -122,7 +99,10 @@ template <class Narrow, int R, int C, int A>
   if (i < k) {
     const int64_t left = k - i;
     add(
-        0, [=](const float* line) { return last_elements<Floats>(reinterpret_cast<const char*>(line + k), left); },
+        0,
+        [=](const float* line) {
+          return last_elements<Elements<float>>(reinterpret_cast<const char*>(line + k), left);
+        },
         [=](const char* from) { return last_elements<Narrow>(from + k * Narrow::kSize, left); });
   }
   UNROLLED for (int r = 0; r < R; ++r) {
@@ -156,7 +136,7 @@ void rows_times(const MatrixProduct& p, int64_t row, int64_t from, int64_t to, b
 
 #if defined(__F16C__)
 void half_dots(DType dtype, const MatrixProduct& p, int64_t from, int64_t to, bool add) {
-  (dtype == DType::Float16 ? rows_times<Halves> : rows_times<BFloats>)(p, 0, from, to, add);
+  (dtype == DType::Float16 ? rows_times<Elements<Half>> : rows_times<Elements<BFloat16>>)(p, 0, from, to, add);
 }
 #endif
 

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <limits>
-#include <type_traits>
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
@@ -19,27 +18,13 @@ constexpr int64_t kBlock = 512;
 constexpr int64_t kColumnRows = 32, kRowRun = 16;  // rows that are added up before their sum is added in double
 constexpr int64_t kLongWork = 1 << 15;
 
-/// Elements as values of the compute type: where they are, or converted into the buffer.
-template <class T, class A>
-struct Values {
-  A buffer[std::is_same_v<T, A> ? 1 : kBlock];
-  const A* operator()(const T* from, int64_t n) {
-    if constexpr (std::is_same_v<T, A>) return from;
-    FACULA_SIMD
-    for (int64_t i = 0; i < n; ++i) buffer[i] = load(from[i]);
-    return buffer;
-  }
-};
-
 /// The sum of n elements.
 template <class A, class T>
 double plain_sum(const T* x, int64_t n) {
-  Values<T, A> values;
   double total = 0;
-  for (int64_t at = 0; at < n; at += kBlock) {
-    const int64_t count = std::min(kBlock, n - at);
-    const A* v = values(x + at, count);
-    total += sum_by<A>(count, [=](auto each) { return each(v); });
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const T* v = x + i;
+    total += sum_by<A>(std::min(kBlock, n - i), [=](auto at) { return at(v); });
   }
   return total;
 }
@@ -47,13 +32,11 @@ double plain_sum(const T* x, int64_t n) {
 /// The sum of their squared distances from a centre.
 template <class A, class T>
 double squared_distances(const T* x, int64_t n, A center) {
-  Values<T, A> values;
   double total = 0;
-  for (int64_t at = 0; at < n; at += kBlock) {
-    const int64_t count = std::min(kBlock, n - at);
-    const A* v = values(x + at, count);
-    total += sum_by<A>(count, [=](auto each) {
-      const auto d = each(v) - center;
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const T* v = x + i;
+    total += sum_by<A>(std::min(kBlock, n - i), [=](auto at) {
+      const auto d = at(v) - center;
       return d * d;
     });
   }
@@ -63,19 +46,19 @@ double squared_distances(const T* x, int64_t n, A center) {
 /// The sums of g and of g * (x - center); of g * weight in place of g where there is a weight.
 template <class A, class T>
 std::pair<double, double> gradient_sums(const T* grad, const T* self, const A* weight, int64_t n, A center) {
-  Values<T, A> grads, selves;
   double total = 0, with_x = 0;
-  for (int64_t at = 0; at < n; at += kBlock) {
-    const int64_t count = std::min(kBlock, n - at);
-    const A *g = grads(grad + at, count), *x = selves(self + at, count), *w = weight ? weight + at : nullptr;
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t count = std::min(kBlock, n - i);
+    const T *g = grad + i, *x = self + i;
+    const A* w = weight ? weight + i : nullptr;
     const auto [a, b] = w ? sums_of<A>(count,
-                                       [=](auto each) {
-                                         const auto v = each(g) * each(w);
-                                         return Two{v, v * (each(x) - center)};
+                                       [=](auto at) {
+                                         const auto v = at(g) * at(w);
+                                         return Two{v, v * (at(x) - center)};
                                        })
-                          : sums_of<A>(count, [=](auto each) {
-                              const auto v = each(g);
-                              return Two{v, v * (each(x) - center)};
+                          : sums_of<A>(count, [=](auto at) {
+                              const auto v = at(g);
+                              return Two{v, v * (at(x) - center)};
                             });
     total += a;
     with_x += b;
@@ -92,30 +75,18 @@ const A* row_parameter(const Tensor& t, const RowLayout& layout, int64_t row) {
 
 template <class T, class A>
 void normalise_row(T* out, const T* x, const A* weight, const A* bias, const RowLayout& layout, A mean, A rstd) {
+  const int64_t n = layout.channels;
   if (layout.inner == 1) {
-    const int64_t n = layout.channels;
-    if (weight && bias) {
-      FACULA_SIMD
-      for (int64_t i = 0; i < n; ++i) out[i] = rounded<T>((load(x[i]) - mean) * rstd * weight[i] + bias[i]);
-      return;
-    }
-    if (!weight && !bias) {
-      FACULA_SIMD
-      for (int64_t i = 0; i < n; ++i) out[i] = rounded<T>((load(x[i]) - mean) * rstd);
-      return;
-    }
-    FACULA_SIMD
-    for (int64_t i = 0; i < n; ++i)
-      out[i] = rounded<T>((load(x[i]) - mean) * rstd * (weight ? weight[i] : A(1)) + (bias ? bias[i] : A(0)));
-    return;
+    if (weight && bias) return write_by(n, out, [=](auto at) { return (at(x) - mean) * rstd * at(weight) + at(bias); });
+    if (weight) return write_by(n, out, [=](auto at) { return (at(x) - mean) * rstd * at(weight); });
+    if (bias) return write_by(n, out, [=](auto at) { return (at(x) - mean) * rstd + at(bias); });
+    return write_by(n, out, [=](auto at) { return (at(x) - mean) * rstd; });
   }
-  for (int64_t k = 0; k < layout.channels; ++k) {
+  for (int64_t k = 0; k < n; ++k) {
     const A scale = weight ? rstd * weight[k] : rstd;
     const A shift = bias ? bias[k] : A(0);
     const T* from = x + k * layout.inner;
-    T* to = out + k * layout.inner;
-    FACULA_SIMD
-    for (int64_t i = 0; i < layout.inner; ++i) to[i] = rounded<T>((load(from[i]) - mean) * scale + shift);
+    write_by(layout.inner, out + k * layout.inner, [=](auto at) { return (at(from) - mean) * scale + shift; });
   }
 }
 
@@ -153,24 +124,17 @@ struct RowBackward {
   void write(T* out, double total, double with_x) const {
     const double n = static_cast<double>(layout.length());
     const A a = center ? A(total / n) : A(0), b = A(with_x * rstd * rstd / n);
+    const T *g = grad, *x = self;
+    const A r = rstd, m = mean;
     if (layout.inner == 1) {
       const int64_t count = layout.channels;
-      if (weight) {
-        FACULA_SIMD
-        for (int64_t i = 0; i < count; ++i)
-          out[i] = rounded<T>(rstd * (load(grad[i]) * weight[i] - a - b * (load(self[i]) - mean)));
-        return;
-      }
-      FACULA_SIMD
-      for (int64_t i = 0; i < count; ++i) out[i] = rounded<T>(rstd * (load(grad[i]) - a - b * (load(self[i]) - mean)));
-      return;
+      if (const A* w = weight)
+        return write_by(count, out, [=](auto at) { return r * (at(g) * at(w) - a - b * (at(x) - m)); });
+      return write_by(count, out, [=](auto at) { return r * (at(g) - a - b * (at(x) - m)); });
     }
-    for (int64_t k = 0; k < layout.channels; ++k) {
+    for (int64_t k = 0; k < layout.channels; ++k, g += layout.inner, x += layout.inner, out += layout.inner) {
       const A factor = weight ? weight[k] : A(1);
-      const int64_t at = k * layout.inner, end = at + layout.inner;
-      FACULA_SIMD
-      for (int64_t i = at; i < end; ++i)
-        out[i] = rounded<T>(rstd * (load(grad[i]) * factor - a - b * (load(self[i]) - mean)));
+      write_by(layout.inner, out, [=](auto at) { return r * (at(g) * factor - a - b * (at(x) - m)); });
     }
   }
 
@@ -197,14 +161,10 @@ struct RowBackward {
  private:
   void add_elements(A* of_weight, A* of_bias) const {
     const int64_t n = layout.channels;
-    if (of_weight) {
-      FACULA_SIMD
-      for (int64_t i = 0; i < n; ++i) of_weight[i] += load(grad[i]) * (load(self[i]) - mean) * rstd;
-    }
-    if (of_bias) {
-      FACULA_SIMD
-      for (int64_t i = 0; i < n; ++i) of_bias[i] += load(grad[i]);
-    }
+    const T *g = grad, *x = self;
+    const A r = rstd, m = mean;
+    if (of_weight) write_by(n, of_weight, [=](auto at) { return at(of_weight) + at(g) * (at(x) - m) * r; });
+    if (of_bias) write_by(n, of_bias, [=](auto at) { return at(of_bias) + at(g); });
   }
 };
 
@@ -355,16 +315,16 @@ void moments_of_rows(const T* x, int64_t rows, int64_t channels, A* mean, A* squ
   std::fill_n(mean, channels, A(0));
   std::fill_n(squares, channels, A(0));
   for (int64_t r = 0; r < rows; ++r) {
-    FACULA_SIMD
-    for (int64_t c = 0; c < channels; ++c) mean[c] += load(x[r * channels + c]);
+    const T* row = x + r * channels;
+    write_by(channels, mean, [=](auto at) { return at(mean) + at(row); });
   }
   for (int64_t c = 0; c < channels; ++c) mean[c] /= A(rows);
   for (int64_t r = 0; r < rows; ++r) {
-    FACULA_SIMD
-    for (int64_t c = 0; c < channels; ++c) {
-      const A d = load(x[r * channels + c]) - mean[c];
-      squares[c] += d * d;
-    }
+    const T* row = x + r * channels;
+    write_by(channels, squares, [=](auto at) {
+      const auto d = at(row) - at(mean);
+      return at(squares) + d * d;
+    });
   }
 }
 
@@ -415,12 +375,8 @@ void column_gradients(A* total, A* centered, const T* grad, const T* self, const
     A* with_x = plain + channels;
     const T *g = grad + at, *x = self + at;
     const A* center = mean + sample * channels;
-    FACULA_SIMD
-    for (int64_t c = 0; c < channels; ++c) {
-      const A value = load(g[c]);
-      plain[c] += value;
-      with_x[c] += value * (load(x[c]) - center[c]);
-    }
+    write_by(channels, plain, [=](auto i) { return i(plain) + i(g); });
+    write_by(channels, with_x, [=](auto i) { return i(with_x) + i(g) * (i(x) - i(center)); });
   });
   for (int64_t place = 0; place < layout.samples * channels; ++place) {
     const size_t from = static_cast<size_t>(place + place / channels * channels);
@@ -530,12 +486,10 @@ void channel_affine_cpu(const Tensor& out, const Tensor& self, const Tensor& sca
       const T* x = self.data<T>() + at;
       if (channel < 0) {
         const A *factors = a + first, *offsets = b + first;
-        FACULA_SIMD
-        for (int64_t i = 0; i < count; ++i) to[i] = rounded<T>(load(x[i]) * factors[i] + offsets[i]);
+        write_by(count, to, [=](auto i) { return i(x) * i(factors) + i(offsets); });
       } else {
         const A factor = a[channel], offset = b[channel];
-        FACULA_SIMD
-        for (int64_t i = 0; i < count; ++i) to[i] = rounded<T>(load(x[i]) * factor + offset);
+        write_by(count, to, [=](auto i) { return i(x) * factor + offset; });
       }
     });
   });
@@ -551,12 +505,10 @@ void channel_combine_cpu(const Tensor& out, const Tensor& grad, const Tensor& se
       const T *g = grad.data<T>() + at, *x = self.data<T>() + at;
       if (channel < 0) {
         const A *ga = p + first, *xa = q + first, *offsets = r + first;
-        FACULA_SIMD
-        for (int64_t i = 0; i < count; ++i) to[i] = rounded<T>(load(g[i]) * ga[i] + load(x[i]) * xa[i] + offsets[i]);
+        write_by(count, to, [=](auto i) { return i(g) * i(ga) + i(x) * i(xa) + i(offsets); });
       } else {
         const A ga = p[channel], xa = q[channel], offset = r[channel];
-        FACULA_SIMD
-        for (int64_t i = 0; i < count; ++i) to[i] = rounded<T>(load(g[i]) * ga + load(x[i]) * xa + offset);
+        write_by(count, to, [=](auto i) { return i(g) * ga + i(x) * xa + offset; });
       }
     });
   });

@@ -1,10 +1,6 @@
 // The folds that reductions are made of, on the CPU.
 #include <limits>
 
-#if defined(__F16C__)
-#include <immintrin.h>
-#endif
-
 #include "core/checked.h"
 #include "cpu/isa/extreme.h"
 #include "cpu/isa/fold.h"
@@ -192,65 +188,6 @@ using AbsMaxFold = AbsExtremumFold<T, true>;
 template <class T>
 using AbsMinFold = AbsExtremumFold<T, false>;
 
-/// Sums numbers in bfloat16, which are the high halves of floats: a word holds two of them.
-void sum_bfloats(const char* first, int64_t n, char* acc) {
-  using V = VectorOf<float>::type;
-  typedef uint32_t Words __attribute__((vector_size(kVectorBytes)));
-  constexpr int64_t kBytes = 2 * kVectorBytes;
-  V sums[4] = {};
-  const char* const end = first + n * 2;
-  while (end - first >= kBytes) {
-    V run[4] = {};
-    for (int64_t i = 0; i < kRun && end - first >= kBytes; ++i, first += kBytes) {
-      for (int k = 0; k < 2; ++k) {
-        Words words;
-        std::memcpy(&words, first + k * kVectorBytes, sizeof words);
-        run[2 * k] += reinterpret_cast<V>(words << 16);
-        run[2 * k + 1] += reinterpret_cast<V>(words & 0xffff0000u);
-      }
-    }
-    for (int k = 0; k < 4; ++k) sums[k] += run[k];
-  }
-  const auto pair = pair_of((sums[0] + sums[1]) + (sums[2] + sums[3]));
-  double total = pair[0] + pair[1];
-  for (; first < end; first += 2) {
-    BFloat16 value;
-    std::memcpy(&value, first, sizeof value);
-    total += static_cast<float>(value);
-  }
-  std::memcpy(acc, &total, sizeof total);
-}
-
-#if defined(__AVX2__) && defined(__F16C__)
-/// Sums numbers in float16.
-void sum_halves(const char* first, int64_t n, char* acc) {
-  typedef float V __attribute__((vector_size(32)));
-  typedef double Wide __attribute__((vector_size(32)));
-  constexpr int64_t kBytes = 64;
-  V sums[4] = {};
-  const char* const end = first + n * 2;
-  while (end - first >= kBytes) {
-    V run[4] = {};
-    for (int64_t i = 0; i < kRun && end - first >= kBytes; ++i, first += kBytes)
-      for (int k = 0; k < 4; ++k)
-        run[k] += static_cast<V>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(first) + k)));
-    for (int k = 0; k < 4; ++k) sums[k] += run[k];
-  }
-  const V sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  const Wide wide = __builtin_convertvector(__builtin_shufflevector(sum, sum, 0, 1, 2, 3), Wide) +
-                    __builtin_convertvector(__builtin_shufflevector(sum, sum, 4, 5, 6, 7), Wide);
-  double total = (wide[0] + wide[1]) + (wide[2] + wide[3]);
-  for (; first < end; first += 2) {
-    Half value;
-    std::memcpy(&value, first, sizeof value);
-    total += static_cast<float>(value);
-  }
-  std::memcpy(acc, &total, sizeof total);
-}
-#else
-constexpr void (*sum_halves)(const char*, int64_t, char*) = nullptr;
-#endif
-
 /// The type of the elements of the result.
 template <class Op>
 struct ResultOf {
@@ -280,12 +217,12 @@ void fold_one(const Tensor& out, const Tensor& in, const FoldArgs& args) {
                       sizeof(Acc),
                       &op,
                       Functions::start,
-                      Functions::rows,
+                      Functions::template rows<typename Op::Value>,
                       Functions::columns,
                       Functions::merge,
                       store_folded<Acc, typename ResultOf<Op>::type>,
-                      std::is_same_v<Op, SumFold<float>> ? sum_bfloats : nullptr,
-                      std::is_same_v<Op, SumFold<float>> ? sum_halves : nullptr};
+                      Functions::template narrow<BFloat16>(),
+                      Functions::template narrow<Half>()};
   run_fold(folder, out, in, args.center ? args.center->data<char>() : nullptr);
 }
 

@@ -115,11 +115,6 @@ template <class T, class F>
 }
 
 template <class T>
-[[gnu::always_inline]] inline T dot(int64_t n, const T* a, const T* b) {
-  return sum_terms<T>(n, [=](auto at) { return at(a) * at(b); });
-}
-
-template <class T>
 [[gnu::always_inline]] inline T sum_line(int64_t n, const T* x) {
   return sum_terms<T>(n, [=](auto at) { return at(x); });
 }
@@ -127,9 +122,8 @@ template <class T>
 struct SoftmaxBackward {
   template <class T>
   void operator()(int64_t n, const T* grad, const T* result, T* out) const {
-    T mean = dot(n, grad, result);
-    FACULA_SIMD
-    for (int64_t i = 0; i < n; ++i) out[i] = result[i] * (grad[i] - mean);
+    const auto mean = sum_terms<Computed<T>>(n, [=](auto at) { return at(grad) * at(result); });
+    write_by(n, out, [=](auto at) { return at(result) * (at(grad) - mean); });
   }
 };
 
@@ -253,6 +247,12 @@ void forward(DType compute, int64_t dim, const Tensor& in, const Tensor& out) {
 template <class Line, class TileFunction>
 void backward(DType compute, int64_t dim, const Tensor& grad, const Tensor& result, const Tensor& out) {
   if (as_columns(compute, dim, grad, result)) return run_columns<TileFunction>(dim, grad, result, out);
+  // lines of narrow floats are read as they lie: converted ones do not fit the first-level cache
+  const DType dtype = grad.dtype();
+  if constexpr (std::is_same_v<Line, SoftmaxBackward>) {
+    if (is_half(dtype) && result.dtype() == dtype && out.dtype() == dtype)
+      return map_lines2<Line, Types<Half, BFloat16>>(dtype, dim, grad, result, out);
+  }
   map_lines2<Line, Floats>(compute, dim, grad, result, out);
 }
 

@@ -4,20 +4,29 @@
 #include <cstdint>
 #include <utility>
 
+#include "cpu/isa/float_lanes.h"
 #include "cpu/isa/lanes.h"
 
 namespace facula::cpu::FACULA_ISA {
 
-// Sums are given a function of a reader `at`: at(p) is p[i] for the present i, or a vector of p[i] and its neighbours.
+// Loops are given a function of a reader `at`: at(p) is p[i] for the present i, or a vector of p[i] and its neighbours,
+// in the compute type.
 template <class A>
 struct VectorAt {
   int64_t i;
-  auto operator()(const A* p) const { return load_vector(p + i); }
+  template <class T>
+  [[gnu::always_inline]] auto operator()(const T* p) const {
+    static_assert(std::is_same_v<Computed<T>, A>);
+    return load_wide(p + i);
+  }
 };
 template <class A>
 struct ElementAt {
   int64_t i;
-  A operator()(const A* p) const { return p[i]; }
+  template <class T>
+  [[gnu::always_inline]] A operator()(const T* p) const {
+    return load(p[i]);
+  }
 };
 
 template <class A>
@@ -84,6 +93,19 @@ A sum_by(int64_t n, F f) {
 template <class T>
 T sum_of(int64_t n, const T* p) {
   return sum_by<T>(n, [=](auto at) { return at(p); });
+}
+
+/// out[i] = f(at) for n elements.
+template <class T, class F>
+[[gnu::always_inline]] inline void write_by(int64_t n, T* out, F f) {
+  using A = Computed<T>;
+  constexpr int64_t lanes = VectorOf<A>::lanes;
+  int64_t i = 0;
+  if constexpr (is_narrow<T>) {
+    for (; i + 2 * lanes <= n; i += 2 * lanes) store_neighbours(out + i, f(VectorAt<A>{i}), f(VectorAt<A>{i + lanes}));
+  }
+  for (; i + lanes <= n; i += lanes) store_rounded(out + i, f(VectorAt<A>{i}));
+  for (; i < n; ++i) out[i] = rounded<T>(f(ElementAt<A>{i}));
 }
 
 }  // namespace facula::cpu::FACULA_ISA
