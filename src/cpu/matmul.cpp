@@ -221,10 +221,10 @@ bool has_float16_products() {
 
 /// Without such instructions oneDNN emulates them, at a quarter of the speed of float32. A lower level than the
 /// processor's has none.
-bool multiplies_narrow([[maybe_unused]] DType dtype) {
+bool library_multiplies([[maybe_unused]] DType dtype) {
 #if defined(__x86_64__)
-  static const bool bfloat16 = half_gemm, float16 = bfloat16 && has_float16_products();
-  return dtype == DType::BFloat16 ? bfloat16 : float16;
+  static const bool float16 = half_gemm && has_float16_products();
+  return dtype == DType::Float16 && float16;
 #else
   return true;
 #endif
@@ -247,7 +247,7 @@ MatrixProduct with_bias_in_place(const MatrixProduct& given) {
 void half_product(const MatrixProduct& p) {
   LockRelease release(work_of(p) * p.batch >= kLongWork);
   if (own_half_product(p)) return;
-  if (multiplies_narrow(p.dtype) && work_of(p) >= 4096 && !in_parallel_region() && p.alpha.equals(1) &&
+  if (library_multiplies(p.dtype) && work_of(p) >= 4096 && !in_parallel_region() && p.alpha.equals(1) &&
       p.beta.equals(0) && onednn::half_product(p))
     return;
   if (p.bias) return half_product(with_bias_in_place(p));
