@@ -38,8 +38,8 @@ class CompiledCalls {
   bool always_follows = false;  // for tests: no trial, nothing passes
   int64_t calls = 0;
 
-  /// How a call is made. `asks`: it would be recorded for the first time with tensors of these sizes, so that the settings
-  /// are asked before, and told afterwards.
+  /// How a call is made. `asks`: it would be recorded for the first time with tensors of these sizes, so that the
+  /// settings are asked before, and told afterwards.
   struct Way {
     bool region = false, follows = false, timed = false, asks = false;
     uint64_t sizes = 0;
