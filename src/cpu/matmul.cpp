@@ -326,7 +326,8 @@ constexpr int64_t kSkinnyWeights = 16;  // rows above which weights that are kep
 
 bool is_skinny(const MatrixProduct& p) {
   if (p.inner < kSkinnyInner || p.columns < kSkinnyInner) return false;
-  const int64_t rows = table_of(p.dtype).dot_rows[p.inner < kMiddleLine ? 0 : p.inner < kLongLine ? 1 : 2];
+  const int kind = p.inner < kMiddleLine ? 0 : p.inner < kLongLine ? 1 : p.inner < kFarLine ? 2 : 3;
+  const int64_t rows = table_of(p.dtype).dot_rows[kind];
   const bool may_be_kept = p.weights && p.rows > kSkinnyWeights;
   return p.rows <= rows && !may_be_kept && p.a.column == 1 && p.b.row == 1 &&
          (p.dtype == DType::Float32 || p.dtype == DType::Float64) && p.alpha.equals(1) &&

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "cpu/isa/float_lanes.h"
@@ -106,6 +107,25 @@ template <class T, class F>
   }
   for (; i + lanes <= n; i += lanes) store_rounded(out + i, f(VectorAt<A>{i}));
   for (; i < n; ++i) out[i] = rounded<T>(f(ElementAt<A>{i}));
+}
+
+/// Rows that go into sums of columns together: these are in memory, where reading and writing them for every row takes
+/// longer than adding.
+constexpr int64_t kRowsTogether = 4;
+
+/// f(first row, whether kRowsTogether rows or one) for rows [0, rows).
+template <class F>
+[[gnu::always_inline]] inline void by_rows_together(int64_t rows, F f) {
+  int64_t r = 0;
+  for (; r + kRowsTogether <= rows; r += kRowsTogether) f(r, std::true_type());
+  for (; r < rows; ++r) f(r, std::false_type());
+}
+
+/// The sum of f(row) over kRowsTogether rows, or of f(0) alone.
+template <bool together, class F>
+[[gnu::always_inline]] inline auto sum_of_rows(F f) {
+  if constexpr (together) return (f(0) + f(1)) + (f(2) + f(3));
+  else return f(0);
 }
 
 }  // namespace facula::cpu::FACULA_ISA
