@@ -163,6 +163,12 @@ struct RowBackward {
     const int64_t n = layout.channels;
     const T *g = grad, *x = self;
     const A r = rstd, m = mean;
+    if (of_weight && of_bias) {
+      return write_both_by(n, of_weight, of_bias, [=](auto at) {
+        const auto value = at(g);
+        return Two{at(of_weight) + value * (at(x) - m) * r, at(of_bias) + value};
+      });
+    }
     if (of_weight) write_by(n, of_weight, [=](auto at) { return at(of_weight) + at(g) * (at(x) - m) * r; });
     if (of_bias) write_by(n, of_bias, [=](auto at) { return at(of_bias) + at(g); });
   }
@@ -375,8 +381,10 @@ void column_gradients(A* total, A* centered, const T* grad, const T* self, const
     A* with_x = plain + channels;
     const T *g = grad + at, *x = self + at;
     const A* center = mean + sample * channels;
-    write_by(channels, plain, [=](auto i) { return i(plain) + i(g); });
-    write_by(channels, with_x, [=](auto i) { return i(with_x) + i(g) * (i(x) - i(center)); });
+    write_both_by(channels, plain, with_x, [=](auto i) {
+      const auto value = i(g);
+      return Two{i(plain) + value, i(with_x) + value * (i(x) - i(center))};
+    });
   });
   for (int64_t place = 0; place < layout.samples * channels; ++place) {
     const size_t from = static_cast<size_t>(place + place / channels * channels);
