@@ -163,6 +163,12 @@ struct RowBackward {
     const int64_t n = layout.channels;
     const T *g = grad, *x = self;
     const A r = rstd, m = mean;
+    if (of_weight && of_bias) {
+      return write_both_by(n, of_weight, of_bias, [=](auto at) {
+        const auto value = at(g);
+        return Two{at(of_weight) + value * (at(x) - m) * r, at(of_bias) + value};
+      });
+    }
     if (of_weight) write_by(n, of_weight, [=](auto at) { return at(of_weight) + at(g) * (at(x) - m) * r; });
     if (of_bias) write_by(n, of_bias, [=](auto at) { return at(of_bias) + at(g); });
   }
@@ -401,8 +407,10 @@ void column_gradients(A* total, A* centered, const T* grad, const T* self, const
     if constexpr (is_narrow<T>) {  // a row at a time, converted in registers
       for (int64_t r = 0; r < (together() ? kRowsTogether : 1); ++r) {
         const T *gr = g + r * channels, *xr = x + r * channels;
-        write_by(channels, plain, [=](auto i) { return i(plain) + i(gr); });
-        write_by(channels, with_x, [=](auto i) { return i(with_x) + i(gr) * (i(xr) - i(centers)); });
+        write_both_by(channels, plain, with_x, [=](auto i) {
+          const auto value = i(gr);
+          return Two{i(plain) + value, i(with_x) + value * (i(xr) - i(centers))};
+        });
       }
     } else {
       FACULA_SIMD
