@@ -145,6 +145,11 @@ void release_deferred(Storage* s) {
 
 }  // namespace
 
+size_t Recipe::count() const {
+  const Lock lock(doors().lock);
+  return results_.size();
+}
+
 bool Recipe::is_wanted(size_t which) const {
   const Lock lock(doors().lock);
   return which < results_.size() && results_[which] != nullptr;
@@ -165,7 +170,7 @@ void Recipe::put(size_t which, const Tensor& from) {
   Ref<Recipe> held;
   {
     const Lock lock(doors().lock);
-    target = results_[which];
+    target = which < results_.size() ? results_[which] : nullptr;
     if (target && target->nbytes == bytes) {
       give(target, data);
       Deferral::forget(*this, which);

@@ -32,7 +32,8 @@ class Recipe {
   /// Result `which` died without bytes. The recipe may be running.
   virtual void dropped(size_t /*which*/) noexcept {}
 
-  size_t count() const { return results_.size(); }
+  /// Results so far.
+  size_t count() const;
   /// Makes every result that somebody holds.
   void make_wanted();
   /// Whether somebody holds result `which` and it has no bytes yet.

@@ -93,7 +93,7 @@ struct RegionHooks {
 };
 extern RegionHooks region_hooks;
 /// Installed by src/region/deferred.cpp, and called while kWatchDeferral is set. True: the results are in the slots,
-/// and wait to be made.
+/// and may wait to be made.
 extern bool (*defer_op)(const OpCall& call);
 inline void tell_region_of_value(const char* what) {
   if (__builtin_expect((watching() & kWatchRegion) != 0, 0)) region_hooks.value_needed(what);

@@ -17,6 +17,8 @@ namespace {
 /// Ops whose results have no values: whoever makes them writes into them.
 constexpr std::string_view kWithoutValues[] = {"empty",          "empty_like", "empty_strided",
                                                "empty_permuted", "new_empty",  "new_empty_strided"};
+/// Ops that choose the layout of their results by what they have met before.
+constexpr std::string_view kChooseLayouts[] = {"convolution", "convolution_weight"};
 /// Ops that write to arguments in training, which their rows do not say.
 constexpr std::string_view kWriteAtTimes[] = {"_channel_norm"};
 
@@ -75,7 +77,8 @@ bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
 bool can_wait(const BoxedOp& op) {
   const auto is_plain = [](const BoxedType& r) { return r.base == BoxedType::Base::Tensor && !r.list; };
   return !op.has_effects() && !op.may_alias && std::all_of(op.results.begin(), op.results.end(), is_plain) &&
-         !is_one_of(op.name, kWriteAtTimes) && !is_one_of(op.name, kWithoutValues);
+         !is_one_of(op.name, kWriteAtTimes) && !is_one_of(op.name, kWithoutValues) &&
+         !is_one_of(op.name, kChooseLayouts);
 }
 
 /// The row of an op that can wait; null for others.
@@ -147,15 +150,15 @@ class OpRecipe final : public Recipe {
   OpRecipe(const BoxedOp& op, std::vector<Value> arguments, std::vector<Value> expected, int depth)
       : op_(op), arguments_(std::move(arguments)), expected_(std::move(expected)), depth_(depth) {
     each_tensor(arguments_, [this](const Tensor& t) { read_.push_back(t.storage()); });
+    for (size_t i = 0; i < expected_.size(); ++i)
+      if (expected_[i].tensor().defined()) place_.push_back(i);
   }
   int depth() const { return depth_; }
 
   /// Puts tensors that wait for this recipe into the place of the results.
   void promise(const Ref<Recipe>& self, List<ResultSlot> results) {
-    for (size_t i = 0; i < expected_.size(); ++i) {
+    for (size_t i : place_) {  // another thread may run the recipe from the first one on
       const Tensor& t = expected_[i].tensor();
-      if (!t.defined()) continue;
-      place_.push_back(i);
       results[i].as<Tensor>() = defer(self, t.sizes(), t.strides(), t.dtype());
     }
     for (Storage* s : read_) read_late(s);
@@ -194,6 +197,16 @@ class OpRecipe final : public Recipe {
   int depth_;
 };
 
+/// Whether a value stands for the number: there are none for integers beyond those of int64.
+bool has_value(const Argument& a) {
+  const auto fits = [](const Scalar& s) { return !s.is_integral() || s.dtype() == DType::Int64; };
+  switch (a.kind()) {
+    case Argument::Kind::Scalar: return fits(a.as<Scalar>());
+    case Argument::Kind::OptScalar: return fits(a.as<std::optional<Scalar>>().value_or(Scalar()));
+    case Argument::Kind::Operand: return a.as<Operand>().is_tensor() || fits(a.as<Operand>().scalar());
+    default: return true;
+  }
+}
 /// Whether a recipe can keep the argument.
 bool can_be_kept(const Tensor& t) {
   constexpr uint32_t kOtherwise = kBatched | kPythonDispatch | kPrivateLayout | kSparse;
@@ -235,8 +248,11 @@ bool put_off(const OpCall& call) {
   const BoxedOp* op = waiting_row(call.op);
   if (!op || !is_chosen() || call.arguments.size() != op->arguments.size()) return false;
   std::vector<Value> arguments;
-  for (const Argument& a : call.arguments) arguments.push_back(value_of(a));
   bool kept = true;
+  for (const Argument& a : call.arguments) {
+    arguments.push_back(value_of(a));
+    kept = kept && has_value(a);
+  }
   each_tensor(arguments, [&](const Tensor& t) { kept = kept && can_be_kept(t); });
   if (!kept) return false;
   static std::once_flag noting;
