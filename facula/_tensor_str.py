@@ -258,6 +258,17 @@ def _tangent(tensor):
 
 def tensor_str(tensor, *, tensor_contents=None):
     """The text of a tensor; `tensor_contents` replaces the part that shows the elements."""
+    if not _C._region_on():
+        return _text(tensor, tensor_contents)
+    _C._region_demand("repr")  # of a compiled function: what the text takes is no part of it
+    state = _C._region_leave()
+    try:
+        return _text(tensor, tensor_contents)
+    finally:
+        _C._region_enter(state)
+
+
+def _text(tensor, tensor_contents):
     if _C._has_torch_function_variadic():  # a mode is on
         from .overrides import DisableTorchFunction
 
@@ -277,7 +288,6 @@ def tensor_str(tensor, *, tensor_contents=None):
     finally:
         _C._change_override_disabled(-1)
         _C._set_grad_enabled(before)
-
 
 
 def _tensor_str(tensor, indent):

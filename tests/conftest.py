@@ -14,6 +14,14 @@ from case_names import words
 ROOT = Path(__file__).resolve().parent.parent
 CUDA_HAS_BEGUN = pytest.StashKey()
 
+# What cannot hold where ops run twice and late (FACULA_DEFER, see CONTRIBUTING.md): starts of names of tests.
+NOT_DEFERRED = {
+    "test_resample.py::test_interpolate_holds_its_output_once": "measures memory",
+    "test_storage.py::test_shrinking_gives_memory_back": "measures memory",
+    "test_packed_weights.py::test_a_weight_is_kept_when_it_is_seen_again_and_results_are_the_same_to_the_last_bit[linear]": "counts runs",
+    "test_threads.py::test_a_round_of_threads": "threads write what others read, on purpose",
+}
+
 # A run that a shell started in the background ignores Ctrl-C, and so would the programs that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -35,6 +43,10 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    for item in items if os.environ.get("FACULA_DEFER") else ():
+        for name, reason in NOT_DEFERRED.items():
+            if item.nodeid.rpartition("/")[2].startswith(name):
+                item.add_marker(pytest.mark.skip(reason=reason))
     if config.getoption("topics"):
         chosen = {None, *config.getoption("topics").split(",")}
         others = [item for item in items if _topic(item) not in chosen]

@@ -330,3 +330,14 @@ def test_a_pass_again_gives_the_same_sum():
     loss.backward(retain_graph=True)
     loss.backward()
     facula.testing.assert_close(weight.grad, 2 * once)
+
+
+def test_the_name_of_a_power_depends_on_the_power_only():
+    """A node with one edge lies where others, which had two, lay before: nothing may be read from there."""
+    x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    for _ in range(20):
+        held = [op() for op in (lambda: x * y, lambda: x / y, lambda: facula.lerp(x, y, x), lambda: facula.where(x > 0, x, y)) for _ in range(4)]
+        held.clear()
+        powers = [(x * 1) ** 0.5 for _ in range(20)]
+        assert {type(power.grad_fn).__name__ for power in powers} == {"PowBackward0"}
+    assert type((x**y).grad_fn).__name__ == "PowBackward1"

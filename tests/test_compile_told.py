@@ -16,9 +16,6 @@ from facula._dynamo import config, exc
 from facula._dynamo.testing import CompileCounter, CompileCounterWithBackend
 from facula._dynamo.utils import counters
 
-in_core = hasattr(facula._C, "CompiledFunction")
-needs_core = pytest.mark.skipif(not in_core, reason="values that Python asks for are seen by the core only")
-
 
 @pytest.fixture(autouse=True)
 def from_nothing():
@@ -325,7 +322,6 @@ def test_the_page_shows_what_is_true(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.startswith(shown)
 
 
-@needs_core
 def test_an_explanation_says_where_values_are_asked_for():
     def f(x):
         y = x.sin()

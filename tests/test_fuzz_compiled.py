@@ -26,7 +26,6 @@ def names():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(facula._C, "CompiledFunction"), reason="the core has no compiled functions")
 def test_a_round_of_compiled_programs():
     result = run_round("compiled", CASES, 1)
     assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-3000:]

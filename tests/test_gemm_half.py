@@ -1,5 +1,10 @@
 """Products of bfloat16 against float64: every kernel, layout, height of a tile and length of a chain of sums."""
 
+import os
+import subprocess
+import sys
+import tempfile
+
 import numpy as np
 import pytest
 
@@ -149,3 +154,42 @@ def test_gradients():
     check(x.grad, ones @ w, ones @ np.abs(w))
     check(layer.weight.grad, ones.T @ y, ones.T @ np.abs(y))
     check(layer.bias.grad, ones.sum(0), ones.sum(0))
+
+
+IN_TILES = """
+import itertools
+import numpy as np, torch
+torch.manual_seed(0)
+sizes = itertools.product((17, 32, 33, 70), (1, 2, 31, 33, 64, 97), (32, 33, 70), "rt", "rt")
+for rows, inner, columns, left, right in [*sizes, (40, 2049, 33, "r", "r"), (40, 2049, 33, "t", "t"), (300, 40, 33, "t", "r")]:
+    a = torch.randn(rows, inner).bfloat16() if left == "r" else torch.randn(inner, rows).bfloat16().t()
+    b = torch.randn(inner, columns).bfloat16() if right == "r" else torch.randn(columns, inner).bfloat16().t()
+    bias, old = torch.randn(columns).bfloat16(), torch.randn(rows, columns).bfloat16()
+    x, y = a.double().numpy(), b.double().numpy()
+    for result, exact in (
+        (torch.mm(a, b), x @ y),
+        (torch.nn.functional.linear(a, b.t(), bias), x @ y + bias.double().numpy()),
+        (torch.addmm(old, a, b, alpha=2, beta=-1), 2 * x @ y - old.double().numpy()),
+    ):
+        allowed = 1.01 * np.abs(exact) * 2.0**-8 + (np.abs(x) @ np.abs(y) + 4) * 1e-6
+        assert (np.abs(result.double().numpy() - exact) <= allowed).all(), (rows, inner, columns, left, right)
+    around = torch.full((rows, inner + 9), float("nan")).bfloat16()  # what lies beside a is never multiplied
+    around[:, 4 : 4 + inner] = a
+    whole = torch.mm(a.contiguous(), b)
+    assert torch.equal(torch.mm(around[:, 4 : 4 + inner], b), whole)
+a, b = torch.randn(500, 300).bfloat16(), torch.randn(300, 200).bfloat16()
+results = []
+for threads in (1, 2, 3):
+    torch.set_num_threads(threads)
+    results.append(torch.mm(a, b))
+assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
+print("right")
+"""
+
+
+def test_products_in_emulated_tiles():
+    """Registers of tiles, which few processors have, are numbers here: what is put into them and how is the same."""
+    env = {**os.environ, "FACULA_TILES": "emulated", "PYTHONPATH": os.pathsep.join(sys.path)}
+    program = IN_TILES.replace("numpy as np, torch", "numpy as np, facula as torch")
+    done = subprocess.run([sys.executable, "-c", program], env=env, cwd=tempfile.gettempdir(), capture_output=True, text=True)
+    assert done.stdout == "right\n", done.stderr

@@ -69,6 +69,24 @@ def test_products_of_odd_sizes(rows, inner, columns):
     np.testing.assert_array_equal(results[0], results[2])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("rows, inner, columns", [(33, 96, 128), (64, 100, 97), (200, 385, 49), (40, 64, 2065)])
+def test_narrow_weights_are_kept_too(rows, inner, columns, dtype):
+    """In their own order, or in that of float32; the same to the last bit, and as written."""
+    x, w = (facula.randn(count, inner).to(getattr(facula, dtype)) for count in (rows, columns))
+    bias = facula.randn(columns).to(w.dtype)
+    before = kept()["copies"]
+    with facula.no_grad():
+        for factor in (1, -2):
+            w.mul_(factor)
+            results = [F.linear(x, w, bias) for _ in range(3)]
+            assert facula.equal(results[0], results[1]) and facula.equal(results[0], results[2])
+            expected = x.double() @ w.double().t() + bias.double()
+            assert ((results[0].double() - expected).abs() <= 2**-7 * (expected.abs() + 1)).all()
+    if keeps_any():
+        assert kept()["copies"] == before + 1
+
+
 @pytest.mark.parametrize("side", [5, 12, 22, 24, 45, 46])
 def test_images_of_odd_sizes_with_few_tiles_or_positions_left(side):
     for maker in (tiles, pointwise, windows):

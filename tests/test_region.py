@@ -369,3 +369,23 @@ def test_passes_in_a_pass_and_hooks_of_a_followed_pass():
     for _ in range(6):
         got = run(g)
         assert torch.equal(got[0], wanted[0]) and got[1] == wanted[1]
+
+
+def test_what_waits_holds_little_that_the_program_has_let_go():
+    def f(n):
+        total = torch.zeros(n)
+        for i in range(64):
+            total = total + torch.full((n,), float(i)) * 2  # 64 constants of 8 MB
+        return total
+
+    def peak(call):
+        torch.cpu.reset_peak_memory_stats()
+        before = torch.cpu.memory_allocated()
+        result = call(n)
+        return torch.cpu.max_memory_allocated() - before, result
+
+    g, n = compiled(f), 1 << 21
+    _, wanted = peak(f)
+    for _ in range(3):
+        bytes, result = peak(g)
+        assert torch.equal(result, wanted) and bytes < 30 * 4 * n

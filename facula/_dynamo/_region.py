@@ -4,11 +4,11 @@
   `calls`, `recordings`, `reset()`; methods by `__get__`; a dictionary of its own (`functools.update_wrapper`), weak
   references; copies and deep copies are itself; it takes part in garbage collection (a module holds the compiled form of
   its own method).
-- Before each look it asks `settings.look_begins(compiled)`: False means that this call is not recorded; it may raise. When the
-  look ends it calls `settings.look_ended(compiled, recording)`, with None where the function raised. Looks do not nest.
+- Before the first look at tensors of some sizes and dtypes, and where a call that follows takes a way that no recording knows,
+  it asks `settings.look_begins(compiled)`: False means that nothing is recorded; it may raise. When the call ends it calls
+  `settings.look_ended(compiled, recording)`, with None where the function raised. Looks do not nest.
 - At each demand in a look it calls `facula._dynamo._raised_by_region(what, source)` and raises what that returns, but for None.
-  `what` is bool, item, int, float, index, tolist (of floating point numbers; else item), repr, numpy, equal, nonzero (a size
-  that depends on values), or what `demand` was given.
+  `what` is bool, item, int, float, index, repr, nonzero (a size that depends on values), or what `demand` was given.
 - `demand(what)`: the same, asked for from Python; nothing outside of a look.
 - `in_region()`: whether this thread is in a compiled call; `leave()` gives what `enter(state)` takes to go back.
 - `force_eager(yes)`: compiled calls are calls of the function, and no regions; returns what was set before.
@@ -58,16 +58,5 @@ def op_in_words(op: tuple[Any, ...]) -> str:
     return name + (f"  group {group}" if group >= 0 else "") + (f"  # {source}" if source else "")
 
 
-if hasattr(_C, "CompiledFunction"):
-    CompiledFunction, demand, force_eager = _C.CompiledFunction, _C._region_demand, _C._region_force_eager
-    in_region, leave, enter, explain = _C._region_on, _C._region_leave, _C._region_enter, _C._region_explain
-else:
-    from facula._dynamo._stand_in import (  # noqa: F401
-        CompiledFunction,
-        demand,
-        enter,
-        explain,
-        force_eager,
-        in_region,
-        leave,
-    )  # fmt: skip
+CompiledFunction, demand, force_eager = _C.CompiledFunction, _C._region_demand, _C._region_force_eager
+in_region, leave, enter, explain = _C._region_on, _C._region_leave, _C._region_enter, _C._region_explain

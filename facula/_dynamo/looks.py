@@ -30,23 +30,20 @@ _DID = {
     "int": "takes a number from a tensor (int)",
     "float": "takes a number from a tensor (float)",
     "index": "takes an index from a tensor (__index__)",
+    "repr": "writes the values of a tensor as a text (repr)",
     "tolist": "takes the values of a tensor (tolist)",
-    "numpy": "takes the values of a tensor (numpy)",
-    "repr": "prints the values of a tensor",
-    "equal": "asks whether tensors are equal",
     "nonzero": "makes a tensor whose size depends on values",
     "graph_break": "calls graph_break()",
     "disable": "calls a function that torch.compiler.disable() leaves out",
 }
 _HINTS = {
     "bool": "use torch.where or torch.cond",
-    "equal": "use (a == b).all() as a tensor",
     "graph_break": "remove the call",
     "disable": "remove the mark, or fullgraph",
 }
 _NUMBERS = frozenset(("item", "int", "float", "index"))
 # a graph of PyTorch's can have these, and with fullgraph it does
-_IN_WHOLE_GRAPHS = _NUMBERS - {"index"} | {"nonzero", "numpy"}
+_IN_WHOLE_GRAPHS = _NUMBERS - {"index"} | {"nonzero"}
 
 #: why a stretch of ops ends: PyTorch's fields
 GraphCompileReason = namedtuple("GraphCompileReason", ["reason", "user_stack", "graph_break"])

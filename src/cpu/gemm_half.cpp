@@ -2,9 +2,6 @@
 #include "cpu/gemm_half.h"
 
 #include <algorithm>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 #include "core/parallel.h"
 #include "cpu/packed_weights.h"
@@ -96,20 +93,6 @@ bool product_of_few_rows(const MatrixProduct& given) {
   return true;
 }
 
-/// Tiles of AMX multiply several times as fast as vectors do; oneDNN has kernels for them.
-bool has_tiles() {
-#if defined(__x86_64__)
-  static const bool yes = [] {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1);
-  }();
-  return yes;
-#else
-  return false;
-#endif
-}
-constexpr int64_t kTiledProduct = 1 << 18;  // multiply-adds from which they pay for oneDNN's call
-
 }  // namespace
 
 bool own_half_product(const MatrixProduct& given) {
@@ -117,7 +100,6 @@ bool own_half_product(const MatrixProduct& given) {
   const MatrixProduct p = with_unit_strides(given);
   if (product_of_few_rows(p)) return true;
   const int64_t work = p.rows * p.columns * p.inner;
-  if (has_tiles() && work * p.batch >= kTiledProduct && p.alpha.equals(1) && p.beta.equals(0)) return false;
   if (p.batch == 1) return single(p), true;
   const bool whole = work < kThreadedProduct || p.batch >= num_threads();  // single products are not divided
   auto run = [&](int64_t from, int64_t to) {

@@ -14,6 +14,7 @@
 #include "cpu/gemm.h"
 #include "cpu/gemm_half.h"
 #include "cpu/onednn.h"
+#include "cpu/packed_weights.h"
 #include "cpu/product_parts.h"
 
 namespace facula::cpu {
@@ -221,10 +222,10 @@ bool has_float16_products() {
 
 /// Without such instructions oneDNN emulates them, at a quarter of the speed of float32. A lower level than the
 /// processor's has none.
-bool multiplies_narrow([[maybe_unused]] DType dtype) {
+bool library_multiplies([[maybe_unused]] DType dtype) {
 #if defined(__x86_64__)
-  static const bool bfloat16 = half_gemm, float16 = bfloat16 && has_float16_products();
-  return dtype == DType::BFloat16 ? bfloat16 : float16;
+  static const bool float16 = half_gemm && has_float16_products();
+  return dtype == DType::Float16 && float16;
 #else
   return true;
 #endif
@@ -242,12 +243,33 @@ MatrixProduct with_bias_in_place(const MatrixProduct& given) {
   return p;
 }
 
+/// What is kept of weights in narrow floats, where `gemm` computes the product: float32, in order.
+Tensor kept_wide(const MatrixProduct& p) {
+  constexpr int64_t kSmallWeights = 1 << 12;
+  if (!p.weights || !has_own_gemm() || p.batch != 1 || p.rows <= kFewRows || p.columns == 1 ||
+      p.inner * p.columns <= kSmallWeights)
+    return Tensor();
+  const int64_t words[] = {static_cast<int64_t>(PackedAs::WideColumns),
+                           static_cast<int64_t>(p.dtype),
+                           p.inner,
+                           p.columns,
+                           p.b.row,
+                           p.b.column};
+  return packed_weight({p.weights, p.b.data, IntList(words, std::size(words))}, packed_bytes(p), [&](char* to) {
+    std::unique_ptr<float[]> buffer;
+    MatrixProduct wide = p;
+    wide.dtype = DType::Float32;
+    wide.b = widened(p.b, 1, p.inner, p.columns, p.dtype, buffer);
+    pack_columns(wide, reinterpret_cast<float*>(to));
+  });
+}
+
 /// Narrow floats: multiplied by our own kernels or oneDNN's where the processor has instructions for them, else in
 /// float32; rounded once.
 void half_product(const MatrixProduct& p) {
   LockRelease release(work_of(p) * p.batch >= kLongWork);
   if (own_half_product(p)) return;
-  if (multiplies_narrow(p.dtype) && work_of(p) >= 4096 && !in_parallel_region() && p.alpha.equals(1) &&
+  if (library_multiplies(p.dtype) && work_of(p) >= 4096 && !in_parallel_region() && p.alpha.equals(1) &&
       p.beta.equals(0) && onednn::half_product(p))
     return;
   if (p.bias) return half_product(with_bias_in_place(p));
@@ -257,7 +279,8 @@ void half_product(const MatrixProduct& p) {
   wide.weights = nullptr;
   wide.a = widened(p.a, p.batch, p.rows, p.inner, p.dtype, a);
   const bool by_pieces = p.batch == 1 && p.rows <= kFewRows && p.inner * p.columns > 2 * kConverted;
-  if (!by_pieces) wide.b = widened(p.b, p.batch, p.inner, p.columns, p.dtype, b);
+  const Tensor kept = kept_wide(p);
+  if (!by_pieces && !kept.defined()) wide.b = widened(p.b, p.batch, p.inner, p.columns, p.dtype, b);
   wide.out = reinterpret_cast<char*>(out.get());
   wide.out_batch = p.rows * p.columns;
   wide.out_row = p.columns;
@@ -272,7 +295,8 @@ void half_product(const MatrixProduct& p) {
   };
   if (!p.beta.equals(0))
     each_row([&](const char* row, float* line) { cast_line(DType::Float32, p.dtype, p.columns, line, row); });
-  if (by_pieces) product_by_pieces(p, wide);
+  if (kept.defined()) own_product(wide, as_packed(wide, kept.data<float>()));
+  else if (by_pieces) product_by_pieces(p, wide);
   else matrix_product_cpu(wide);
   each_row([&](char* row, const float* line) { cast_line(p.dtype, DType::Float32, p.columns, row, line); });
 }

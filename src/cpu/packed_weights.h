@@ -5,7 +5,7 @@
 
 namespace facula::cpu {
 
-enum class PackedAs : int64_t { Columns, Windows, Tiles, OneDnn, Int8, HalfColumns };
+enum class PackedAs : int64_t { Columns, Windows, Tiles, OneDnn, Int8, HalfColumns, WideColumns };
 
 /// What a copy is of, and how it lies. Two copies of the same bytes with the same words are the same.
 struct PackedKey {

@@ -60,13 +60,14 @@ CompiledFunction* compiled(PyObject* self) { return reinterpret_cast<CompiledFun
 
 PyTypeObject* compiled_type = nullptr;
 
-/// Stands for the sizes of the tensors among the arguments.
+/// Stands for the sizes and dtypes of the tensors among the arguments.
 uint64_t sizes_of(PyObject* const* args, Py_ssize_t count) {
   uint64_t sum = 0;
   for (Py_ssize_t i = 0; i < count; ++i) {
     if (!is_tensor(args[i])) continue;
     const Tensor& t = tensor_of(args[i]);
     sum = (sum ^ static_cast<uint64_t>(t.numel())) * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(t.dim());
+    sum = sum * 31 + static_cast<uint64_t>(t.dtype());
   }
   return sum;
 }
@@ -153,7 +154,7 @@ PyObject* call_in_region(PyObject* object, const CompiledCalls::Way& way, Compil
   const KeptError raised;
   region.leave();
   outcome.missed = way.follows && !region.follows();
-  if (region.records()) tell_look_ended(object, raised ? nullptr : &region.recording());
+  if (region.records() && (way.asks || way.follows)) tell_look_ended(object, raised ? nullptr : &region.recording());
   return result.release();
 }
 
@@ -174,8 +175,9 @@ PyObject* compiled_call(PyObject* object, PyObject* const* args, size_t nargsf, 
   if (Region::is_on()) return call_python(PyObject_Vectorcall, self->function, args, nargsf, names);
   const SharedCalls calls = self->calls;
   return guarded([&]() -> PyObject* {
-    CompiledCalls::Way way = calls->begin(sizes_of(args, PyVectorcall_NARGS(nargsf)));
-    if (way.region && !way.follows && !may_look(object)) way = {};
+    const Py_ssize_t count = PyVectorcall_NARGS(nargsf) + (names ? PyTuple_GET_SIZE(names) : 0);
+    CompiledCalls::Way way = calls->begin(sizes_of(args, count));
+    if (way.asks && !may_look(object)) way = {};
     const int64_t begin = way.timed ? now() : 0;
     CompiledCalls::Outcome outcome;
     PyObject* result = way.region ? call_in_region(object, way, outcome, args, nargsf, names)
@@ -345,6 +347,7 @@ PyObject* function_explain(PyObject*, PyObject* given) {
   if (!PyArg_ParseTuple(given, "OO!O", &function, &PyTuple_Type, &args, &kwargs)) return nullptr;
   return guarded([&]() -> PyObject* {
     FACULA_CHECK(!Region::is_on(), ErrorKind::Runtime, "explain: a compiled function runs on this thread");
+    const CountedCall counted;
     Work work;
     work.keeps_places = true;
     Region region(work, false);

@@ -195,7 +195,7 @@ PyObject* nb_float(PyObject* a) {
 PyObject* nb_index(PyObject* a) {
   return guarded([&]() -> PyObject* {
     const Tensor& t = tensor_of(a);
-    value_needed(t, "int()");
+    value_needed(t, "index()");
     FACULA_CHECK(is_bits(t.dtype()) && t.numel() == 1, ErrorKind::Type,
                  "index: an integer tensor of one element is an index, got ", t.dtype(), " ", t.sizes());
     Scalar value = t.item();

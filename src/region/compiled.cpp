@@ -50,7 +50,7 @@ void* pass_begins(uint16_t compiled) {
   if (!pass->calls) return nullptr;
   pass->counts = std::unique_lock(pass->calls->one_at_a_time, std::try_to_lock);
   if (!pass->counts) return nullptr;
-  pass->way = pass->calls->begin(0);
+  if (!pass->calls->never_follows) pass->way = pass->calls->begin(0);
   if (pass->way.region) pass->region.emplace(*pass->calls->work, pass->way.follows, compiled);
   return pass.release();
 }
@@ -107,16 +107,22 @@ CompiledCalls::Way CompiledCalls::begin(uint64_t sizes) {
   ++calls;
   const bool others = sizes != sizes_;
   sizes_ = sizes;
-  if (never_follows) return {};
-  if (always_follows) return {true, true, false};
-  if (state == CompileState::Pass && ((others && looks_ < kLooks) || in_state_ >= kTrusted)) become(CompileState::Look);
+  if (always_follows && !never_follows) return {.region = true, .follows = true, .sizes = sizes};
+  if (state == CompileState::Pass && !never_follows && in_state_ >= kTrusted) {
+    become(CompileState::Look);
+    looks_again_ = true;
+  }
+  if (state == CompileState::Pass && others && looks_ < kLooks && !has_looked_at(sizes)) become(CompileState::Look);
   if (state == CompileState::Trial && others) become(CompileState::Trial);
   if (state == CompileState::Follow && in_state_ >= kTrusted) become(CompileState::Trial);
   switch (state) {
-    case CompileState::Look: return {true, false, false};
-    case CompileState::Trial: return {in_state_ % 2 == 1, true, true};
+    case CompileState::Look:
+      // where the settings refused others, those that were recorded before go on
+      if (!looks_again_ && has_looked_at(sizes)) return {};
+      return {.region = true, .asks = !looks_again_, .sizes = sizes};
+    case CompileState::Trial: return {.region = in_state_ % 2 == 1, .follows = true, .timed = true, .sizes = sizes};
     case CompileState::Pass: return {};
-    default: return {true, true, false};
+    default: return {.region = true, .follows = true, .sizes = sizes};
   }
 }
 
@@ -129,8 +135,11 @@ void CompiledCalls::end(const Way& way, const Outcome& outcome) {
   }
   switch (state) {
     case CompileState::Look:
+      if (!way.region) break;  // it was not to be recorded
       ++looks_;
-      become(is_worth_following() ? CompileState::Learn : CompileState::Pass);
+      looks_again_ = false;
+      if (!has_looked_at(way.sizes)) looked_.push_back(way.sizes);
+      become(!never_follows && is_worth_following() ? CompileState::Learn : CompileState::Pass);
       break;
     case CompileState::Learn:
       if (in_state_ == kLearned) become(CompileState::Trial);
@@ -147,6 +156,8 @@ void CompiledCalls::judge() {
   const bool faster = static_cast<double>(median(followed_)) < kWorth * static_cast<double>(median(eager_));
   become(faster ? CompileState::Follow : CompileState::Pass);
 }
+
+bool CompiledCalls::has_looked_at(uint64_t sizes) const { return std::ranges::find(looked_, sizes) != looked_.end(); }
 
 /// Whether a recording has ops that could wait together.
 bool CompiledCalls::is_worth_following() const {
@@ -168,6 +179,8 @@ void CompiledCalls::reset() {
   work->recordings.clear();
   work->calls = work->misses = 0;
   looks_ = 0;
+  looked_.clear();
+  looks_again_ = false;
   become(CompileState::Look);
 }
 

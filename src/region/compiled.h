@@ -7,7 +7,7 @@
 //   Pass    the function is called.
 //
 // Both ways run the same Python and give the same bits, so they can be exchanged at any call. A trial compares calls on
-// tensors of the same sizes only. Follow and Pass end after kTrusted calls, and Pass when tensors have other sizes.
+// tensors of the same sizes only. Follow and Pass end after kTrusted calls, and Pass when tensors have new sizes.
 // Functions of which most calls take ways that no recording knows are called as they are.
 #pragma once
 
@@ -38,9 +38,11 @@ class CompiledCalls {
   bool always_follows = false;  // for tests: no trial, nothing passes
   int64_t calls = 0;
 
-  /// How a call is made.
+  /// How a call is made. `asks`: it would be recorded for the first time with tensors of these sizes, so that the
+  /// settings are asked before, and told afterwards.
   struct Way {
-    bool region = false, follows = false, timed = false;
+    bool region = false, follows = false, timed = false, asks = false;
+    uint64_t sizes = 0;
   };
   /// `sizes`: a number that stands for the sizes of the tensors among the arguments.
   Way begin(uint64_t sizes);
@@ -58,10 +60,13 @@ class CompiledCalls {
   void become(CompileState next);
   bool is_worth_following() const;
   void judge();
+  bool has_looked_at(uint64_t sizes) const;
 
   uint16_t number_ = 0;
   uint64_t sizes_ = 0;
-  int in_state_ = 0;  // calls
+  std::vector<uint64_t> looked_;  // sizes with which a call was recorded
+  bool looks_again_ = false;      // because so many calls have passed
+  int in_state_ = 0;              // calls
   int looks_ = 0;
   uint32_t missed_ = 0;  // a bit for each of the last calls that followed
   std::array<int64_t, kTried> eager_{}, followed_{};

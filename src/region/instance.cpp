@@ -186,11 +186,19 @@ bool Instance::add_rows(const RowCall& call, const RecordedPlace& place, List<Re
   return true;
 }
 
+int64_t Instance::held_bytes() const {
+  int64_t held = 0;
+  std::lock_guard guard(lock_);
+  for (const Tensor& t : inputs_)
+    if (t.defined() && t.storage()->refs.load() == 1) held += static_cast<int64_t>(t.storage()->nbytes);
+  return held;
+}
+
 /// The results that a run writes. What nobody has wanted so far stays without bytes, as long as that holds no more
 /// memory than it saves.
 std::vector<size_t> Instance::choose_written(size_t which) const {
   std::vector<size_t> written, left;
-  int64_t saved = 0, held = 0;
+  int64_t saved = 0;
   for (size_t r = 0; r < outs_.size(); ++r) {
     if (!is_wanted(r)) continue;
     RecordedOp& op = outs_[r].place.op();
@@ -199,10 +207,7 @@ std::vector<size_t> Instance::choose_written(size_t which) const {
     (now ? written : left).push_back(r);
     if (!now) saved += op.bytes;
   }
-  for (const Tensor& t : inputs_) {
-    if (t.defined() && t.storage()->refs.load() == 1) held += static_cast<int64_t>(t.storage()->nbytes);
-  }
-  if (held > saved) written.insert(written.end(), left.begin(), left.end());
+  if (held_bytes() > saved) written.insert(written.end(), left.begin(), left.end());
   return written;
 }
 

@@ -86,6 +86,9 @@ class Instance final : public Recipe {
   /// Makes all results that somebody holds, together.
   void make_all();
 
+  /// The bytes of inputs that nobody else holds any more.
+  int64_t held_bytes() const;
+
   struct Outcome {
     int64_t runs = 0, steps = 0;
     int64_t never_made = 0, bytes_saved = 0;  // results, and their bytes

@@ -14,9 +14,11 @@
 namespace facula {
 namespace {
 
-constexpr int64_t kLeastElements = 8192;  // below, putting off costs as much as running
-constexpr size_t kMostOpen = 4;           // spaces of elements to which steps may come
-constexpr size_t kMostWaiting = 64;       // instances
+constexpr int64_t kLeastElements = 8192;          // below, putting off costs as much as running
+constexpr size_t kMostOpen = 4;                   // spaces of elements to which steps may come
+constexpr size_t kMostWaiting = 64;               // instances
+constexpr int64_t kMostHeld = int64_t{64} << 20;  // bytes that only what waits holds
+constexpr size_t kOpsPerLook = 16;                // at these bytes
 constexpr uint32_t kNotPutOff = kConjugate | kBatched | kPythonDispatch | kPrivateLayout | kSparse;
 
 thread_local Region* region_here = nullptr;
@@ -347,7 +349,15 @@ Ref<Instance> Region::instance_for(const ElementCall& call) {
   return all_.back();
 }
 
+/// What waits does not keep much memory that the program has let go.
+void Region::bound_memory() {
+  if (noted_ % kOpsPerLook != 0) return;
+  for (const Ref<Instance>& waiting : all_)
+    if (waiting->held_bytes() > kMostHeld) waiting->make_wanted();
+}
+
 bool Region::put_off(const OpCall& call) {
+  bound_memory();
   if (const RowOp* rows = row_op(call.op)) {
     RowCall r;
     return read_row_call(call, *rows, r) && put_off_rows(call, r);

@@ -67,6 +67,7 @@ class Region {
   Ref<Instance> instance_for(const ElementCall& call);
   Ref<Instance> join(ElementCall& call);
   void settle(Instance& instance);
+  void bound_memory();
 
   Region* const outer_;  // that is paused
   const uint16_t outer_compiled_;

@@ -200,11 +200,12 @@ class Seen:
             backward = type(t.grad_fn).__name__
             values = self.bits(t.detach())
         place = self.places.setdefault(t.untyped_storage().data_ptr(), len(self.places)) if t.numel() else -1
-        return [*kind, t.stride() if t.numel() > 1 else (), t.storage_offset(), version, backward, place, values, grad]
+        strides = [stride for stride, size in zip(t.stride(), t.shape, strict=True) if size > 1]  # others mean nothing
+        return [*kind, strides if t.numel() > 1 else [], t.storage_offset(), version, backward, place, values, grad]
 
     @staticmethod
     def bits(t):
-        t = t.resolve_conj().resolve_neg().contiguous().reshape(-1)
+        t = facula.empty(t.numel(), dtype=t.dtype).copy_(t.reshape(-1))
         if t.is_complex():
             t = facula.view_as_real(t).reshape(-1)
         if t.is_floating_point():
@@ -249,7 +250,8 @@ def trace(calls: list, lines: list[str], names: dict, compile) -> list:
             warnings.simplefilter("always")
             function(codes, scope, ends)
         execute.restore(facula)
-        said = sorted({w.category.__name__ for w in caught})
+        # warnings are caught by thread, and that of graphs of graphs is given once
+        said = [] if any("both(" in s or "create_graph" in s for s in lines) else sorted({w.category.__name__ for w in caught})
         variables = {k: v for k, v in scope.items() if execute.VARIABLE.fullmatch(k)}
         seen = Seen()
         large = any(isinstance(v, facula.Tensor) and v.numel() > LARGEST for v in variables.values())

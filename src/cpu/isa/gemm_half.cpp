@@ -1,12 +1,14 @@
 // Products of bfloat16 matrices: 12 by 32 results stay in registers while the sums run along the inner dimension
 // (cpu/isa/half_tiles.h). a is read where its rows lie, or packed as panels of 12 rows where its columns are
-// contiguous. Results are rounded once.
+// contiguous. Results are rounded once. With AMX it is 32 by 32 results in registers of tiles (cpu/isa/tiles.h), which
+// take b packed in the same order, and rows of a.
 #include "cpu/gemm_half.h"
 
 #if defined(__AVX512F__)
 
 #include "core/tensor.h"
 #include "cpu/isa/half_tiles.h"
+#include "cpu/isa/tiles.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -20,6 +22,7 @@ constexpr int64_t kChain = 2048, kBlock = 1 << 18;
 // A row stride of so many bytes, or a multiple of it, puts the rows of a tile into the same lines of the first-level
 // cache.
 constexpr int64_t kAliased = 2048;
+constexpr int64_t kTileHigh = 32;  // rows of what registers of tiles hold
 
 void pack_isa(const MatrixProduct& p, int64_t from, int64_t to, char* packed) {
   const int64_t panel = half_panel_bytes(p.inner), first = from * kHalfColumns,
@@ -33,14 +36,37 @@ void pack_isa(const MatrixProduct& p, int64_t from, int64_t to, char* packed) {
                           packed + j / kHalfColumns * panel + j % kHalfColumns * 4, 4 * kHalfColumns);
 }
 
-/// Blocks of rows of a, packed where they must be, meet the panels of b.
+/// What a thread holds while it uses registers of tiles: nothing where there are none.
+template <class Tiles>
+struct UseOf {
+  using type = typename Tiles::Use;
+};
+template <>
+struct UseOf<void> {
+  struct type {};
+};
+
+/// 32 sums of a row, of which the first `width` are written; `kept` are those of the chains before, or null.
+[[maybe_unused]] void finish_row(const float* sums, const HalfFinish& f, float* kept, char* out, int64_t width) {
+  for (int64_t j = 0; j < kHalfColumns; j += kPairLanes) {
+    __m512 sum = _mm512_loadu_ps(sums + j);
+    if (kept && !f.first) sum = sum + _mm512_loadu_ps(kept + j);
+    if (!f.last) _mm512_storeu_ps(kept + j, sum);
+    else if (width > j) finish_vector(sum, f, j, out, first_lanes(width - j));
+  }
+}
+
+/// Blocks of rows of a, packed where they must be, meet the panels of b. `Tiles`: registers of tiles, or void.
+template <class Tiles>
 struct Product {
+  static constexpr bool tiled = !std::is_void_v<Tiles>;
   const MatrixProduct& p;
   const char* packed;
   const int64_t chain = std::min(p.inner, kChain);
   const bool aliased = 2 * p.a.row % kAliased == 0;
-  const bool in_place = p.a.column == 1 && (!aliased || p.columns <= 2 * kHalfColumns || p.rows < kHalfRows);
-  const int64_t block = std::clamp(kBlock / chain / kHalfRows, int64_t{2}, int64_t{32}) * kHalfRows;
+  const bool in_place = p.a.column == 1 && (tiled || !aliased || p.columns <= 2 * kHalfColumns || p.rows < kHalfRows);
+  static constexpr int64_t kHigh = tiled ? kTileHigh : kHalfRows;
+  const int64_t block = std::clamp(kBlock / chain / kHigh, int64_t{2}, int64_t{32}) * kHigh;
   const int64_t copied_row = (chain + 95) / 64 * 64 + 32;  // elements of a row that is copied: lines do not alias
   char* room = nullptr;                                    // of a block of a
   float* partial = nullptr;
@@ -55,19 +81,46 @@ struct Product {
     if (p.a.column == 1) {
       for (int64_t r = 0; r < rows; ++r)
         std::memcpy(room + 2 * r * copied_row, from + 2 * r * p.a.row, static_cast<size_t>(2 * length));
+    } else if (tiled) {
+      transpose_tiles<uint16_t>(from, 2 * p.a.column, room, 2 * copied_row, rows, length);
     } else {
       pack_pairs_of_lines<kHalfRows>(from, 2 * p.a.column, length, rows, room, panel_of(length));
     }
   }
 
+  HalfFinish finish_of(int64_t k0, int64_t length) const {
+    return {static_cast<float>(p.alpha.to_double()),
+            static_cast<float>(p.beta.to_double()),
+            nullptr,
+            nullptr,
+            wide(),
+            k0 == 0,
+            k0 + length == p.inner};
+  }
+
+#if defined(FACULA_HAS_TILES)
+  void meet_tiles(int64_t i0, int64_t rows, int64_t k0, int64_t length) const {
+    alignas(64) float sums[kTileHigh * kHalfColumns];
+    HalfFinish f = finish_of(k0, length);
+    const int64_t row = 2 * (in_place ? p.a.row : copied_row);
+    const char* a = in_place ? p.a.data + 2 * (i0 * p.a.row + k0) : room;
+    for (int64_t j = 0; j < p.columns; j += kHalfColumns) {
+      const char* panel = packed + j / kHalfColumns * half_panel_bytes(p.inner) + k0 * kHalfColumns * 2;
+      if (p.bias) f.bias = p.bias + 2 * j;
+      for (int64_t i = 0; i < rows; i += kTileHigh) {
+        const int64_t high = std::min<int64_t>(kTileHigh, rows - i);
+        product_of_tiles<Tiles, 4 * kHalfColumns>(a + i * row, row, 2 * length, high, panel, sums);
+        for (int64_t r = 0; r < high; ++r) {
+          float* kept = partial ? partial + (i + r) * wide() + j : nullptr;
+          finish_row(sums + r * kHalfColumns, f, kept, p.out + 2 * ((i0 + i + r) * p.out_row + j), p.columns - j);
+        }
+      }
+    }
+  }
+#endif
+
   void meet(int64_t i0, int64_t rows, int64_t k0, int64_t length) const {
-    HalfFinish f{static_cast<float>(p.alpha.to_double()),
-                 static_cast<float>(p.beta.to_double()),
-                 nullptr,
-                 nullptr,
-                 wide(),
-                 k0 == 0,
-                 k0 + length == p.inner};
+    HalfFinish f = finish_of(k0, length);
     for (int64_t j = 0; j < p.columns; j += kHalfColumns) {
       HalfChain c{length, nullptr, 0, 0, packed + j / kHalfColumns * half_panel_bytes(p.inner) + k0 * kHalfColumns * 2};
       if (p.bias) f.bias = p.bias + 2 * j;
@@ -94,18 +147,23 @@ struct Product {
     const Tensor memory = for_a + for_sums ? facula::empty({for_a + for_sums}, DType::UInt8) : Tensor();
     if (memory.defined()) room = memory.data<char>();
     if (for_sums) partial = reinterpret_cast<float*>(room + for_a);
+    [[maybe_unused]] typename UseOf<Tiles>::type use;
     for (int64_t i = 0; i < p.rows; i += block) {
       const int64_t rows = std::min(block, p.rows - i);
       for (int64_t k = 0; k < p.inner; k += chain) {
         const int64_t length = std::min(chain, p.inner - k);
         if (!in_place) pack_a(i, rows, k, length);
-        meet(i, rows, k, length);
+        if constexpr (tiled) meet_tiles(i, rows, k, length);
+        else meet(i, rows, k, length);
       }
     }
   }
 };
 
-void gemm_isa(const MatrixProduct& p, const char* packed) { Product{p, packed}.run(); }
+template <class Tiles>
+void gemm_isa(const MatrixProduct& p, const char* packed) {
+  Product<Tiles>{p, packed}.run();
+}
 
 // Few rows times a matrix: b is read once, where it lies.
 
@@ -296,7 +354,11 @@ void few_rows_isa(const MatrixProduct& p, int64_t from, int64_t to) {
 
 void register_gemm_half() {
   if (!__builtin_cpu_supports("avx512bf16")) return;
-  half_gemm = gemm_isa;
+  half_gemm = gemm_isa<void>;
+#if defined(FACULA_HAS_TILES)
+  if (tiles_are_emulated()) half_gemm = gemm_isa<EmulatedTiles>;
+  else if (has_tiles(kTilesOfBFloats)) half_gemm = gemm_isa<HardwareTiles>;
+#endif
   half_pack = pack_isa;
   half_few_rows = few_rows_isa;
 }

@@ -162,7 +162,7 @@ struct TiledFours : Fours {
   static constexpr int kRows = 2 * kTileRows;
   using Use = typename Tiles::Use;
   static void rows(int64_t count, const Left& a, const char* b, int64_t steps, int32_t* out) {
-    product_of_tiles<Tiles>(a.data, a.row, count, b, steps, out);
+    product_of_tiles<Tiles, 256>(a.data, a.row, 4 * steps, count, b, out);
   }
 };
 #endif
@@ -566,7 +566,7 @@ void register_quantize() {
 #endif
 #if defined(FACULA_HAS_TILES)
   if (tiles_are_emulated()) register_tiles<EmulatedTiles>();
-  else if (has_tiles_of_bytes()) register_tiles<HardwareTiles>();
+  else if (has_tiles(kTilesOfBytes)) register_tiles<HardwareTiles>();
 #endif
 }
 
