@@ -57,7 +57,8 @@ def work(library: str, threads: int) -> None:
                 for _ in range(WARM if asked["way"] == "compiled" else 2):
                     function()
             function, first = kept[key]
-            answer = {"us": microseconds(function, asked["seconds"]), "first_call_s": first, "state": getattr(function, "state", None)}
+            us = microseconds(function, asked["seconds"])
+            answer = {"us": us, "first_call_s": first, "state": getattr(function, "state", None)}
         except Exception as error:
             answer = {"failed": f"{type(error).__name__}: {error}"[:200]}
         print(json.dumps(answer), flush=True)
@@ -96,8 +97,10 @@ def main() -> None:
                 if "us" in answer and answer["us"] < old.get("us", float("inf")):
                     row[f"{library} {way}"] = answer
         results[name] = row
-        us = [row.get(f"{library} {way}", {}).get("us", float("nan")) for library in ("facula", "torch") for way in ("eager", "compiled")]
-        print(f"{name:24s}{us[0]:10.1f}{us[1]:10.1f}{us[0] / us[1]:7.2f}{us[2]:11.1f}{us[3]:10.1f}{us[3] / us[1]:7.2f}  {row['facula compiled'].get('state') or ''}", flush=True)
+        keys = [f"{library} {way}" for library in ("facula", "torch") for way in ("eager", "compiled")]
+        us = [row.get(key, {}).get("us", float("nan")) for key in keys]
+        line = f"{name:24s}{us[0]:10.1f}{us[1]:10.1f}{us[0] / us[1]:7.2f}{us[2]:11.1f}{us[3]:10.1f}{us[3] / us[1]:7.2f}"
+        print(f"{line}  {row['facula compiled'].get('state') or ''}", flush=True)
         for way, answer in row.items():
             if "failed" in answer:
                 print(f"    {way}: {answer['failed']}")

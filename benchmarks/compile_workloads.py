@@ -161,7 +161,8 @@ def moving_average(torch):
 
 def physics_informed(torch):
     nn = torch.nn
-    net = nn.Sequential(nn.Linear(2, 20), nn.Tanh(), *[m for _ in range(6) for m in (nn.Linear(20, 20), nn.Tanh())], nn.Linear(20, 1))
+    inner = [m for _ in range(6) for m in (nn.Linear(20, 20), nn.Tanh())]
+    net = nn.Sequential(nn.Linear(2, 20), nn.Tanh(), *inner, nn.Linear(20, 1))
     x, t = torch.randn(256, 1, requires_grad=True), torch.randn(256, 1, requires_grad=True)
 
     def step():
@@ -218,5 +219,9 @@ PROGRAMS = {
     "moving average": moving_average,
     "physics-informed": physics_informed,
     "policy network": policy_network,
-    **{f"{kind} {size}": _chain(kind, rows) for size, rows in (("1M", 1024), ("16M", 16384)) for kind in ("gelu", "arith", "trans", "norm")},
+    **{
+        f"{kind} {size}": _chain(kind, rows)
+        for size, rows in (("1M", 1024), ("16M", 16384))
+        for kind in ("gelu", "arith", "trans", "norm")
+    },
 }

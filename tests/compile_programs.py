@@ -55,11 +55,8 @@ class Program:
         """The values at the end, and the errors on the way."""
         values, errors = list(inputs), []
         for number, (kind, chance, picks, scalar) in enumerate(self.steps):
-            def pick(i):
-                return values[picks[i] % len(values)]
-
             try:
-                result = self.apply(kind, chance, picks, scalar, pick, values, text)
+                result = self.apply(kind, chance, picks, scalar, values, text)
             except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError) as error:
                 errors.append((number, type(error).__name__, str(error)))
                 continue
@@ -67,7 +64,10 @@ class Program:
                 values.append(result)
         return values, errors
 
-    def apply(self, kind, chance, picks, scalar, pick, values, text):
+    def apply(self, kind, chance, picks, scalar, values, text):
+        def pick(i):
+            return values[picks[i] % len(values)]
+
         def choose(names):
             name = names[int(chance * len(names))]
             if text is not None:

@@ -3,6 +3,7 @@
 #include "core/checked.h"
 #include "core/host.h"
 #include "core/mode.h"
+#include "core/recipe.h"
 #include "core/storage_room.h"
 #include "ops/copies.h"
 #include "ops/kernel_table.h"
@@ -64,6 +65,7 @@ namespace {
 void grow_storage(const Tensor& self, size_t needed) {
   Storage* storage = self.storage();
   if (resize_storage_in_place(storage, needed)) return;  // it was as large before
+  if (storage->asks_first()) settle_storage(storage);    // recipes hold what they read
   TensorImpl* base = self.impl()->base;
   if (base && base->storage != storage) base = nullptr;
   size_t known = 1 + (base != nullptr) + (host.storage_objects ? host.storage_objects(storage) : 0);
