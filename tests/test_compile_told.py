@@ -109,6 +109,7 @@ def test_a_module_is_compiled_in_place():
     assert model(facula.ones(1, 2)).tolist() == expected and seen == [True]
     assert model._compiled_call_impl.calls == 1 and list(model.state_dict()) == ["0.weight", "0.bias"]
     other = copy.deepcopy(model)
+    assert copy.deepcopy(nn.ReLU().compile()).__dict__.keys() == nn.ReLU().__dict__.keys()
     assert other._compiled_call_impl is None and other(facula.ones(1, 2)).tolist() == expected
     assert pickle.loads(pickle.dumps(nn.ReLU().compile()))(facula.ones(1)).tolist() == [1]
     model[0].compile()
