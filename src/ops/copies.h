@@ -6,6 +6,9 @@
 
 namespace facula::ops {
 
+/// A dense tensor in a memory format, with uninitialised elements.
+Tensor empty_in(MemoryFormat format, IntList sizes, DType dtype, Device device, const char* op);
+
 /// A fresh contiguous tensor of `shape`, to which `t` broadcasts.
 /// A UserWarning, once in a process, where a conversion drops imaginary parts. (To bool none is dropped.)
 void warn_of_lost_parts(DType from, DType to);

@@ -59,6 +59,23 @@ std::pair<Tensor, Tensor> reduce_losses(const Tensor& losses, const Tensor& weig
   return {to_dtype(total, dtype), total_weight};
 }
 
+/// Whether few_losses_kernel computes the loss and its sum.
+bool are_few_losses(const Tensor& self, const Tensor& target, int64_t reduction) {
+  const int64_t positions = target.numel();
+  return reduction != kNone && positions > 0 && positions <= kFewPositions &&
+         few_losses_kernel.table[static_cast<size_t>(self.device().type)];
+}
+
+std::pair<Tensor, Tensor> few_losses(const Tensor& self, const Tensor& target, const Tensor& weight,
+                                     const Tensor& log_sum, const ClassLoss& p, int64_t reduction) {
+  const DType compute = compute_dtype(self.dtype());
+  const Tensor loss = facula::empty({}, self.dtype(), self.device());
+  const Tensor total = facula::empty({}, compute, self.device());
+  few_losses_kernel(self.device(), loss, total, as_contiguous(self), as_contiguous(target),
+                    as_contiguous(weight, compute), log_sum, p, reduction == kMean);
+  return {loss, total};
+}
+
 /// What multiplies the derivative of every position: (N, S), or one element when reduced.
 Tensor gradient_scale(const Tensor& grad, const Tensor& total_weight, int64_t reduction) {
   Tensor scale = to_dtype(grad, total_weight.dtype());
@@ -73,6 +90,7 @@ std::tuple<Tensor, Tensor> _nll(const Tensor& self, const Tensor& target, const 
   check_classes("nll_loss", self.sizes(), target, weight, reduction);
   DType compute = compute_dtype(self.dtype());
   ClassLoss p = class_loss(self.sizes(), ignore_index);
+  if (are_few_losses(self, target, reduction)) return few_losses(self, target, weight, Tensor(), p, reduction);
   Tensor losses = facula::empty(target.sizes(), compute, self.device());
   Tensor weights = facula::empty(target.sizes(), compute, self.device());
   if (!self.is_meta() && losses.numel()) {
@@ -100,11 +118,15 @@ std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tens
   check_classes("cross_entropy", self.sizes(), target, weight, reduction);
   DType compute = compute_dtype(self.dtype());
   ClassLoss p = class_loss(self.sizes(), ignore_index, label_smoothing, "cross_entropy");
-  Tensor losses = facula::empty(target.sizes(), compute, self.device());
-  Tensor weights = facula::empty(target.sizes(), compute, self.device());
   Dims twice(target.sizes());
   twice.insert(0, 2);
   Tensor log_sum = facula::empty(twice, compute, self.device());
+  if (are_few_losses(self, target, reduction)) {
+    auto [loss, total_weight] = few_losses(self, target, weight, log_sum, p, reduction);
+    return {loss, total_weight, log_sum};
+  }
+  Tensor losses = facula::empty(target.sizes(), compute, self.device());
+  Tensor weights = facula::empty(target.sizes(), compute, self.device());
   if (!self.is_meta() && losses.numel()) {
     Tensor classes = as_contiguous(target), scores = as_contiguous(self);
     cross_entropy_kernel(self.device(), losses, weights, scores, classes, as_contiguous(weight, compute), log_sum, p);

@@ -73,8 +73,7 @@ Input read_input(const char* op, const Tensor& self, int64_t spatial, Empty empt
 Tensor make_result(const Input& input, IntList spatial, DType dtype) {
   Dims sizes{input.tensor.size(0), input.tensor.size(1)};
   for (int64_t s : spatial) sizes.push_back(s);
-  if (input.format == MemoryFormat::Contiguous) return facula::empty(sizes, dtype, input.tensor.device());
-  return facula::empty_strided(sizes, strides_of(sizes, input.format, "pooling"), dtype, input.tensor.device());
+  return empty_in(input.format, sizes, dtype, input.tensor.device(), "pooling");
 }
 
 Tensor finish(const Input& input, const Tensor& made) {

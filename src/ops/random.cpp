@@ -14,7 +14,7 @@
 namespace facula::ops {
 namespace {
 
-Tensor flat(const Tensor& dense) { return make_view(dense, {dense.numel()}, {1}, 0, false); }
+Tensor flat(const Tensor& dense) { return dense.dim() == 1 ? dense : make_view(dense, {dense.numel()}, {1}, 0, false); }
 
 // Whoever waits for a generator does not hold the interpreter's lock, which whoever draws may ask for.
 template <class Draw>

@@ -10,9 +10,15 @@ namespace {
 
 using Pair = std::tuple<Tensor, Tensor>;
 
-/// Of a fresh result.
+/// Of a fresh, contiguous result; the dimension has size one.
 Tensor without_dim(const Tensor& t, int64_t dim) {
   if (t.dim() == 0) return t;
+  if (TensorImpl* impl = t.impl(); impl->ndim < 4) {  // nothing else about it changes
+    int64_t* strides = impl->mutable_strides();
+    for (int64_t d = dim + 1; d < impl->ndim; ++d) impl->dims[d - 1] = impl->dims[d], strides[d - 1] = strides[d];
+    --impl->ndim;
+    return t;
+  }
   Dims sizes(t.sizes());
   sizes.erase(static_cast<size_t>(dim));
   take_shape(t, sizes);
@@ -31,6 +37,7 @@ Pair chosen(const PositionKernel& kernel, const Tensor& self, int64_t dim, bool 
 }
 
 Tensor flat(const Tensor& self) {
+  if (self.dim() == 1) return self;
   Dims shape{self.numel()}, strides;
   if (view_strides(self.sizes(), self.strides(), shape, strides)) return make_view(self, shape, strides, 0, false);
   return make_view(contiguous_copy(self), shape, {1}, 0, false);
