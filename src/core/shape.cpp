@@ -102,8 +102,8 @@ IntList channels_last_order(size_t ndim, MemoryFormat format) {
 Dims strides_of(IntList sizes, MemoryFormat format, const char* op) {
   if (format == MemoryFormat::Contiguous || format == MemoryFormat::Preserve) return contiguous_strides(sizes);
   const IntList order = channels_last_order(sizes.size(), format);
-  FACULA_CHECK(!order.empty(), ErrorKind::Runtime, op, ": ", format, " needs ", format == MemoryFormat::ChannelsLast ? 4 : 5,
-               " dimensions, got ", sizes.size());
+  FACULA_CHECK(!order.empty(), ErrorKind::Runtime, op, ": ", format, " needs ",
+               format == MemoryFormat::ChannelsLast ? 4 : 5, " dimensions, got ", sizes.size());
   Dims strides(sizes.size());
   int64_t step = 1;
   for (int64_t d : order) {

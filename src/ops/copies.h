@@ -25,6 +25,10 @@ inline Tensor as_contiguous(const Tensor& t, DType dtype) {
 inline Tensor as_contiguous(const Tensor& t) {
   return !t.defined() || t.is_contiguous() ? t : contiguous_copy(t, t.sizes(), t.dtype());
 }
+/// Of a tensor that is made for it: a reference more would be counted for nothing, which two locked instructions do.
+inline Tensor as_contiguous(Tensor&& t) {
+  return !t.defined() || t.is_contiguous() ? std::move(t) : contiguous_copy(t, t.sizes(), t.dtype());
+}
 
 /// The same in a memory format.
 Tensor as_contiguous(const Tensor& t, MemoryFormat format, DType dtype);

@@ -48,9 +48,9 @@ std::pair<Tensor, Tensor> reduce_losses(const Tensor& losses, const Tensor& weig
   const Device device = losses.device();
   const bool at_once = class_total_kernel.table[static_cast<size_t>(device.type)];
   if (at_once && reduction != kNone && losses.numel() <= kMostTotalled) {
-    const Tensor loss = facula::empty({}, dtype, device), total = facula::empty({}, losses.dtype(), device);
+    Tensor loss = facula::empty({}, dtype, device), total = facula::empty({}, losses.dtype(), device);
     class_total_kernel(device, loss, total, losses, weights, reduction == kMean);
-    return {loss, total};
+    return {std::move(loss), std::move(total)};
   }
   Tensor total_weight = sum(weights, std::optional<DType>());
   if (reduction == kNone) return {to_dtype(losses, dtype), total_weight};
@@ -69,11 +69,11 @@ bool are_few_losses(const Tensor& self, const Tensor& target, int64_t reduction)
 std::pair<Tensor, Tensor> few_losses(const Tensor& self, const Tensor& target, const Tensor& weight,
                                      const Tensor& log_sum, const ClassLoss& p, int64_t reduction) {
   const DType compute = compute_dtype(self.dtype());
-  const Tensor loss = facula::empty({}, self.dtype(), self.device());
-  const Tensor total = facula::empty({}, compute, self.device());
+  Tensor loss = facula::empty({}, self.dtype(), self.device());
+  Tensor total = facula::empty({}, compute, self.device());
   few_losses_kernel(self.device(), loss, total, as_contiguous(self), as_contiguous(target),
                     as_contiguous(weight, compute), log_sum, p, reduction == kMean);
-  return {loss, total};
+  return {std::move(loss), std::move(total)};
 }
 
 /// What multiplies the derivative of every position: (N, S), or one element when reduced.
@@ -123,7 +123,7 @@ std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tens
   Tensor log_sum = facula::empty(twice, compute, self.device());
   if (are_few_losses(self, target, reduction)) {
     auto [loss, total_weight] = few_losses(self, target, weight, log_sum, p, reduction);
-    return {loss, total_weight, log_sum};
+    return {std::move(loss), std::move(total_weight), std::move(log_sum)};
   }
   Tensor losses = facula::empty(target.sizes(), compute, self.device());
   Tensor weights = facula::empty(target.sizes(), compute, self.device());
@@ -132,7 +132,7 @@ std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tens
     cross_entropy_kernel(self.device(), losses, weights, scores, classes, as_contiguous(weight, compute), log_sum, p);
   }
   auto [loss, total_weight] = reduce_losses(losses, weights, reduction, self.dtype());
-  return {loss, total_weight, log_sum};
+  return {std::move(loss), std::move(total_weight), std::move(log_sum)};
 }
 
 Tensor _cross_entropy_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target,
@@ -237,7 +237,7 @@ std::tuple<Tensor, Tensor> _ctc(const Tensor& log_probs, const Tensor& targets, 
   Tensor log_alpha = facula::empty({p.batch, p.steps, 2 * p.longest + 1}, log_probs.dtype(), log_probs.device());
   if (!log_probs.is_meta())
     ctc_kernel(log_probs.device(), loss, log_alpha, as_contiguous(log_probs), as_contiguous(targets, DType::Int64), p);
-  return {loss, log_alpha};
+  return {std::move(loss), std::move(log_alpha)};
 }
 
 Tensor _ctc_backward(const Tensor& grad_output, const Tensor& log_probs, const Tensor& targets, IntList input_lengths,

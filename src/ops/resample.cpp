@@ -22,23 +22,24 @@ template <class T>
 class TapNumbers {
  public:
   size_t size() const { return size_; }
-  T& operator[](size_t i) { return data()[i]; }
-  T operator[](size_t i) const { return data()[i]; }
+  T& operator[](size_t i) { return begin_[i]; }
+  T operator[](size_t i) const { return begin_[i]; }
   void reserve(size_t room) {
     if (room <= room_) return;
     const Tensor wider = facula::empty({static_cast<int64_t>(room)}, dtype_of<T>());
-    std::copy_n(data(), size_, wider.data<T>());
+    std::copy_n(begin_, size_, wider.data<T>());
     memory_ = wider;
+    begin_ = wider.data<T>();
     room_ = room;
   }
   void resize(size_t size, T value = 0) {
     reserve(size);
-    for (size_t i = size_; i < size; ++i) data()[i] = value;
+    for (size_t i = size_; i < size; ++i) begin_[i] = value;
     size_ = size;
   }
   void push_back(T value) {
-    if (size_ == room_) reserve(std::max<size_t>(2 * room_, 16));
-    data()[size_++] = value;
+    if (__builtin_expect(size_ == room_, 0)) reserve(std::max<size_t>(2 * room_, 16));
+    begin_[size_++] = value;
   }
   Tensor on(Device device) const {
     const int64_t count = static_cast<int64_t>(size_);
@@ -51,9 +52,8 @@ class TapNumbers {
   }
 
  private:
-  T* data() const { return memory_.defined() ? memory_.data<T>() : nullptr; }
-
   Tensor memory_;
+  T* begin_ = nullptr;
   size_t size_ = 0, room_ = 0;
 };
 
@@ -104,15 +104,14 @@ struct TapsBuilder {
   T scale;  // inputs per output
   TapTable taps;
 
-  TapsBuilder(int64_t in_size, int64_t out_size, bool corners, double factor)
+  TapsBuilder(int64_t in_size, int64_t out_size, bool corners, double factor, size_t taps_each)
       : in(in_size), out(out_size), align_corners(corners) {
-    constexpr size_t kMostlyTaps = 2;  // of an output
     const auto outputs = static_cast<size_t>(out);
     taps.in = in;
     taps.first.reserve(outputs + 1);
     taps.first.push_back(0);
-    taps.index.reserve(kMostlyTaps * outputs);
-    taps.weight.reserve(kMostlyTaps * outputs);
+    taps.index.reserve(taps_each * outputs);
+    taps.weight.reserve(taps_each * outputs);
     if (align_corners) scale = out > 1 ? static_cast<T>(in - 1) / static_cast<T>(out - 1) : T(0);
     else scale = factor > 0 ? static_cast<T>(1.0 / factor) : static_cast<T>(in) / static_cast<T>(out);
   }
@@ -191,7 +190,8 @@ struct TapsBuilder {
 template <class T>
 TapTable make_taps(std::string_view mode, int64_t in, int64_t out, bool align_corners, double scale, bool antialias) {
   using Builder = TapsBuilder<T>;
-  Builder b(in, out, align_corners, scale);
+  const size_t mostly = antialias || mode == "linear" ? 2 : mode == "cubic" ? 4 : 1;  // taps of an output
+  Builder b(in, out, align_corners, scale, mostly);
   if (antialias) {
     if (mode == "linear") b.filtered(1, Builder::triangle);
     else if (mode == "cubic") b.filtered(2, [](T x) { return Builder::cubic_filter(x, T(-0.5)); });

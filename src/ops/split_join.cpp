@@ -60,8 +60,8 @@ void copy_pieces(char* out, int64_t row, const char* in, int64_t length, int64_t
   if (length == 2) return copy_short_pieces<2>(out, row, in, count);
   if (length == 4) return copy_short_pieces<4>(out, row, in, count);
   if (length == 8) return copy_short_pieces<8>(out, row, in, count);
-  if (length > 4 && length <= 16) return length < 8 ? copy_in_halves<4>(out, row, in, length, count)
-                                                    : copy_in_halves<8>(out, row, in, length, count);
+  if (length > 4 && length <= 16)
+    return length < 8 ? copy_in_halves<4>(out, row, in, length, count) : copy_in_halves<8>(out, row, in, length, count);
   if (length > 16 && length <= 32) return copy_in_halves<16>(out, row, in, length, count);
   if (length > 32 && length <= 64) return copy_in_halves<32>(out, row, in, length, count);
   for (int64_t r = 0; r < count; ++r) copy_bytes(out + r * row, in + r * length, length);
@@ -181,9 +181,8 @@ Tensor cat(TensorList tensors, int64_t dim, const Out& out) {
     sizes[d] = (Checked(sizes[d]) + t.size(d)).get("cat", "the joined size", sizes[d], " and ", t.size(d));
   }
   MemoryFormat format = out.given() ? MemoryFormat::Contiguous : joined_format(parts);
-  Tensor result = format == MemoryFormat::Contiguous
-                      ? out.make(sizes, dtype, tensors[0].device())
-                      : empty_in(format, sizes, dtype, tensors[0].device(), "cat");
+  Tensor result = format == MemoryFormat::Contiguous ? out.make(sizes, dtype, tensors[0].device())
+                                                     : empty_in(format, sizes, dtype, tensors[0].device(), "cat");
   if (result.is_meta() || result.numel() == 0) return result;
   int64_t outer = count_elements(IntList(sizes).slice(0, static_cast<size_t>(d)), "cat");
   if (joined(result, parts, outer)) return result;
@@ -324,8 +323,7 @@ Tensor constant_pad_nd(const Tensor& self, IntList pad, const Scalar& value) {
                  " leaves a negative size in dimension ", d, ", got shape ", self.sizes());
   }
   MemoryFormat format = self.suggest_memory_format();
-  Tensor result =
-      empty_in(format, sizes, self.dtype(), self.device(), "constant_pad_nd");
+  Tensor result = empty_in(format, sizes, self.dtype(), self.device(), "constant_pad_nd");
   require_value(value, self.dtype(), "constant_pad_nd");
   if (result.is_meta() || result.numel() == 0) return result;
   Tensor target = result;

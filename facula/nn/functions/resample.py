@@ -93,10 +93,14 @@ def interpolate(
     >>> F.interpolate(x, scale_factor=2, mode="linear")
     tensor([[[1.0000, 1.5000, 2.5000, 3.0000]]])
     """
+    dim = input.dim()
+    if size is None and align_corners is None and isinstance(scale_factor, (int, float)) and not recompute_scale_factor:
+        kernel = _PLAIN_KERNELS.get((mode, dim))
+        if kernel is not None and not antialias:  # the commonest call, in which nothing can be wrong
+            return getattr(_nn, kernel)(input, None, [scale_factor] * (dim - 2))
     corners_matter = mode not in ("nearest", "area", "nearest-exact")
     if align_corners is not None and not corners_matter:
         raise ValueError(f"interpolate: mode {mode!r} has no align_corners, got {align_corners}")
-    dim = input.dim()
     spatial = dim - 2
     sizes = scales = None
     if (size is None) == (scale_factor is None):

@@ -47,8 +47,7 @@ void for_each_run(const Windows& w, int64_t from, int64_t to, F&& f) {
         const int64_t i1 = o1 * w.stride[1] - w.padding[1] + k1 * w.dilation[1];
         const bool inside = plane && i1 >= 0 && i1 < w.in[1];
         run.last = inside ? last : first;
-        run.source =
-            channel * w.channel_stride + i0 * w.in_strides[0] + i1 * w.in_strides[1] + shift * w.in_strides[2];
+        run.source = channel * w.channel_stride + i0 * w.in_strides[0] + i1 * w.in_strides[1] + shift * w.in_strides[2];
         f(run);
       }
     }
@@ -128,8 +127,7 @@ void col2im_cpu(DType dtype, void* image, const void* columns, const Windows& w)
         if constexpr (std::is_same_v<T, float>) {
           if (run.last <= kShortColumns && step == 1) {
             const auto read = static_cast<__mmask16>(((1u << run.last) - 1) & ~((1u << run.first) - 1));
-            const __m512 sum =
-                _mm512_add_ps(_mm512_maskz_loadu_ps(read, target), _mm512_maskz_loadu_ps(read, values));
+            const __m512 sum = _mm512_add_ps(_mm512_maskz_loadu_ps(read, target), _mm512_maskz_loadu_ps(read, values));
             _mm512_mask_storeu_ps(target, read, sum);
             return;
           }

@@ -169,8 +169,15 @@ void row_norm_cpu(const Tensor& out, const Tensor& mean, const Tensor& rstd, con
   if (self.dtype() == DType::Float32 && n <= VectorOf<float>::lanes && n > 0 && layout.inner == 1 &&
       layout.groups == 1) {
     const auto floats = [](const Tensor& t) { return t.defined() ? t.data<float>() : nullptr; };
-    const VectorRows rows{self.data<float>(), floats(weight),      floats(bias), out.data<float>(), mean.data<float>(),
-                          rstd.data<float>(), n,                   eps,          center};
+    const VectorRows rows{self.data<float>(),
+                          floats(weight),
+                          floats(bias),
+                          out.data<float>(),
+                          mean.data<float>(),
+                          rstd.data<float>(),
+                          n,
+                          eps,
+                          center};
     parallel_for(0, layout.rows, kGrain / n, [&](int64_t from, int64_t to) { rows.run(from, to); });
     return;
   }

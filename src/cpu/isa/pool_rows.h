@@ -14,8 +14,8 @@ namespace facula::cpu::FACULA_ISA {
 #ifdef __AVX512F__
 
 constexpr int64_t kRowLanes = 16;
-constexpr int64_t kMostIn = 32, kMostOut = 64;      // of a row: the input is two registers, the results are four
-constexpr int64_t kMostPicked = 8;                  // columns of a window
+constexpr int64_t kMostIn = 32, kMostOut = 64;     // of a row: the input is two registers, the results are four
+constexpr int64_t kMostPicked = 8;                 // columns of a window
 constexpr int64_t kMostPooled = int64_t{1} << 14;  // of all planes, in or out
 
 /// The windows along one dimension, written out.
@@ -43,7 +43,8 @@ struct FewWindows {
       const int32_t first = at >= 0 ? at : at + (-at + by - 1) / by * by, last = std::min(at + reach, size);
       begin[o] = first;
       end[o] = std::max(first, last);
-      divisor[o] = static_cast<float>(axis.counts_padding ? std::min(at + kernel, size + padding) - at : end[o] - first);
+      divisor[o] =
+          static_cast<float>(axis.counts_padding ? std::min(at + kernel, size + padding) - at : end[o] - first);
     }
   }
 };
@@ -56,16 +57,38 @@ struct Picks {
   __mmask16 there[kMostPicked];
   __m512 divisor;
 
-  /// False where a window has too many columns.
-  bool set(const FewWindows& w, int64_t first) {
-    results = std::min(kRowLanes, w.out - first);
+  /// Of the windows from `first` on. False where one has too many columns.
+  bool set(const PoolAxis& given, int64_t first) {
+    const PoolAxis axis = as_window(given);
+    results = std::min(kRowLanes, axis.out - first);
     lanes = static_cast<__mmask16>((1u << results) - 1);
-    const __m512i begin = _mm512_maskz_loadu_epi32(lanes, w.begin + first),
-                  end = _mm512_maskz_loadu_epi32(lanes, w.end + first),
-                  step = _mm512_set1_epi32(static_cast<int>(w.step));
-    divisor = _mm512_maskz_loadu_ps(lanes, w.divisor + first);
+    if (axis.adaptive || (axis.step > 1 && axis.padding > 0)) {
+      const FewWindows w(axis);
+      return set(_mm512_maskz_loadu_epi32(lanes, w.begin + first), _mm512_maskz_loadu_epi32(lanes, w.end + first),
+                 _mm512_maskz_loadu_ps(lanes, w.divisor + first), axis.step);
+    }
+    // in registers: what was just written in parts takes long to read
+    const auto all = [](int64_t value) { return _mm512_set1_epi32(static_cast<int>(value)); };
+    const __m512i place =
+        _mm512_add_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), all(first));
+    const __m512i at = _mm512_sub_epi32(_mm512_mullo_epi32(place, all(axis.stride)), all(axis.padding));
+    const __m512i reach = _mm512_add_epi32(at, all(axis.step * (axis.kernel - 1) + 1));
+    const __m512i begin = _mm512_max_epi32(at, _mm512_setzero_si512());
+    const __m512i end = _mm512_max_epi32(begin, _mm512_min_epi32(reach, all(axis.in)));
+    const __m512i counted =
+        axis.counts_padding
+            ? _mm512_sub_epi32(_mm512_min_epi32(_mm512_add_epi32(at, all(axis.kernel)), all(axis.in + axis.padding)),
+                               at)
+            : _mm512_sub_epi32(end, begin);
+    return set(begin, end, _mm512_cvtepi32_ps(counted), axis.step);
+  }
+
+ private:
+  bool set(__m512i begin, __m512i end, __m512 divisors, int64_t step) {
+    divisor = divisors;
     __m512i column = begin;
-    for (count = 0; count < kMostPicked; ++count, column = _mm512_add_epi32(column, step)) {
+    const __m512i by = _mm512_set1_epi32(static_cast<int>(step));
+    for (count = 0; count < kMostPicked; ++count, column = _mm512_add_epi32(column, by)) {
       at[count] = column;
       there[count] = _mm512_mask_cmplt_epi32_mask(lanes, column, end);
       if (count && !there[count]) return true;
@@ -129,8 +152,7 @@ struct RowWindow {
 
   __m512 mean(const Picks& picks, __m512 divisor) const {
     __m512 sum = _mm512_setzero_ps();
-    for (int64_t k = 0; k < picks.count; ++k)
-      sum = _mm512_mask_add_ps(sum, picks.there[k], sum, pick(picks.at[k]));
+    for (int64_t k = 0; k < picks.count; ++k) sum = _mm512_mask_add_ps(sum, picks.there[k], sum, pick(picks.at[k]));
     return _mm512_maskz_div_ps(picks.there[0], sum, divisor);
   }
   __m512 max(const Picks& picks) const {
@@ -164,8 +186,8 @@ struct RowWindow {
 
 template <RowPool kind, bool wide>
 void pool_rows(const Tensor& out, const Tensor& indices, const Tensor& in, const FewWindows& w0, const FewWindows& w1,
-               const FewWindows& w2, const Picks* picks, double given_divisor) {
-  const int64_t width = w2.in, groups = (w2.out + kRowLanes - 1) / kRowLanes;
+               const PoolAxis& columns, const Picks* picks, double given_divisor) {
+  const int64_t width = columns.in, groups = (columns.out + kRowLanes - 1) / kRowLanes;
   const auto low = static_cast<__mmask16>(wide ? 0xffff : (1u << width) - 1),
              high = static_cast<__mmask16>(wide ? (1u << (width - kRowLanes)) - 1 : 0);
   const int64_t planes = in.size(0) * in.size(1), plane_size = w0.in * w1.in * width;
@@ -211,20 +233,20 @@ void pool_rows(const Tensor& out, const Tensor& indices, const Tensor& in, const
 /// False where the planes, or the windows, are not small: then nothing has happened.
 template <RowPool kind>
 bool pool_by_rows(const Tensor& out, const Tensor& indices, const Tensor& in, const PoolGeometry& g) {
-  if (in.dtype() != DType::Float32 || in.numel() > kMostPooled || out.numel() > kMostPooled ||
-      g.axes[2].in > kMostIn || channels_last(in, out))
+  if (in.dtype() != DType::Float32 || in.numel() > kMostPooled || out.numel() > kMostPooled || g.axes[2].in > kMostIn ||
+      channels_last(in, out))
     return false;
   for (const PoolAxis& axis : g.axes) {
     const int64_t reach = axis.adaptive ? 0 : std::max({axis.step, axis.padding, axis.kernel, axis.stride});
     if (axis.out > kMostOut || axis.in > kMostPooled || reach > kMostPooled) return false;
   }
-  const FewWindows w2(g.axes[2]);
+  const PoolAxis& columns = g.axes[2];
   Picks picks[kMostOut / kRowLanes];
-  for (int64_t first = 0; first < w2.out; first += kRowLanes)
-    if (!picks[first / kRowLanes].set(w2, first)) return false;
+  for (int64_t first = 0; first < columns.out; first += kRowLanes)
+    if (!picks[first / kRowLanes].set(columns, first)) return false;
   const FewWindows w0(g.axes[0]), w1(g.axes[1]);
-  if (w2.in > kRowLanes) pool_rows<kind, true>(out, indices, in, w0, w1, w2, picks, g.divisor);
-  else pool_rows<kind, false>(out, indices, in, w0, w1, w2, picks, g.divisor);
+  if (columns.in > kRowLanes) pool_rows<kind, true>(out, indices, in, w0, w1, columns, picks, g.divisor);
+  else pool_rows<kind, false>(out, indices, in, w0, w1, columns, picks, g.divisor);
   return true;
 }
 

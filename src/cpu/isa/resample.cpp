@@ -177,8 +177,8 @@ class ShortLines {
                    high = more ? _mm512_maskz_loadu_ps(more, in + kLanes) : _mm512_setzero_ps();
       for (int64_t g = 0; g * kLanes < outputs_; ++g) {
         const Group& group = groups_[g];
-        __m512 sum = _mm512_maskz_mul_ps(group.there[0], _mm512_permutex2var_ps(low, group.at[0], high),
-                                         group.weights[0]);
+        __m512 sum =
+            _mm512_maskz_mul_ps(group.there[0], _mm512_permutex2var_ps(low, group.at[0], high), group.weights[0]);
         for (int64_t k = 1; k < group.reads; ++k)
           sum = _mm512_mask3_fmadd_ps(_mm512_permutex2var_ps(low, group.at[k], high), group.weights[k], sum,
                                       group.there[k]);
@@ -211,9 +211,8 @@ void weigh_taps(T* out, const T* in, int64_t outer, int64_t inner, const Taps& t
 #ifdef __AVX512F__
   if constexpr (std::is_same_v<T, float>) {
     if (ShortLines lines; inner == 1 && outer > 1 && lines.set(taps)) {
-      parallel_for(0, outer, grain_of(outputs + taps.in), [&](int64_t from, int64_t to) {
-        lines.run(out + from * outputs, in + from * taps.in, to - from);
-      });
+      parallel_for(0, outer, grain_of(outputs + taps.in),
+                   [&](int64_t from, int64_t to) { lines.run(out + from * outputs, in + from * taps.in, to - from); });
       return;
     }
   }
