@@ -15,7 +15,7 @@ def numbers(*shape, seed=0):
 
 def same(made, wanted, tolerance=2e-6):
     """Elements of float32 and what float64 makes of them; NaN at the same places."""
-    made, wanted = made.double().numpy(), wanted.numpy()
+    made, wanted = made.detach().double().numpy(), wanted.detach().numpy()
     assert made.shape == wanted.shape
     np.testing.assert_allclose(made, wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
 

@@ -107,18 +107,21 @@ namespace {
 /// memory format that describes it as well. Null where it is not like that.
 TensorImpl* few_dimensions(IntList sizes, DType dtype, Device device) {
   if (sizes.size() > TensorImpl::kInlineDims || !device.is_cpu()) return nullptr;
-  int64_t strides[TensorImpl::kInlineDims], step = 1;
-  bool fits = true;
+  int64_t strides[TensorImpl::kInlineDims];
+  Checked elements = 1;
+  bool any = true;
   for (size_t i = sizes.size(); i-- > 0;) {
-    strides[i] = step;
-    fits = fits & (sizes[i] > 0) & !__builtin_mul_overflow(step, sizes[i], &step);
+    strides[i] = elements.value_or(0);
+    any &= sizes[i] > 0;
+    elements *= sizes[i];
   }
-  if (!fits || step > kMostElements || (sizes.size() >= 4 && (sizes[1] == 1 || strides[1] == 1))) return nullptr;
-  Storage* storage = make_storage(static_cast<size_t>(step * item_size(dtype)), device);
+  const int64_t count = elements.value_or(kMostElements + 1);
+  if (!any || count > kMostElements || (sizes.size() >= 4 && (sizes[1] == 1 || strides[1] == 1))) return nullptr;
+  Storage* storage = make_storage(static_cast<size_t>(count * item_size(dtype)), device);
   TensorImpl* t = new_impl();
   t->storage = storage;
   t->data = storage->data;
-  t->numel = step;
+  t->numel = count;
   t->flags = inference_flag() | kContiguous | kDense;
   t->dtype = dtype;
   t->ndim = static_cast<uint8_t>(sizes.size());

@@ -123,6 +123,30 @@ int64_t places_in_run(const T* values, int64_t n, uint64_t bits, int64_t first, 
   return found;
 }
 
+#ifdef __AVX512BW__
+/// The rows and columns of the truths of a small matrix, `count` of them, eight at a time whichever rows they are of.
+void places_in_matrix(const void* truths, int64_t n, int64_t width, int64_t count, int64_t* rows, int64_t* columns) {
+  const __m512d share = _mm512_set1_pd(1.0 / static_cast<double>(width)), half = _mm512_set1_pd(0.5);
+  const __m512i length = _mm512_set1_epi64(width), eight = _mm512_set1_epi64(8);
+  __m512i places = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
+  int64_t found = 0;
+  for (int64_t from = 0; from < n && found < count; from += 64) {
+    uint64_t chosen = which_of_64(static_cast<const char*>(truths) + from, std::min<int64_t>(64, n - from), 0xff);
+    for (int k = 0; k < 8; ++k, chosen >>= 8, places = _mm512_add_epi64(places, eight)) {
+      const auto some = static_cast<__mmask8>(chosen);
+      const int64_t more = std::min<int64_t>(std::popcount(some), count - found);
+      const auto written = static_cast<__mmask8>((1u << more) - 1);
+      const __m512i at = _mm512_maskz_compress_epi64(some, places);
+      // exact: the middle of a place is far enough from the edges of rows
+      const __m512i row = _mm512_cvttpd_epi64(_mm512_mul_pd(_mm512_add_pd(_mm512_cvtepi64_pd(at), half), share));
+      _mm512_mask_storeu_epi64(rows + found, written, row);
+      _mm512_mask_storeu_epi64(columns + found, written, _mm512_sub_epi64(at, _mm512_mullo_epi64(row, length)));
+      found += more;
+    }
+  }
+}
+#endif
+
 // Rows of out for the selected elements of [from, to), from `row` up to `rows`.
 template <class T>
 void positions(const Tensor& out, const Tensor& in, int64_t from, int64_t to, int64_t row, int64_t rows) {
@@ -154,6 +178,12 @@ void positions(const Tensor& out, const Tensor& in, int64_t from, int64_t to, in
 }
 
 void nonzero_cpu(const Tensor& out, const Tensor& in) {
+#ifdef __AVX512BW__
+  if (in.dtype() == DType::Bool && in.dim() == 2 && in.numel() <= kBlock && out.stride(0) == 1) {
+    int64_t* rows = out.data<int64_t>();
+    return places_in_matrix(in.data<void>(), in.numel(), in.size(1), out.size(0), rows, rows + out.stride(1));
+  }
+#endif
   LockRelease release(in.numel() > kGrain);
   std::vector<int64_t> starts = block_starts(in);
   visit_size(in.item_size(), [&]<class T>(TypeTag<T>) {

@@ -428,7 +428,8 @@ void mean_channels(T* out, const T* in, int64_t channels, const WindowTables& g,
 
 void avg_pool_cpu(const Tensor& out, const Tensor& in, const PoolGeometry& geometry) {
 #ifdef __AVX512F__
-  if (pool_by_rows<RowPool::Mean>(out, {}, in, geometry)) return;
+  // tiles are joined before they are divided, which takes longer
+  if ((in.dim() > 4 || !are_tiles(geometry)) && pool_by_rows<RowPool::Mean>(out, {}, in, geometry)) return;
 #endif
   if (are_small_planes(in, out, geometry, false)) return mean_of_small(out, in, geometry);
   const WindowTables g(geometry);
