@@ -60,18 +60,17 @@ class TapNumbers {
 // Taps in the making, on the host.
 struct TapTable {
   int64_t in = 0;
+  bool copies = false;               // every output is one input
   TapNumbers<int64_t> first, index;  // `first` begins with a zero
   TapNumbers<double> weight;
 
   int64_t out() const { return static_cast<int64_t>(first.size()) - 1; }
-  bool copies() const {
-    if (index.size() != first.size() - 1) return false;
-    for (size_t o = 0; o < weight.size(); ++o)
-      if (weight[o] != 1 || first[o + 1] - first[o] != 1) return false;
-    return true;
+  void finish() {
+    copies = index.size() == first.size() - 1;
+    for (size_t o = 0; copies && o < weight.size(); ++o) copies = weight[o] == 1 && first[o + 1] - first[o] == 1;
   }
   TapTable transposed() const;
-  Taps on(Device device) const { return {in, out(), copies(), first.on(device), index.on(device), weight.on(device)}; }
+  Taps on(Device device) const { return {in, out(), copies, first.on(device), index.on(device), weight.on(device)}; }
 };
 
 TapTable TapTable::transposed() const {
@@ -92,6 +91,7 @@ TapTable TapTable::transposed() const {
       t.weight[at] = weight[k];
     }
   }
+  t.finish();
   return t;
 }
 
@@ -202,6 +202,7 @@ TapTable make_taps(std::string_view mode, int64_t in, int64_t out, bool align_co
     else if (mode == "linear") b.linear();
     else b.cubic();
   }
+  b.taps.finish();
   return std::move(b.taps);
 }
 
@@ -223,7 +224,7 @@ Tensor apply(const Tensor& t, int64_t dim, MemoryFormat format, const Taps& taps
 }
 
 bool identical(const TapTable& taps) {
-  if (!taps.copies() || taps.in != taps.out()) return false;
+  if (!taps.copies || taps.in != taps.out()) return false;
   for (int64_t o = 0; o < taps.out(); ++o)
     if (taps.index[o] != o) return false;
   return true;
@@ -284,7 +285,7 @@ Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool alig
                       : make_taps<float>(mode, in, out, align_corners, scales[d], antialias);
     taps.table_of[d] = taps.count;
     taps.tables[taps.count++] = transpose ? t.transposed() : std::move(t);
-    copies &= taps.of(d).copies();
+    copies &= taps.of(d).copies;
   }
   DType dtype = copies ? self.dtype() : self.dtype() == DType::UInt8 ? DType::Float32 : compute_dtype(self.dtype());
   std::array<size_t, 3> steps;  // the transpose goes through the dimensions in the opposite order

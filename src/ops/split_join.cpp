@@ -406,8 +406,11 @@ Tensor _pad_edges(const Tensor& self, IntList pad, std::string_view mode) {
       self.dim() == 4 && mode != "circular" ? self.suggest_memory_format() : MemoryFormat::Contiguous;
   const PadShape s = pad_shape(self.sizes(), pad, mode, wanted);
   Tensor result = empty_in(s.format, s.sizes, self.dtype(), self.device(), "pad");
-  if (!result.is_meta() && result.numel())
-    pad_edges_kernel(self.device(), result, as_contiguous(self, s.format), s.geometry);
+  if (!result.is_meta() && result.numel()) {
+    if (self.is_contiguous(s.format)) pad_edges_kernel(self.device(), result, self, s.geometry);
+    else pad_edges_kernel(self.device(), result, as_contiguous(self, s.format), s.geometry);
+  }
+  if (result.is_contiguous(wanted)) return result;
   return as_contiguous(result, wanted);
 }
 

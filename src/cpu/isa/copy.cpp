@@ -366,25 +366,15 @@ void copy_by_offsets(char* out, const char* in, const LittleDims& dims) {
 /// False where there are many elements, or they do not come to lie one behind the other.
 template <class T>
 bool copy_little(const Tensor& out, const Tensor& in) {
-  using E = typename Element<T>::type;
   constexpr int64_t item = sizeof(T), kSmallest = 16;  // bytes of a row that is copied as one
   const LittleDims dims(in);
   char* to = out.data<char>();
   const char* from = in.data<char>();
-  const int64_t n = dims.size[0];
-  if (dims.step[0] == 0) {
-    dims.each_block(1, [&](int64_t offset) {
-      const E value = *(reinterpret_cast<const E*>(from) + offset);
-      E* o = reinterpret_cast<E*>(to);
-      for (int64_t i = 0; i < n; ++i) o[i] = value;
-      to += n * item;
-    });
-    return true;
-  }
-  if (dims.step[0] == 1 && n * item >= kSmallest) {
+  const int64_t n = dims.size[0], by = dims.step[0];
+  if (by == 1 ? n * item >= kSmallest : (by >= -1 && by <= 2 && n >= kTile / 2)) {  // rows of vectors
     const int64_t rows = dims.count > 1 ? dims.size[1] : 1, step = dims.count > 1 ? dims.step[1] * item : 0;
     dims.each_block(std::min<int64_t>(2, dims.count), [&](int64_t offset) {
-      copy_whole_rows({to, from + offset * item, n * item, step, item, item, n, rows}, n * item);
+      copy_elements<T>({to, from + offset * item, n * item, step, item, by * item, n, rows});
       to += rows * n * item;
     });
     return true;

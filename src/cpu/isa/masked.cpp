@@ -86,6 +86,12 @@ void for_each_block(int64_t n, const std::vector<int64_t>& starts, F&& f) {
 }
 
 int64_t count_nonzero(const Tensor& in) {
+  if (in.numel() <= kBlock) {
+    int64_t count = 0;
+    visit_size(in.item_size(),
+               [&]<class T>(TypeTag<T>) { count = count_run(in.data<T>(), in.numel(), bits_of_value(in.dtype())); });
+    return count;
+  }
   LockRelease release(in.numel() > kGrain);
   return block_starts(in).back();
 }

@@ -16,9 +16,55 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
+#ifdef __AVX512F__
+
+/// Outputs that are inputs, of four bytes: short lines by permutations of two registers, or rows of at most a register.
+/// False where they are neither.
+bool copy_short_lines(int32_t* out, const int32_t* in, int64_t outer, int64_t inner, const Taps& taps) {
+  constexpr int64_t kLanes = 16, kGroups = 4;
+  const int64_t inputs = taps.in, outputs = taps.out, *index = taps.index.data<int64_t>();
+  if (outer * outputs * inner > kGrain || inner > kLanes) return false;
+  if (inner > 1) {
+    const auto row = static_cast<__mmask16>((1u << inner) - 1);
+    for (int64_t a = 0; a < outer; ++a, in += inputs * inner)
+      for (int64_t o = 0; o < outputs; ++o, out += inner)
+        _mm512_mask_storeu_epi32(out, row, _mm512_maskz_loadu_epi32(row, in + index[o] * inner));
+    return true;
+  }
+  if (inputs > 2 * kLanes || outputs > kGroups * kLanes || outer == 1) return false;
+  __m512i at[kGroups];
+  __mmask16 lanes[kGroups];
+  const int64_t groups = (outputs + kLanes - 1) / kLanes;
+  for (int64_t g = 0; g < groups; ++g) {
+    const int64_t n = std::min(kLanes, outputs - g * kLanes);
+    const auto low = static_cast<__mmask8>(n >= 8 ? 0xff : (1u << n) - 1),
+               high = static_cast<__mmask8>(n > 8 ? (1u << (n - 8)) - 1 : 0);
+    const int64_t* from = index + g * kLanes;
+    lanes[g] = static_cast<__mmask16>(low | high << 8);
+    at[g] = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi64_epi32(_mm512_maskz_loadu_epi64(low, from))),
+                               _mm512_cvtepi64_epi32(_mm512_maskz_loadu_epi64(high, from + 8)), 1);
+  }
+  const auto few = static_cast<__mmask16>(inputs < kLanes ? (1u << inputs) - 1 : 0xffff),
+             more = static_cast<__mmask16>(inputs > kLanes ? (1u << (inputs - kLanes)) - 1 : 0);
+  for (int64_t a = 0; a < outer; ++a, in += inputs, out += outputs) {
+    const __m512i low = _mm512_maskz_loadu_epi32(few, in), high = _mm512_maskz_loadu_epi32(more, in + kLanes);
+    for (int64_t g = 0; g < groups; ++g)
+      _mm512_mask_storeu_epi32(out + g * kLanes, lanes[g], _mm512_permutex2var_epi32(low, at[g], high));
+  }
+  return true;
+}
+
+#endif
+
 template <class T>
 void copy_taps(T* out, const T* in, int64_t outer, int64_t inner, const Taps& taps) {
   const int64_t outputs = taps.out, *index = taps.index.data<int64_t>();
+#ifdef __AVX512F__
+  if constexpr (sizeof(T) == 4) {
+    if (copy_short_lines(reinterpret_cast<int32_t*>(out), reinterpret_cast<const int32_t*>(in), outer, inner, taps))
+      return;
+  }
+#endif
   parallel_for(0, outer, grain_of(outputs * inner), [&](int64_t from, int64_t to) {
     for (int64_t a = from; a < to; ++a) {
       const T* source = in + a * taps.in * inner;
