@@ -71,8 +71,9 @@ std::pair<Tensor, Tensor> few_losses(const Tensor& self, const Tensor& target, c
   const DType compute = compute_dtype(self.dtype());
   Tensor loss = facula::empty({}, self.dtype(), self.device());
   Tensor total = facula::empty({}, compute, self.device());
-  few_losses_kernel(self.device(), loss, total, as_contiguous(self), as_contiguous(target),
-                    as_contiguous(weight, compute), log_sum, p, reduction == kMean);
+  const Contiguous scores(self), classes(target), weights(weight, compute);
+  few_losses_kernel(self.device(), loss, total, scores.get(), classes.get(), weights.get(), log_sum, p,
+                    reduction == kMean);
   return {std::move(loss), std::move(total)};
 }
 

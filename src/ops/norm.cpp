@@ -177,8 +177,8 @@ std::tuple<Tensor, Tensor, Tensor> _row_norm(const Tensor& self, const Tensor& w
   if (images) {
     image_groups_norm(out, mean, rstd, self, parameter(weight, compute), parameter(bias, compute), layout, eps);
   } else {
-    row_norm_kernel(self.device(), out, mean, rstd, as_contiguous(self), parameter(weight, compute),
-                    parameter(bias, compute), layout, eps, center);
+    const Contiguous rows_of(self), scale(weight, compute), shift(bias, compute);
+    row_norm_kernel(self.device(), out, mean, rstd, rows_of.get(), scale.get(), shift.get(), layout, eps, center);
   }
   return {std::move(out), std::move(mean), std::move(rstd)};
 }
