@@ -348,18 +348,13 @@ void copy_by_offsets(char* out, const char* in, const LittleDims& dims) {
       for (int64_t i = 0; i < before; ++i) offsets[n++] = offsets[i] + static_cast<int32_t>(k * step);
   }
   E* o = reinterpret_cast<E*>(out);
-  if (inner == 0) {  // one long dimension
-    const int64_t size = dims.size[0], step = dims.step[0];
-    return dims.each_block(1, [&](int64_t offset) {
-      const E* from = reinterpret_cast<const E*>(in) + offset;
-      for (int64_t i = 0; i < size; ++i) o[i] = from[i * step];
-      o += size;
-    });
-  }
-  dims.each_block(inner, [&](int64_t offset) {
+  // the next dimension is walked along, however long it is
+  const bool more = inner < dims.count;
+  const int64_t size = more ? dims.size[inner] : 1, step = more ? dims.step[inner] : 0;
+  dims.each_block(inner + more, [&](int64_t offset) {
     const E* from = reinterpret_cast<const E*>(in) + offset;
-    for (int64_t i = 0; i < n; ++i) o[i] = from[offsets[i]];
-    o += n;
+    for (int64_t k = 0; k < size; ++k, from += step, o += n)
+      for (int64_t i = 0; i < n; ++i) o[i] = from[offsets[i]];
   });
 }
 
