@@ -31,7 +31,7 @@ using V = VectorOf<float>::type;
 #if defined(__AVX512F__)
 constexpr int kHigh = 14;
 constexpr int64_t kChain = 192, kBlockRows = 336, kBlockColumns = 2048, kFewColumns = 128, kFewRows = 42;
-constexpr ProductTable kProducts = {.small = 64, .dot_rows = {4, 8, 32, 6}};
+constexpr ProductTable kProducts = {.small = 64, .small_narrow = 2048, .dot_rows = {4, 8, 32, 6}};
 #else
 constexpr int kHigh = 6;
 constexpr int64_t kChain = 192, kBlockRows = 192, kBlockColumns = 2048, kFewColumns = 64, kFewRows = 12;

@@ -8,6 +8,7 @@
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "cpu/isa/floating.h"
+#include "cpu/isa/norm_rows.h"
 #include "cpu/isa/stream.h"
 #include "cpu/isa/sums.h"
 
@@ -93,6 +94,23 @@ void normalise_row(T* out, const T* x, const A* weight, const A* bias, const Row
 void row_norm_cpu(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& self, const Tensor& weight,
                   const Tensor& bias, const RowLayout& layout, double eps, bool center) {
   const int64_t n = layout.length();
+#ifdef __AVX512F__
+  if (self.dtype() == DType::Float32 && n <= VectorOf<float>::lanes && n > 0 && layout.inner == 1 &&
+      layout.groups == 1) {
+    const auto floats = [](const Tensor& t) { return t.defined() ? t.data<float>() : nullptr; };
+    const VectorRows rows{self.data<float>(),
+                          floats(weight),
+                          floats(bias),
+                          out.data<float>(),
+                          mean.data<float>(),
+                          rstd.data<float>(),
+                          n,
+                          eps,
+                          center};
+    parallel_for(0, layout.rows, kGrain / n, [&](int64_t from, int64_t to) { rows.run(from, to); });
+    return;
+  }
+#endif
   LockRelease unlocked(self.numel() > kLongWork);
   visit_floating("layer_norm", self.dtype(), [&]<class T, class A>(T, A) {
     parallel_for(0, layout.rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)), [&](int64_t from, int64_t to) {
