@@ -52,15 +52,17 @@ struct Best {
     Compute<T>* best = value.data() + from;
     int32_t* place = where.data() + from;
     const int64_t n = to - from;
+    // rows are short and strides take elements apart: wider vectors leave more to their rest than they save
+    constexpr int lanes = 32 / sizeof(Compute<T>);
     if (start) {
-      FACULA_SIMD
+#pragma omp simd simdlen(lanes)
       for (int64_t i = 0; i < n; ++i) {
         best[i] = in[i * stride];
         if constexpr (places) place[i] = first + static_cast<int32_t>(i * stride);
       }
       return;
     }
-    FACULA_SIMD
+#pragma omp simd simdlen(lanes)
     for (int64_t i = 0; i < n; ++i) {
       Compute<T> x = in[i * stride];
       bool better = (x > best[i]) | is_nan(x);
