@@ -95,6 +95,28 @@ Tensor _lu_permutation(const Tensor& pivots, int64_t rows, DType dtype) {
   return result;
 }
 
+Tensor _lu_solve(const Tensor& LU, const Tensor& pivots, const Tensor& B, bool adjoint) {
+  check_square("linalg.lu_solve", LU);
+  check_pair("linalg.lu_solve", LU, B);
+  need_dtype("linalg.lu_solve", "pivots", pivots, DType::Int32);
+  const int64_t n = LU.size(-1);
+  FACULA_CHECK(pivots.sizes() == LU.sizes().slice(0, LU.dim() - 1), ErrorKind::Runtime,
+               "linalg.lu_solve: one pivot per row, got shapes ", LU.sizes(), " and ", pivots.sizes());
+  FACULA_CHECK(B.dim() >= 2 && B.size(-2) == n, ErrorKind::Runtime, "linalg.lu_solve: the shapes do not fit, got ",
+               LU.sizes(), " and ", B.sizes());
+  Dims batch = broadcast(LU.sizes().slice(0, LU.dim() - 2), B.sizes().slice(0, B.dim() - 2), "linalg.lu_solve");
+  Tensor x = column_major(expand_batch(B, batch));
+  if (x.is_meta() || x.numel() == 0) return x;
+  check_pivots("linalg.lu_solve", pivots, n, false);
+  Dims exchanges(batch);
+  exchanges.push_back(n);
+  lu_solve_kernel(x.device(), column_major(expand_batch(LU, batch)), as_contiguous(expand(pivots, exchanges, false)), x,
+                  !adjoint          ? 'N'
+                  : LU.is_complex() ? 'C'
+                                    : 'T');
+  return x;
+}
+
 std::tuple<Tensor, Tensor> linalg_solve_ex(const Tensor& A, const Tensor& B, bool left, bool check_errors, const Out&,
                                            const Out&) {
   check_square("linalg.solve", A);

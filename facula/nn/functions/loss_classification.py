@@ -344,6 +344,10 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: float = 1, margin: float
         terms = terms * weight[index]
     # The target class itself does not count.
     terms = terms.scatter(1, index, 0.0)
+    if reduction == "mean":
+        return terms.mean()
+    if reduction == "sum":
+        return terms.sum() / scores.size(1)
     loss = terms.sum(1) / scores.size(1)
     return reduced(loss.reshape(()) if input.dim() < 2 and target.dim() == 0 else loss, reduction)
 
