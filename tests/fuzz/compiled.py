@@ -249,14 +249,17 @@ def trace(calls: list, lines: list[str], names: dict, compile) -> list:
         facula.manual_seed(1)
         with warnings.catch_warnings(record=True) as caught, MODES[call.get("mode", "plain")]():
             warnings.simplefilter("always")
-            function(codes, scope, ends)
+            try:
+                function(codes, scope, ends)
+            except facula.OutOfMemoryError as error:  # of what is made at the end of the call
+                ends += [f"OutOfMemoryError: {error}"] * (len(codes) - len(ends) + 1)
         execute.restore(facula)
         # warnings are caught by thread, and that of graphs of graphs is given once
         said = [] if any("both(" in s or "create_graph" in s for s in lines) else sorted({w.category.__name__ for w in caught})
         variables = {k: v for k, v in scope.items() if execute.VARIABLE.fullmatch(k)}
         seen = Seen()
         large = any(isinstance(v, facula.Tensor) and v.numel() > LARGEST for v in variables.values())
-        grown = any(out and end != "ok" for out, end in zip(outs, ends, strict=True))  # by a refused op: holds what memory held
+        grown = any(out and end != "ok" for out, end in zip(outs, ends, strict=False))  # by a refused op: holds what memory held
         if large or grown or any("OutOfMemoryError" in end for end in ends):
             found.append([])
             kept.clear()
