@@ -336,7 +336,8 @@ def test_batch_norm_of_some_rows(rows, channels):
     x[:, 0] += 3
     results = []
     for dtype in (facula.float64, facula.float32):
-        t, weight = facula.from_numpy(x).to(dtype).requires_grad_(), facula.full((channels,), 2.0, dtype=dtype, requires_grad=True)
+        t = facula.from_numpy(x).to(dtype).requires_grad_()
+        weight = facula.full((channels,), 2.0, dtype=dtype, requires_grad=True)
         mean, var = facula.zeros(channels, dtype=dtype), facula.ones(channels, dtype=dtype)
         y = F.batch_norm(t, mean, var, weight, training=True, momentum=1.0)
         y.backward(facula.from_numpy(g).to(dtype))

@@ -433,7 +433,10 @@ def test_windows_in_tiles_are_as_exact_as_training_needs(size, case):
     assert all(facula.equal(a, b) for a, b in zip(*results[1:]))
 
 
-@pytest.mark.parametrize("size, case", [(3, (32, 32, 13, 13, 32, 1)), (3, (8, 32, 12, 12, 32, 1)), (5, (6, 32, 13, 11, 48, 2))], ids=str)
+APART = [(3, (32, 32, 13, 13, 32, 1)), (3, (8, 32, 12, 12, 32, 1)), (5, (6, 32, 13, 11, 48, 2))]
+
+
+@pytest.mark.parametrize("size, case", APART, ids=str)
 def test_what_an_image_in_tiles_holds_reaches_no_other_image(size, case):
     """Also where it is infinite, not a number, or far larger than the others."""
     n, c, h, w, k, padding = case

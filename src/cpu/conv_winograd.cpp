@@ -90,8 +90,8 @@ TiledImages cut(const Tensor& in, const Tensor& out, int64_t reach, int64_t poin
 }
 
 /// Six points or seven: tiles of seven take fewer products for each result, but may reach further past the end of an
-/// image, and windows become more elements, which costs as much as so many tiles. They are less exact, so that they have
-/// to save something.
+/// image, and windows become more elements, which costs as much as so many tiles. They are less exact, so they have to
+/// save something.
 TiledImages cut_best(const Tensor& in, const Tensor& out, int64_t reach, int64_t padding_top, int64_t padding_left) {
   constexpr int64_t kTilesOfWeights = 32;
   auto with = [&](int64_t points) { return cut(in, out, reach, points, padding_top, padding_left); };
