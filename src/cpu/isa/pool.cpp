@@ -52,30 +52,21 @@ struct Best {
     const int64_t stride = known_stride ? known_stride : any_stride;
     Compute<T>* best = value.data() + from;
     int32_t* place = where.data() + from;
+    const int64_t n = to - from;
     if (start) {
-      by_blocks(to - from, [=](int64_t i) {
+      FACULA_SIMD
+      for (int64_t i = 0; i < n; ++i) {
         best[i] = in[i * stride];
         if constexpr (places) place[i] = first + static_cast<int32_t>(i * stride);
-      });
+      }
       return;
     }
-    by_blocks(to - from, [=](int64_t i) {
+    FACULA_SIMD
+    for (int64_t i = 0; i < n; ++i) {
       Compute<T> x = in[i * stride];
       bool better = (x > best[i]) | is_nan(x);
       best[i] = better ? x : best[i];
       if constexpr (places) place[i] = better ? first + static_cast<int32_t>(i * stride) : place[i];
-    });
-  }
-  // Rows are short: the last block begins within the one before it, as what was seen once changes nothing. One by one,
-  // choices would be branches that nobody can guess, and wider vectors leave more to them.
-  template <class F>
-  [[gnu::always_inline]] static void by_blocks(int64_t n, F f) {
-    constexpr int64_t block = 32 / sizeof(Compute<T>);
-    for (int64_t i = 0; i < n && n < block; ++i) f(i);
-    for (int64_t i = 0; i < n && n >= block; i += block) {
-      const int64_t at = std::min(i, n - block);
-      FACULA_SIMD
-      for (int64_t k = 0; k < block; ++k) f(at + k);
     }
   }
   [[gnu::noinline]] void see(int64_t from, int64_t to, const T* in, int64_t first, int64_t stride, bool start) {
