@@ -163,7 +163,7 @@ def differences(seed: int, calls: int = 4) -> list[str]:
     """Why the program differs when it is compiled; empty where it does not."""
     program = Program(seed)
     warnings.simplefilter("ignore")
-    compiled = facula._C.CompiledFunction(lambda p, inputs: p.run(inputs), ALWAYS)
+    compiled = facula._C._CompiledFunction(lambda p, inputs: p.run(inputs), ALWAYS)
     wanted, errors = outcome(program, lambda p, inputs: p.run(inputs))
     found = []
     for call in range(calls):

@@ -8,6 +8,7 @@ import copy
 import functools
 import gc
 import inspect
+import pickle
 import threading
 import weakref
 
@@ -33,6 +34,11 @@ def double(x):
     return 2 * x
 
 
+@facula.compile
+def tripled(x):
+    return 3 * x
+
+
 # ---- functions
 
 
@@ -43,6 +49,10 @@ def test_a_compiled_function_looks_like_the_function():
     assert _dynamo.eval_frame.innermost_fn(compiled) is double
     assert compiled(facula.ones(2)).tolist() == [2, 2] and compiled(x=facula.ones(1)).tolist() == [2]
     assert copy.copy(compiled) is compiled and copy.deepcopy([compiled])[0] is compiled
+    assert repr(compiled) == f"<compiled {double!r}>" and not hasattr(facula, "CompiledFunction")
+    assert pickle.loads(pickle.dumps(tripled)) is tripled
+    with pytest.raises(pickle.PicklingError, match="not the same object"):
+        pickle.dumps(compiled)
 
 
 def test_a_decorator_with_and_without_arguments():

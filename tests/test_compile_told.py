@@ -109,6 +109,7 @@ def test_a_module_is_compiled_in_place():
     assert model(facula.ones(1, 2)).tolist() == expected and seen == [True]
     assert model._compiled_call_impl.calls == 1 and list(model.state_dict()) == ["0.weight", "0.bias"]
     other = copy.deepcopy(model)
+    assert copy.deepcopy(nn.ReLU().compile()).__dict__.keys() == nn.ReLU().__dict__.keys()
     assert other._compiled_call_impl is None and other(facula.ones(1, 2)).tolist() == expected
     assert pickle.loads(pickle.dumps(nn.ReLU().compile()))(facula.ones(1)).tolist() == [1]
     model[0].compile()
@@ -191,6 +192,43 @@ def test_limits_of_recording():
         compiled(facula.ones(1))
         with pytest.raises(exc.RecompileError, match="^compile: .*got number 2 of double"):
             compiled(facula.ones(2))
+
+
+@pytest.mark.parametrize("backend", ["inductor", "eager"])
+def test_sizes_and_dtypes_that_are_known_are_not_recorded_again(backend):
+    compiled = facula.compile(lambda x, *, y=0: x + y, backend=backend)
+    for call in range(12):
+        compiled(facula.ones(2 + call % 3))
+    assert counters["frames"] == {"total": 3, "ok": 3}
+    for _ in range(3):
+        compiled(facula.ones(2).double())
+    assert counters["frames"]["total"] == 4
+    for _ in range(3):
+        compiled(facula.ones(2), y=facula.ones(5, 2))
+    assert counters["frames"]["total"] == 5
+
+
+def test_what_is_looked_at_again_after_a_thousand_calls_is_nothing_new():
+    compiled = facula.compile(lambda x: x + 1)
+    with config.patch(error_on_recompile=True), facula.compiler.set_stance("default"):
+        for _ in range(2200):
+            compiled(facula.ones(2))
+        assert counters["frames"]["total"] == 1
+        with facula.compiler.set_stance("fail_on_recompile"):
+            for _ in range(1100):
+                compiled(facula.ones(2))
+
+
+def test_a_refused_call_leaves_the_others_as_they_are():
+    compiled = facula.compile(lambda x: x * 3)
+    compiled(facula.ones(2))
+    with facula.compiler.set_stance("eager_on_recompile"):
+        assert compiled(facula.ones(3)).tolist() == [3, 3, 3]
+    assert len(compiled.recordings) == 1
+    compiled(facula.ones(2))
+    assert len(compiled.recordings) == 1
+    compiled(facula.ones(3))
+    assert len(compiled.recordings) == 2
 
 
 def test_a_backend_that_takes_the_place_of_others():
@@ -308,6 +346,15 @@ def test_an_explanation():
     with pytest.warns(FutureWarning, match="^explain: "):
         assert _dynamo.explain(f, facula.ones(2)).graph_count == 2
     assert _dynamo.explain(nn.ReLU())(facula.ones(1)).op_count == 1 and _dynamo.explain(lambda: 3)().graph_count == 0
+
+
+def test_an_explained_call_is_a_compiled_one():
+    seen = []
+    _dynamo.explain(lambda x: seen.append(facula.compiler.is_compiling()))(facula.ones(1))
+    assert seen == [True] and not facula.compiler.is_compiling()
+    with pytest.raises(KeyError):
+        _dynamo.explain(lambda x: {}[x])(1)
+    assert not facula.compiler.is_compiling()
 
 
 def test_the_page_shows_what_is_true(tmp_path, monkeypatch, capsys):

@@ -12,13 +12,16 @@ INF, NAN = float("inf"), float("nan")
 
 # name: float64 reference, bound in ULP
 FLOAT32 = {
-    "exp": (np.exp, 2), "log": (np.log, 2), "tanh": (np.tanh, 2), "erf": (scipy.special.erf, 2), "sin": (np.sin, 2), "cos": (np.cos, 2),
+    "exp": (np.exp, 2), "exp2": (np.exp2, 2), "log": (np.log, 2), "tanh": (np.tanh, 2), "erf": (scipy.special.erf, 2),
+    "sin": (np.sin, 2), "cos": (np.cos, 2),
     "sigmoid": (lambda x: np.where(x < 0, np.exp(-np.abs(x)), 1.0) / (1.0 + np.exp(-np.abs(x))), 2),
 }  # fmt: skip
 FLOAT64 = {"exp": (np.exp, 2), "sin": (np.sin, 2), "cos": (np.cos, 2), "erf": (np.vectorize(math.erf), 3)}  # the C library's: 1
 EDGES = {
     "exp": [(0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (NAN, NAN), (89.0, INF), (-104.0, 0.0), (1e30, INF), (-1e30, 0.0),
             (3.4e38, INF), (-3.4e38, 0.0)],
+    "exp2": [(0.0, 1.0), (-0.0, 1.0), (3.0, 8.0), (-149.0, 2.0**-149), (127.0, 2.0**127), (INF, INF), (-INF, 0.0), (NAN, NAN),
+             (128.0, INF), (-151.0, 0.0), (1e30, INF), (-1e30, 0.0), (3.4e38, INF), (-3.4e38, 0.0)],
     "log": [(0.0, -INF), (-0.0, -INF), (1.0, 0.0), (INF, INF), (-INF, NAN), (-1.0, NAN), (-1e-45, NAN), (NAN, NAN)],
     "tanh": [(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN), (1e-45, 1e-45), (-30.0, -1.0)],
     "erf": [(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN), (-30.0, -1.0)],

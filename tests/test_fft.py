@@ -134,13 +134,13 @@ def test_every_length(one_thread, dtype, first):
     for n in range(first, first + 50):
         x = signal(19, n).astype(dtype)
         expected, t = by_definition(x), facula.from_numpy(x)
-        for lines in (1, 19):
+        for lines in (1, 5, 8, 19):
             close(facula.fft.fft(t[:lines]), expected[:lines], dtype)
         close(facula.fft.ifft(t, norm="forward"), by_definition(x.conj()).conj(), dtype)
         close(facula.fft.fft(t.t().contiguous(), dim=0).t(), expected, dtype)
         r = t.real.contiguous()
         half = by_definition(x.real)[:, : n // 2 + 1]
-        for lines in (1, 19):
+        for lines in (1, 8, 19):
             close(facula.fft.rfft(r[:lines]), half[:lines], dtype)
             back = facula.fft.irfft(facula.from_numpy(half[:lines].astype(dtype)), n)
             close(back, x.real[:lines], dtype)

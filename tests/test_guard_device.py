@@ -35,8 +35,8 @@ WAITS = {
         histc histogram narrow_Tensor linalg_matrix_exp
     """,
     "LAPACK reports failure in a number, which is an exception, and must not be given wrong row numbers": """
-        linalg_cholesky cholesky linalg_inv linalg_lu_factor linalg_solve linalg_ldl_factor linalg_ldl_solve _linalg_svd linalg_svd
-        linalg_svdvals svd _linalg_eigh linalg_eigh linalg_eigvalsh linalg_eig _linalg_eigvals linalg_eigvals
+        linalg_cholesky cholesky linalg_inv linalg_lu_factor linalg_solve _lu_solve linalg_ldl_factor linalg_ldl_solve _linalg_svd
+        linalg_svd linalg_svdvals svd _linalg_eigh linalg_eigh linalg_eigvalsh linalg_eig _linalg_eigvals linalg_eigvals
         _linalg_pinv linalg_pinv_tensor linalg_pinv_float linalg_pinv_rcond pinverse linalg_cond
         linalg_matrix_rank_tensor linalg_matrix_rank_float linalg_matrix_rank_tol linalg_tensorinv linalg_tensorsolve
     """,

@@ -100,6 +100,10 @@ def test_slopes_of_logistic_functions(name):
     r = result.detach().double().numpy()  # rounded, as it is saved
     (found,) = facula.autograd.grad(result, x, grad)
     np.testing.assert_allclose(found.double().numpy(), g * r * (1 - r), rtol=place, atol=1e-7)
+    result = facula.tanh(x)
+    r = result.detach().double().numpy()
+    (found,) = facula.autograd.grad(result, x, grad)
+    np.testing.assert_allclose(found.double().numpy(), g * (1 - r * r), rtol=place, atol=1e-7)
 
 
 def whole_numbers(shape, dtype, seed=0):

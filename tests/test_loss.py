@@ -201,10 +201,26 @@ def test_ctc_loss_of_an_impossible_target():
     loss.backward()
 
 
-def test_glu():
-    x = double(3, 4)
+@pytest.mark.parametrize("shape", [(5, 4), (1, 4), (4,)])
+def test_reductions_of_multi_margin_loss_agree(shape):
+    x = facula.randn(shape)
+    target = facula.tensor([k % 4 for k in range(shape[0])]) if len(shape) == 2 else facula.tensor(2)
+    for p in (1, 2):
+        each = F.multi_margin_loss(x, target, p=p, reduction="none")
+        for name in ("mean", "sum"):
+            got = F.multi_margin_loss(x, target, p=p, reduction=name)
+            assert got.shape == () and facula.allclose(got, getattr(each, name)(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_glu(requires_grad):
+    x = double(3, 4).detach().requires_grad_(requires_grad)
     want = values(x)[:, :2] / (1 + np.exp(-values(x)[:, 2:]))
     np.testing.assert_allclose(values(F.glu(x, 1)), want)
+    for shape, dim in (((4, 130), 1), ((70, 3), 0), ((2, 0), 1), ((2, 6, 5), -2)):
+        y = facula.randn(shape).requires_grad_(requires_grad)
+        first, gate = y.chunk(2, dim)
+        assert facula.allclose(F.glu(y, dim), first * facula.sigmoid(gate), rtol=1e-6)
     with pytest.raises(RuntimeError, match="glu"):
         F.glu(facula.zeros(3))
 

@@ -78,7 +78,8 @@ def test_result_memory_is_not_read():
 
 # Around the tiles, panels and blocks of products of float32.
 EDGES = [(2, 16, 385), (6, 17, 8), (7, 31, 384), (11, 2050, 9), (13, 15, 770), (97, 33, 40), (100, 1000, 3), (17, 64, 1),
-         (14, 32, 385), (15, 33, 20), (29, 48, 3), (43, 20, 770), (4, 4100, 400), (3, 65, 9), (5, 100, 300), (200, 300, 64)]
+         (14, 32, 385), (15, 33, 20), (29, 48, 3), (43, 20, 770), (4, 4100, 400), (3, 65, 9), (5, 100, 300), (200, 300, 64),
+         (3, 40, 2100), (8, 70, 2048), (20, 33, 4099)]
 
 
 @pytest.mark.parametrize("rows,columns,inner", EDGES)
@@ -98,6 +99,29 @@ def test_products_of_float32_at_the_edges_of_tiles(rows, columns, inner):
             batch = facula.stack([x, 2 * x, 3 * x]) @ facula.stack([y, y, -y])
             expected = np.stack([exact, 2 * exact, -3 * exact])
             assert (np.abs(batch.numpy() - expected) <= 1e-6 * (3 * sizes + 10)).all()
+
+
+@pytest.mark.parametrize("rows,columns", [(96, 16), (24, 144), (16, 32), (7, 20), (64, 64), (144, 24), (130, 33), (40, 65)])
+@pytest.mark.parametrize("inner", [193, 577, 3001])
+@pytest.mark.parametrize("apart", [0, 3])
+def test_long_sums_of_short_lines(rows, columns, inner, apart):
+    """Lines of both factors that are read where they lie: nothing between them, or behind the last, is multiplied."""
+    rng = np.random.default_rng(6)
+    a, b = (np.full((inner, width + apart), np.nan, "f") for width in (rows, columns))
+    a[:, :rows], b[:, :columns] = rng.standard_normal((inner, rows)), rng.standard_normal((inner, columns))
+    x, y = facula.from_numpy(a)[:, :rows].T, facula.from_numpy(b)[:, :columns]
+    exact, sizes = a[:, :rows].T.astype("d") @ b[:, :columns], np.abs(a[:, :rows].T).astype("d") @ np.abs(b[:, :columns])
+    assert (np.abs((x @ y).numpy() - exact) <= 1e-6 * sizes).all()
+    result = facula.full((rows, columns), 2.0)
+    assert (np.abs(result.addmm_(x, y, beta=0.5, alpha=-2).numpy() - (1 - 2 * exact)) <= 1e-6 * (2 * sizes + 10)).all()
+    before = facula.get_num_threads()
+    try:
+        facula.set_num_threads(3)
+        shared = x @ y
+        facula.set_num_threads(1)
+        assert facula.equal(x @ y, shared)
+    finally:
+        facula.set_num_threads(before)
 
 
 @pytest.mark.parametrize("rows,columns,inner", [(301, 260, 500), (64, 256, 3000), (70, 2100, 50), (3, 9000, 700)])

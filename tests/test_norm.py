@@ -327,6 +327,28 @@ def test_batch_norm_of_images_larger_than_caches(channels, side, channels_last):
     assert np.abs(t.grad.numpy() - dx).max() < 2e-5
 
 
+@pytest.mark.parametrize("rows", [2, 3, 4, 5, 7, 8, 9, 31, 33, 35, 38, 131])
+@pytest.mark.parametrize("channels", [1, 5, 16, 37])
+def test_batch_norm_of_some_rows(rows, channels):
+    """Rows go into sums a few at a time: none is left out, whatever their number."""
+    rng = np.random.default_rng(rows)
+    x, g = (rng.standard_normal((rows, channels)).astype(np.float32) for _ in range(2))
+    x[:, 0] += 3
+    results = []
+    for dtype in (facula.float64, facula.float32):
+        t = facula.from_numpy(x).to(dtype).requires_grad_()
+        weight = facula.full((channels,), 2.0, dtype=dtype, requires_grad=True)
+        mean, var = facula.zeros(channels, dtype=dtype), facula.ones(channels, dtype=dtype)
+        y = F.batch_norm(t, mean, var, weight, training=True, momentum=1.0)
+        y.backward(facula.from_numpy(g).to(dtype))
+        results.append([a.detach().double().numpy() for a in (y, mean, var, t.grad, weight.grad)])
+    exact = x.astype(np.float64)
+    np.testing.assert_allclose(results[0][1], exact.mean(0), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(results[0][2], exact.var(0, ddof=1), rtol=1e-9)
+    for wide, narrow in zip(*results):
+        np.testing.assert_allclose(narrow, wide, rtol=1e-4, atol=2e-5 * max(1, np.abs(wide).max()))
+
+
 def test_moments_of_channels_whose_mean_is_far_from_their_first_rows():
     x = np.zeros((40, 3, 30, 30), np.float32)
     x[20:] = 1000 + np.random.default_rng(0).standard_normal(x[20:].shape)

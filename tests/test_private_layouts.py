@@ -336,6 +336,9 @@ BY_PRODUCTS = [
     (2, 3, 63, 64, 32, 11, 4, 2),
     (2, 5, 40, 37, 32, (4, 3), (5, 6), (3, 1)),
     (1, 40, 33, 31, 48, 2, 2, 1),
+    (2, 16, 40, 41, 96, 1, 1, 0),  # gradients of weights from lines that are read where they lie
+    (2, 32, 40, 40, 17, 1, 1, 0),
+    (2, 64, 24, 24, 64, 3, 2, 1),
 ]
 
 
@@ -381,6 +384,12 @@ TILED = [
     (2, 512, 8, 9, 192, 1, True),  # weights by blocks
     (4, 512, 24, 26, 80, 1, False),  # tiles by blocks, too
     (4, 512, 32, 32, 32, 1, True),  # sums of weights' gradients over blocks of tiles
+    # tiles of seven points, where they fit the image better
+    (32, 32, 13, 13, 48, 1, True),
+    (40, 48, 15, 10, 32, 0, False),
+    (24, 32, 8, 13, 32, 2, True),
+    (16, 256, 13, 13, 128, 1, False),  # weights by blocks
+    (24, 256, 13, 13, 128, 1, True),  # sums of weights' gradients over blocks of tiles
 ]
 TILED_FIVES = [
     (8, 32, 17, 19, 48, 2, True),
@@ -388,6 +397,8 @@ TILED_FIVES = [
     (4, 48, 12, 13, 64, 4, True),
     (2, 64, 27, 27, 192, 2, True),
     (8, 256, 9, 9, 224, 1, False),  # weights by blocks
+    (16, 32, 4, 4, 48, 2, True),  # tiles of six points
+    (16, 64, 8, 4, 32, 4, False),
 ]
 
 
@@ -404,21 +415,44 @@ def test_windows_in_tiles_are_as_exact_as_training_needs(size, case):
     F.conv2d(wide.detach(), wide_weight, padding=padding).backward(upstream.double())
     expected.backward(upstream.double())
     results = []
-    for threads in (1, 2):
+    for threads, order in ((1, facula.contiguous_format), (1, facula.channels_last), (2, facula.channels_last)):
         before = facula.get_num_threads()
         facula.set_num_threads(threads)
         try:
-            x, narrow = wide.detach().float().requires_grad_(), weight.clone().requires_grad_()
+            x = wide.detach().float().contiguous(memory_format=order).requires_grad_()
+            narrow = weight.clone().requires_grad_()
             y = F.conv2d(x, narrow, bias, padding=padding)
-            y.backward(upstream)
+            y.backward(upstream.contiguous(memory_format=order))
         finally:
             facula.set_num_threads(before)
         assert (y - expected).abs().max() < 2e-5 * expected.abs().max()
         assert (x.grad - wide.grad).abs().max() < 2e-5 * wide.grad.abs().max()
         assert (narrow.grad - wide_weight.grad).abs().max() < 2e-5 * wide_weight.grad.abs().max()
         results.append((y.detach(), x.grad, narrow.grad))
-    if facula.backends.cpu.get_cpu_capability() != "AVX512":  # there oneDNN adds up the weight's gradient, in as many parts as threads
-        assert all(facula.equal(a, b) for a, b in zip(*results))
+    # of two plain images oneDNN makes the weight's gradient, in as many parts as there are threads
+    assert all(facula.equal(a, b) for a, b in zip(*results[1:]))
+
+
+APART = [(3, (32, 32, 13, 13, 32, 1)), (3, (8, 32, 12, 12, 32, 1)), (5, (6, 32, 13, 11, 48, 2))]
+
+
+@pytest.mark.parametrize("size, case", APART, ids=str)
+def test_what_an_image_in_tiles_holds_reaches_no_other_image(size, case):
+    """Also where it is infinite, not a number, or far larger than the others."""
+    n, c, h, w, k, padding = case
+    weight = facula.randn(k, c, size, size)
+    x = facula.randn(n, c, h, w)
+    y = F.conv2d(x, weight, padding=padding)
+    upset = x.clone()
+    for i, value in enumerate((float("nan"), float("inf"), 1e30)):
+        upset[2 * i, :, 0, 0] = upset[2 * i, :, -1, -1] = value
+    upset.requires_grad_()
+    z = F.conv2d(upset, weight, padding=padding)
+    z.backward(z.detach())
+    gradient = F.conv_transpose2d(y, weight, padding=padding)
+    for i in (1, 3, *range(5, n)):
+        assert facula.equal(z[i], y[i]) and facula.equal(upset.grad[i], gradient[i])
+    assert not facula.isfinite(z[0]).all() and not facula.isfinite(z[2]).all()
 
 
 def test_one_channel_has_plain_strides(image):

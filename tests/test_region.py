@@ -10,7 +10,7 @@ import pytest
 import facula as torch
 import facula.nn.functional as F
 
-CompiledFunction = torch._C.CompiledFunction
+CompiledFunction = torch._C._CompiledFunction
 
 
 class ALWAYS:

@@ -82,6 +82,35 @@ def test_running_extrema_keep_the_last_position():
     assert facula.cummin(facula.tensor([2, 3, 2, 1]), 0).indices.tolist() == [0, 0, 2, 3]
 
 
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 40, 63, 64, 65, 200])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_running_extrema_of_long_rows(n, dtype):
+    """Blocks in which nothing is better are filled; equal elements, and NaN once and again, begin anew."""
+    r = np.random.default_rng(n)
+    a = r.integers(-4, 5, (6, n)).astype(dtype)
+    a[1], a[2], a[3] = np.arange(n), -np.arange(n), 7
+    if dtype != "int64":
+        a[4, n // 2] = a[5, n // 3] = a[5, n - 1] = np.nan
+    for name, better in (("cummax", np.greater_equal), ("cummin", np.less_equal)):
+        values, positions = getattr(facula, name)(facula.from_numpy(a), 1)
+        for row in range(6):
+            best, at, expected = a[row, 0], 0, []
+            for i, x in enumerate(a[row]):
+                if x != x or (best == best and better(x, best)):
+                    best, at = x, i
+                expected.append((best, at))
+            np.testing.assert_array_equal(values[row].numpy(), np.array([e[0] for e in expected], dtype))
+            assert positions[row].tolist() == [e[1] for e in expected]
+
+
+def test_running_products_of_floats_pass_numbers_that_floats_do_not_have():
+    a = np.array([1e-30, 1e-30, 1e30, 1e38, 1e38, 1e-38, 0, np.inf, 2] * 3, np.float32)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(facula.cumprod(facula.from_numpy(a), 0).numpy(), a.astype("float64").cumprod().astype("float32"))
+    b = np.random.default_rng(0).standard_normal((5, 67)).astype(np.float32)
+    np.testing.assert_allclose(facula.cumprod(facula.from_numpy(b), 1).numpy(), b.astype("float64").cumprod(1), rtol=1e-6)
+
+
 def test_logcumsumexp_does_not_overflow():
     a = np.array([1000.0, 1000.0, -math.inf, 2000.0])
     expected = [1000, 1000 + math.log(2), 1000 + math.log(2), 2000]

@@ -58,5 +58,5 @@ def op_in_words(op: tuple[Any, ...]) -> str:
     return name + (f"  group {group}" if group >= 0 else "") + (f"  # {source}" if source else "")
 
 
-CompiledFunction, demand, force_eager = _C.CompiledFunction, _C._region_demand, _C._region_force_eager
+CompiledFunction, demand, force_eager = _C._CompiledFunction, _C._region_demand, _C._region_force_eager
 in_region, leave, enter, explain = _C._region_on, _C._region_leave, _C._region_enter, _C._region_explain

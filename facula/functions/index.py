@@ -33,7 +33,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     (tensor([1, 2]),)
     """
     if not as_tuple:
-        return _C.nonzero(input, out=out)
+        return _C.nonzero(input) if out is None else _C.nonzero(input, out=out)
     if out is not None:
         raise RuntimeError(f"nonzero: out= goes with as_tuple=False only, got out of type {type(out).__name__}")
     return _C.nonzero(input if input.dim() else input.unsqueeze(0)).unbind(1)

@@ -44,8 +44,10 @@ def resolve(size_average: bool | None, reduce: bool | None, reduction: str) -> s
 
 def number(size_average: bool | None, reduce: bool | None, reduction: str) -> int:
     """Return the core's number for ``reduction``, unless one of the old flags is given."""
-    if size_average is None and reduce is None and type(reduction) is str and reduction in _ENUM:
-        return _ENUM[reduction]
+    if size_average is None and reduce is None and type(reduction) is str:
+        code = _ENUM.get(reduction)
+        if code is not None:
+            return code
     return get_enum(resolve(size_average, reduce, reduction))
 
 

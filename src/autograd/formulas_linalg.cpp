@@ -35,10 +35,15 @@ Tensor cholesky_backward(const Tensor& grad, const Tensor& factor, bool upper) {
 }
 
 // X = (L L^H)^-1 B, as a function of all of L; the upper factor is L^H.
-Tensor cholesky_solve_backward(const Tensor& grad, const Tensor& result, const Tensor& factor, bool upper) {
-  Tensor half = matmul(cholesky_solve(grad, factor, upper), adjoint_of(result));
-  Tensor both = neg(add(half, adjoint_of(half)));
-  return upper ? matmul(factor, both) : matmul(both, factor);
+std::tuple<Tensor, Tensor> cholesky_solve_backward(const Tensor& grad, const Tensor& result, const Tensor& factor,
+                                                   bool upper, bool wants_b, bool wants_factor) {
+  const Tensor by_b = cholesky_solve(grad, factor, upper);
+  Tensor by_factor;
+  if (wants_factor) {
+    const Tensor half = matmul(by_b, adjoint_of(result)), both = neg(add(half, adjoint_of(half)));
+    by_factor = upper ? matmul(factor, both) : matmul(both, factor);
+  }
+  return {wants_b ? by_b : Tensor(), by_factor};
 }
 
 Tensor cholesky_inverse_backward(const Tensor& grad, const Tensor& result, const Tensor& factor, bool upper) {
@@ -84,18 +89,27 @@ Tensor lu_factor_backward(const Tensor& grad, const Tensor& lu, const Tensor& pi
   return matmul(_lu_permutation(pivots, m, lu.dtype()), result);
 }
 
-Tensor solve_backward_a(const Tensor& grad, const Tensor& a, IntList b_sizes, const Tensor& result, bool left) {
-  bool vector = is_vector_system(a.sizes(), b_sizes);
-  Tensor g = linalg_solve(adjoint_of(a), grad, left);
-  if (vector) return neg(mul(unsqueeze(g, -1), conj(unsqueeze(result, -2))));
-  return neg(left ? matmul(g, adjoint_of(result)) : matmul(adjoint_of(result), g));
+std::tuple<Tensor, Tensor> solve_backward(const Tensor& grad, const Tensor& a, IntList b_sizes, const Tensor& result,
+                                          bool left, bool wants_a, bool wants_b) {
+  const Tensor by_b = linalg_solve(adjoint_of(a), grad, left);
+  Tensor by_a;
+  if (wants_a && is_vector_system(a.sizes(), b_sizes)) {
+    by_a = neg(mul(unsqueeze(by_b, -1), conj(unsqueeze(result, -2))));
+  } else if (wants_a) {
+    by_a = neg(left ? matmul(by_b, adjoint_of(result)) : matmul(adjoint_of(result), by_b));
+  }
+  return {by_a, wants_b ? by_b : Tensor()};
 }
 
-Tensor solve_triangular_backward(const Tensor& grad, const Tensor& a, const Tensor& result, bool upper, bool left,
-                                 bool unit) {
-  Tensor g = linalg_solve_triangular(adjoint_of(a), grad, !upper, left, unit);
-  Tensor product = neg(left ? matmul(g, adjoint_of(result)) : matmul(adjoint_of(result), g));
-  return triangle_of(product, upper, unit ? (upper ? 1 : -1) : 0);
+std::tuple<Tensor, Tensor> solve_triangular_backward(const Tensor& grad, const Tensor& a, const Tensor& result,
+                                                     bool upper, bool left, bool unit, bool wants_a, bool wants_b) {
+  const Tensor by_b = linalg_solve_triangular(adjoint_of(a), grad, !upper, left, unit);
+  Tensor by_a;
+  if (wants_a) {
+    const Tensor product = neg(left ? matmul(by_b, adjoint_of(result)) : matmul(adjoint_of(result), by_b));
+    by_a = triangle_of(product, upper, unit ? (upper ? 1 : -1) : 0);
+  }
+  return {by_a, wants_b ? by_b : Tensor()};
 }
 
 namespace {

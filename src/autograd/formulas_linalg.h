@@ -21,13 +21,15 @@ Tensor part_of(const Tensor& a, int64_t dim, int64_t from, int64_t to);
 bool is_vector_system(IntList a, IntList b);
 
 Tensor cholesky_backward(const Tensor& grad, const Tensor& factor, bool upper);
-Tensor cholesky_solve_backward(const Tensor& grad, const Tensor& result, const Tensor& factor, bool upper);
+std::tuple<Tensor, Tensor> cholesky_solve_backward(const Tensor& grad, const Tensor& result, const Tensor& factor,
+                                                   bool upper, bool wants_b, bool wants_factor);
 Tensor cholesky_inverse_backward(const Tensor& grad, const Tensor& result, const Tensor& factor, bool upper);
 Tensor inv_backward(const Tensor& grad, const Tensor& inverse);
 Tensor lu_factor_backward(const Tensor& grad, const Tensor& lu, const Tensor& pivots);
-Tensor solve_backward_a(const Tensor& grad, const Tensor& a, IntList b_sizes, const Tensor& result, bool left);
-Tensor solve_triangular_backward(const Tensor& grad, const Tensor& a, const Tensor& result, bool upper, bool left,
-                                 bool unit);
+std::tuple<Tensor, Tensor> solve_backward(const Tensor& grad, const Tensor& a, IntList b_sizes, const Tensor& result,
+                                          bool left, bool wants_a, bool wants_b);
+std::tuple<Tensor, Tensor> solve_triangular_backward(const Tensor& grad, const Tensor& a, const Tensor& result,
+                                                     bool upper, bool left, bool unit, bool wants_a, bool wants_b);
 Tensor det_backward(const Tensor& grad, const Tensor& a, const Tensor& det);
 Tensor slogdet_backward(const Tensor& grad_sign, const Tensor& grad_log, const Tensor& a, const Tensor& sign);
 Tensor qr_backward(const Tensor& grad_q, const Tensor& grad_r, const Tensor& q, const Tensor& r, std::string_view mode);

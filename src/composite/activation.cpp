@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "autograd/function_support.h"
 #include "core/error.h"
 #include "functions.h"
 
@@ -172,7 +173,9 @@ Tensor glu(const Tensor& self, int64_t dim) {
   if (self.size(at) % 2) {
     throw_error(ErrorKind::Runtime, "glu: expected an even size in dimension ", dim, ", got ", self.size(at));
   }
-  return slice(self, at, 0, half, 1) * sigmoid(slice(self, at, half, 2 * half, 1));
+  const Tensor first = slice(self, at, 0, half, 1), gate = slice(self, at, half, 2 * half, 1);
+  // where there will be a derivative, it needs the sigmoid
+  return marks_of(all_examples(self)) ? first * sigmoid(gate) : _gated(first, gate);
 }
 
 }  // namespace facula

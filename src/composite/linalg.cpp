@@ -37,6 +37,12 @@ std::tuple<Tensor, Tensor> linalg_lu_factor(const Tensor& A, bool pivot) {
 
 namespace {
 
+bool wants_gradient(std::initializer_list<const Tensor*> tensors) {
+  bool any_wants = false;
+  for (const Tensor* t : tensors) any_wants |= marks_of(all_examples(*t)) != 0;
+  return any_wants;
+}
+
 struct Triangles {
   Tensor lower, upper;
 };
@@ -76,6 +82,7 @@ Tensor linalg_lu_solve_uncast(const Tensor& LU, const Tensor& pivots, const Tens
   FACULA_CHECK(B.dim() >= 2 && B.size(left ? -2 : -1) == LU.size(-1), ErrorKind::Runtime,
                "linalg.lu_solve: the shapes do not fit, got ", LU.sizes(), " and ", B.sizes());
   if (!left) return adjoint_of(linalg_lu_solve(LU, pivots, adjoint_of(B), true, !adjoint));
+  if (LU.is_cpu() && !wants_gradient({&LU, &B})) return _lu_solve(LU, pivots, B, adjoint);
   Tensor p = _lu_permutation(pivots, LU.size(-1), LU.dtype());
   if (!adjoint) {
     Tensor y = linalg_solve_triangular(LU, matmul(transpose(p, -2, -1), B), false, true, true);
@@ -145,12 +152,6 @@ Tensor apply_reflectors(const Tensor& a, const Tensor& tau, Tensor c, bool adjoi
     c = reflected(c, part_of(v, -1, i, i + 1), select(tau, -1, i), adjoint);
   }
   return c;
-}
-
-bool wants_gradient(std::initializer_list<const Tensor*> tensors) {
-  bool any_wants = false;
-  for (const Tensor* t : tensors) any_wants |= marks_of(all_examples(*t)) != 0;
-  return any_wants;
 }
 
 }  // namespace

@@ -115,13 +115,11 @@ namespace {
 /// Scores as (N, C), or (N, C, S) where a sample has several positions or no batch, and the shape of a result per
 /// position.
 struct ClassView {
-  Tensor scores;
   Dims positions;
-  ClassView(const char* op, const Tensor& self) {
+  ClassView(const char* op, const Tensor& self) : given(&self) {
     FACULA_CHECK(self.dim() > 0, ErrorKind::Value, op, ": expected an input with one or more dimensions, got ",
                  self.dim());
     if (self.dim() == 2) {
-      scores = self;
       positions.push_back(self.size(0));
       return;
     }
@@ -131,9 +129,10 @@ struct ClassView {
       if (d != at) positions.push_back(self.size(d));
       if (d > at) inner = (Checked(inner) * self.size(d)).get(op, "the number of positions", "shape ", self.sizes());
     }
-    scores = reshape(self, {at ? self.size(0) : 1, self.size(at), inner});
+    own = reshape(self, {at ? self.size(0) : 1, self.size(at), inner});
   }
-  int64_t classes() const { return scores.size(1); }
+  const Tensor& scores() const { return own.defined() ? own : *given; }
+  int64_t classes() const { return scores().size(1); }
 
   /// Class numbers as (N) or (N, S), int64.
   Tensor classes_of(const char* op, const Tensor& target) const {
@@ -146,8 +145,8 @@ struct ClassView {
                  positions.empty() ? 1 : positions[0], ", got shape ", target.sizes());
     FACULA_CHECK(single || target.sizes() == IntList(positions), ErrorKind::Runtime, op,
                  ": expected a target of shape ", positions, ", got ", target.sizes());
-    if (scores.dim() == 2) return to_dtype(target, DType::Int64);
-    return to_dtype(reshape(target, {scores.size(0), scores.size(2)}), DType::Int64);
+    if (scores().dim() == 2) return to_dtype(target, DType::Int64);
+    return to_dtype(reshape(target, {scores().size(0), scores().size(2)}), DType::Int64);
   }
 
   void check_weight(const char* op, const Tensor& weight) const {
@@ -157,8 +156,12 @@ struct ClassView {
   }
 
   Tensor result(const Tensor& loss, int64_t reduction) const {
-    return reduction == kNone && scores.dim() != 2 ? reshape(loss, positions) : loss;
+    return reduction == kNone && scores().dim() != 2 ? reshape(loss, positions) : loss;
   }
+
+ private:
+  const Tensor* given;
+  Tensor own;  // where the scores are to be seen in another shape
 };
 
 void check_reduction(const char* op, int64_t reduction) {
@@ -174,11 +177,11 @@ Tensor soft_cross_entropy(const Tensor& self, const Tensor& target, const Tensor
                ": expected probabilities of a floating-point dtype, got ", target.dtype());
   ClassView view(op, self);
   view.check_weight(op, weight);
-  Tensor wanted = view.scores.dim() == 2 ? target : reshape(target, view.scores.sizes());
+  Tensor wanted = view.scores().dim() == 2 ? target : reshape(target, view.scores().sizes());
   if (label_smoothing > 0)
     wanted = wanted * (1.0 - label_smoothing) + label_smoothing / static_cast<double>(view.classes());
-  Tensor loss = -log_softmax(view.scores, 1) * wanted;
-  if (weight.defined()) loss = loss * (view.scores.dim() == 2 ? weight : unsqueeze(weight, -1));
+  Tensor loss = -log_softmax(view.scores(), 1) * wanted;
+  if (weight.defined()) loss = loss * (view.scores().dim() == 2 ? weight : unsqueeze(weight, -1));
   if (reduction == kNone)
     return view.result(sum(loss, std::optional<IntList>(IntList{1}), false, std::optional<DType>()), kNone);
   Tensor all = total(loss);
@@ -195,7 +198,7 @@ Tensor nll_loss_nd_uncast(const Tensor& self, const Tensor& target, const Tensor
   ClassView view(op, self);
   view.check_weight(op, weight);
   refuse_gradient(op, "weight", weight);
-  Tensor loss = std::get<0>(_nll(view.scores, view.classes_of(op, target), weight, reduction, ignore_index));
+  Tensor loss = std::get<0>(_nll(view.scores(), view.classes_of(op, target), weight, reduction, ignore_index));
   return view.result(loss, reduction);
 }
 
@@ -214,7 +217,7 @@ Tensor cross_entropy_loss_uncast(const Tensor& self, const Tensor& target, const
   view.check_weight(op, weight);
   refuse_gradient(op, "weight", weight);
   Tensor loss = std::get<0>(
-      _cross_entropy(view.scores, view.classes_of(op, target), weight, reduction, ignore_index, label_smoothing));
+      _cross_entropy(view.scores(), view.classes_of(op, target), weight, reduction, ignore_index, label_smoothing));
   return view.result(loss, reduction);
 }
 

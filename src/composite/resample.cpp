@@ -1,4 +1,6 @@
 // The public resizing functions: output sizes and scales around `resample`.
+#include <array>
+
 #include "core/checked.h"
 #include "functions.h"
 
@@ -14,7 +16,7 @@ Tensor upsample(const char* op, int64_t spatial, const Tensor& input, std::optio
   size_t given = output_size ? output_size->size() : scale_factors->size();
   FACULA_CHECK(given == static_cast<size_t>(spatial), ErrorKind::Runtime, op, ": ",
                output_size ? "output_size" : "scale_factors", " must have ", spatial, " entries, got ", given);
-  std::vector<double> scales(given, 0.0);
+  std::array<double, 3> scales{};  // of at most three dimensions
   Dims size;
   for (size_t d = 0; d < given; ++d) {
     if (scale_factors) scales[d] = (*scale_factors)[d];
@@ -22,7 +24,7 @@ Tensor upsample(const char* op, int64_t spatial, const Tensor& input, std::optio
                                : whole_count(static_cast<double>(input.sizes()[2 + d]) * scales[d], op,
                                              "an output size", "a scale factor of ", scales[d]));
   }
-  return resample(input, size, mode, align_corners, scales, antialias);
+  return resample(input, size, mode, align_corners, FloatList(scales.data(), given), antialias);
 }
 
 }  // namespace

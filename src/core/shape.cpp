@@ -89,25 +89,24 @@ Dims contiguous_strides(IntList sizes) {
 
 namespace {
 
-// Dimensions of a channels-last tensor from the innermost outwards.
-const std::vector<int>* channels_last_order(size_t ndim, MemoryFormat format) {
-  // never destroyed: threads may still compute while the process ends
-  static const auto &order4 = *new std::vector<int>{1, 3, 2, 0}, &order5 = *new std::vector<int>{1, 4, 3, 2, 0};
-  if (format == MemoryFormat::ChannelsLast && ndim == 4) return &order4;
-  if (format == MemoryFormat::ChannelsLast3d && ndim == 5) return &order5;
-  return nullptr;
+// Dimensions of a channels-last tensor from the innermost outwards; none where the format has not so many.
+IntList channels_last_order(size_t ndim, MemoryFormat format) {
+  static constexpr int64_t order4[] = {1, 3, 2, 0}, order5[] = {1, 4, 3, 2, 0};
+  if (format == MemoryFormat::ChannelsLast && ndim == 4) return {order4, 4};
+  if (format == MemoryFormat::ChannelsLast3d && ndim == 5) return {order5, 5};
+  return {};
 }
 
 }  // namespace
 
 Dims strides_of(IntList sizes, MemoryFormat format, const char* op) {
   if (format == MemoryFormat::Contiguous || format == MemoryFormat::Preserve) return contiguous_strides(sizes);
-  const auto* order = channels_last_order(sizes.size(), format);
-  FACULA_CHECK(order, ErrorKind::Runtime, op, ": ", format, " needs ", format == MemoryFormat::ChannelsLast ? 4 : 5,
-               " dimensions, got ", sizes.size());
+  const IntList order = channels_last_order(sizes.size(), format);
+  FACULA_CHECK(!order.empty(), ErrorKind::Runtime, op, ": ", format, " needs ",
+               format == MemoryFormat::ChannelsLast ? 4 : 5, " dimensions, got ", sizes.size());
   Dims strides(sizes.size());
   int64_t step = 1;
-  for (int d : *order) {
+  for (int64_t d : order) {
     strides[d] = step;
     step = wrapping_mul(step, std::max<int64_t>(sizes[d], 1));
   }
@@ -128,10 +127,10 @@ bool is_contiguous(IntList sizes, IntList strides) {
 
 bool is_contiguous(IntList sizes, IntList strides, MemoryFormat format) {
   if (format == MemoryFormat::Contiguous) return is_contiguous(sizes, strides);
-  const auto* order = channels_last_order(sizes.size(), format);
-  if (!order) return false;
+  const IntList order = channels_last_order(sizes.size(), format);
+  if (order.empty()) return false;
   int64_t step = 1;
-  for (int d : *order) {
+  for (int64_t d : order) {
     if (sizes[d] != 1) {
       if (strides[d] != step) return false;
       step = wrapping_mul(step, sizes[d]);
@@ -158,14 +157,22 @@ Dims by_stride(IntList sizes, IntList strides) {
 }  // namespace
 
 bool is_dense(IntList sizes, IntList strides) {
-  for (int64_t size : sizes)
+  size_t left = 0;
+  for (int64_t size : sizes) {
     if (size == 0) return true;
-  int64_t step = 1;
-  for (int64_t d : by_stride(sizes, strides)) {
-    if (strides[d] != step) return false;
-    step *= sizes[d];
+    left += size != 1;
   }
-  return true;
+  // the dimension that goes on where those before it end, again and again; mostly one pass, from the last on
+  int64_t step = 1;
+  for (size_t before = left + 1; left && left < before;) {
+    before = left;
+    for (size_t i = sizes.size(); i-- > 0;) {
+      if (sizes[i] == 1 || strides[i] != step) continue;
+      step *= sizes[i];
+      --left;
+    }
+  }
+  return left == 0;
 }
 
 bool may_self_overlap(IntList sizes, IntList strides) {

@@ -64,7 +64,7 @@ void derive_layout(TensorImpl* t) {
   if (t->flags & kSparse) layout = 0;
   else if (contiguous || numel == 0) layout = kContiguous | kDense;
   else if (positive && span == static_cast<uint64_t>(numel) && is_dense(t->sizes(), t->strides())) layout = kDense;
-  bool may_be_other = n >= 4 && n <= 5 && (layout & kDense);
+  bool may_be_other = n >= 4 && n <= 5 && (layout & kDense) && (sizes[1] == 1 || strides[1] == 1 || numel == 0);
   if (may_be_other && n == 4 && is_contiguous(t->sizes(), t->strides(), MemoryFormat::ChannelsLast))
     layout |= kChannelsLast;
   if (may_be_other && n == 5 && is_contiguous(t->sizes(), t->strides(), MemoryFormat::ChannelsLast3d))
@@ -86,8 +86,8 @@ void set_sizes(TensorImpl* t, IntList sizes, IntList strides) {
     return;
   }
   int64_t* dims = make_room(t, static_cast<int64_t>(sizes.size()));
-  std::copy(sizes.begin(), sizes.end(), dims);
-  std::copy(strides.begin(), strides.end(), t->mutable_strides());
+  copy_few(sizes.data(), sizes.size(), dims);
+  copy_few(strides.data(), strides.size(), t->mutable_strides());
   derive_layout(t);
 }
 
@@ -116,7 +116,39 @@ void check_strides_fit(IntList sizes, const char* op) {
   step.get(op, "a stride", "size ", sizes);
 }
 
+namespace {
+
+/// The common case of empty(): few dimensions with elements, on the CPU, so that nothing can be wrong, and no other
+/// memory format that describes it as well. Null where it is not like that.
+TensorImpl* few_dimensions(IntList sizes, DType dtype, Device device) {
+  if (sizes.size() > TensorImpl::kInlineDims || !device.is_cpu()) return nullptr;
+  int64_t strides[TensorImpl::kInlineDims];
+  Checked elements = 1;
+  bool any = true;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    strides[i] = elements.value_or(0);
+    any &= sizes[i] > 0;
+    elements *= sizes[i];
+  }
+  const int64_t count = elements.value_or(kMostElements + 1);
+  if (!any || count > kMostElements || (sizes.size() >= 4 && (sizes[1] == 1 || strides[1] == 1))) return nullptr;
+  Storage* storage = make_storage(static_cast<size_t>(count * item_size(dtype)), device);
+  TensorImpl* t = new_impl();
+  t->storage = storage;
+  t->data = storage->data;
+  t->numel = count;
+  t->flags = inference_flag() | kContiguous | kDense;
+  t->dtype = dtype;
+  t->ndim = static_cast<uint8_t>(sizes.size());
+  copy_few(sizes.data(), sizes.size(), t->inline_);
+  copy_few(strides, sizes.size(), t->inline_ + TensorImpl::kInlineDims);
+  return t;
+}
+
+}  // namespace
+
 Tensor empty(IntList sizes, DType dtype, Device device) {
+  if (TensorImpl* made = few_dimensions(sizes, dtype, device)) return Tensor::adopt(made);
   const int64_t count = count_elements(sizes, "empty");
   Making making(sizes, dtype, device);
   Tensor tensor = with_storage(make_storage(byte_count(count, item_size(dtype), "empty", sizes), device), dtype);

@@ -15,7 +15,7 @@ namespace {
 // the third-level cache, a block's matrices stay in the second-level one. Larger weights are not transformed at once: a
 // block of them is, multiplied by as many tiles as the third-level cache holds, and forgotten. Doing so again for the
 // next block of tiles costs less than reading all of them from memory.
-constexpr int64_t kNearBytes = 512 << 10, kBlockBytes = 8 << 20, kInputBytes = 16 << 20, kWeightBytes = 3 << 20;
+constexpr int64_t kNearBytes = 512 << 10, kBlockBytes = 8 << 20, kInputBytes = 8 << 20, kWeightBytes = 5 << 20;
 constexpr int64_t kFewestNear = 28, kFewestTiles = 128, kFewestColumns = 32;
 constexpr int64_t kItem = sizeof(float);
 // Fewer do not repay the transformation of the weights, which become four times as large, or reading them where they
@@ -89,8 +89,9 @@ TiledImages cut(const Tensor& in, const Tensor& out, int64_t reach, int64_t poin
   return p;
 }
 
-/// Six points or seven: the tiles of seven take fewer products for each result, but may reach further past the end of
-/// an image, and windows become more elements, which costs as much as so many tiles.
+/// Six points or seven: tiles of seven take fewer products for each result, but may reach further past the end of an
+/// image, and windows become more elements, which costs as much as so many tiles. They are less exact, so they have to
+/// save something.
 TiledImages cut_best(const Tensor& in, const Tensor& out, int64_t reach, int64_t padding_top, int64_t padding_left) {
   constexpr int64_t kTilesOfWeights = 32;
   auto with = [&](int64_t points) { return cut(in, out, reach, points, padding_top, padding_left); };
@@ -98,7 +99,7 @@ TiledImages cut_best(const Tensor& in, const Tensor& out, int64_t reach, int64_t
     return p.products() * (in.size(0) * p.tile_rows * p.tile_columns + kTilesOfWeights);
   };
   const TiledImages six = with(kFewestPoints), seven = with(kFewestPoints + 1);
-  return cost(seven) < cost(six) ? seven : six;
+  return 8 * cost(seven) < 7 * cost(six) ? seven : six;
 }
 
 Tensor matrices(const TiledImages& p, int64_t rows, int64_t columns) {

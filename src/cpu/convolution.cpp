@@ -104,8 +104,14 @@ bool convolve_wide(const Tensor& y, const Tensor& x, const Tensor& w, const Tens
 
 // Without oneDNN the only other way is plain images, which takes 1 to 2.4 times as long with vectors of 16 bytes, too.
 const ConvPolicy& policy() {
-  static const ConvPolicy of_level = onednn::built_in ? conv_policy : ConvPolicy{true, 0, 0, 1 << 20, 0, 0, 0, true};
-  return of_level;
+  static constexpr ConvPolicy without = {.tiles = true,
+                                         .weight_channels = 0,
+                                         .pointwise_percent = 1 << 20,
+                                         .heavy_weights = 0,
+                                         .gathered_channels = 0,
+                                         .gathered_step = 0,
+                                         .spread = true};
+  return onednn::built_in ? conv_policy : without;
 }
 
 bool reaches(int64_t value, int64_t fewest) { return fewest >= 0 && value >= fewest; }
@@ -113,7 +119,7 @@ bool reaches(int64_t value, int64_t fewest) { return fewest >= 0 && value >= few
 bool products_pay(ConvMap map, const Tensor& y, const Tensor& w, const ConvGeometry& g) {
   constexpr int64_t kFewPositions = 1 << 10;
   const ConvPolicy& p = policy();
-  if (map == ConvMap::Weight) return reaches(w.size(0), p.weight_outputs) && w.numel() >= p.weight_size;
+  if (map == ConvMap::Weight) return reaches(w.size(1), p.weight_channels);
   if (w.dim() != 4) return false;
   const int64_t results = w.size(map == ConvMap::Output ? 0 : 1);
   const int64_t tiled = (results + gemm_tile.columns - 1) / gemm_tile.columns * gemm_tile.columns;

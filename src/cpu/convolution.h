@@ -9,8 +9,8 @@ namespace facula::cpu {
 /// registers its row (isa/winograd.cpp); the lowest has none, and without oneDNN all rows are like AVX2's.
 struct ConvPolicy {
   bool tiles = false;              // windows of 3x3 in tiles
-  int64_t weight_outputs = -1;     // fewest outputs of a weight's gradient that products pay for; -1: never
-  int64_t weight_size = 0;         // and the fewest elements of the weight
+  int64_t weight_channels = -1;    // fewest channels of images that pay for products where a weight's gradient is made;
+                                   // -1: never
   int64_t pointwise_percent = 0;   // most that results of one-pixel windows may take of their tiles of registers, in
                                    // percent of the results; 0: never
   int64_t pointwise_results = 0;   // or so few results

@@ -16,6 +16,10 @@ struct Householder {
   void (*factor)(int64_t rows, int64_t columns, T* a, T* tau);
   /// As orgqr: the first `columns` columns of the product of the `count` reflectors that lie in `a`.
   void (*form)(int64_t rows, int64_t columns, int64_t count, T* a, const T* tau);
+  /// The least-squares solutions of A X = B, at least as many rows as columns, in the first rows of B, for matrices
+  /// that are surely of full rank: whose condition number is well below 1 / `rcond`. For others false, and nothing was
+  /// written.
+  bool (*least_squares)(int64_t rows, int64_t columns, const T* a, int64_t systems, T* b, double rcond);
 };
 template <class T>
 inline Householder<T> householder{};

@@ -69,7 +69,7 @@ inline bool is_small(const Tensor& a) {
 /// Calls f(first, how many) for groups of small matrices that are worked on together; `work` is of each.
 template <class T, class F>
 void each_small_group(int64_t count, double work, F f) {
-  constexpr int lanes = SmallLanes<T>::count;
+  const int lanes = small_matrices<T>.together;
   each_matrix((count + lanes - 1) / lanes, work * lanes, [&](int64_t group) {
     f(group * lanes, static_cast<int>(std::min<int64_t>(lanes, count - group * lanes)));
   });

@@ -1,6 +1,8 @@
 // Factorisations that solve systems: Cholesky, LU, LDL, QR, triangular systems, least squares.
 #include "cpu/householder.h"
 #include "cpu/lapack.h"
+#include "cpu/own_lu.h"
+#include "cpu/own_triangle.h"
 #include "cpu/small_matrix.h"
 #include "ops/linalg.h"
 
@@ -13,37 +15,46 @@ using blas::real_t;
 
 void cholesky(const Tensor& a, const Tensor& info, bool upper) {
   Int n = extent(a, -1), ld = std::max<Int>(n, 1);
+  const double work = 1.0 * n * n * n / 3;
   visit_lapack(a.dtype(), "linalg.cholesky", [&]<class T>(TypeTag<T>) {
-    each_matrix(batch_count(a), 1.0 * n * n * n / 3, [&](int64_t i) {
+    if constexpr (!is_complex_v<T>) {
+      if (n <= kSmallFactor)
+        return each_small_group<T>(batch_count(a), work, [&](int64_t i, int matrices) {
+          small_matrices<T>.cholesky(n, matrix_at<T>(a, i, n * n), upper, info.data<Int>() + i, matrices);
+        });
+    }
+    each_matrix(batch_count(a), work, [&](int64_t i) {
       char triangle = upper ? 'U' : 'L';
-      if constexpr (!is_complex_v<T>) {
-        if (is_small(a)) return small_cholesky(n, matrix_at<T>(a, i, int64_t{n} * n), upper, info.data<Int>() + i);
-      }
       lapack_call<"potrf", T>(&triangle, &n, matrix_at<T>(a, i, int64_t{n} * n), &ld, info.data<Int>() + i);
     });
   });
 }
 
 void lu_of_small(const Tensor& a, const Tensor& pivots, const Tensor& info) {
-  const int n = static_cast<int>(a.size(-1)), size = n * n;
+  const int n = static_cast<int>(a.size(-1));
   visit_small(a.dtype(), [&]<class T>(TypeTag<T>) {
     each_small_group<T>(batch_count(a), 1.0 * n * n * n, [&](int64_t i, int matrices) {
-      SmallValues<T> x[kSmallElements];
-      SmallIntegers<T> p[kSmallMatrix] = {}, status;
-      load_small(x, matrix_at<T>(a, i, size), size, matrices);
-      small_lu<T>(n, x, p, status);
-      store_small(matrix_at<T>(a, i, size), x, size, matrices);
-      store_small(pivots.data<Int>() + i * n, p, n, matrices);
-      store_small(info.data<Int>() + i, &status, 1, matrices);
+      T* x = matrix_at<T>(a, i, n * n);
+      Int *p = pivots.data<Int>() + i * n, *status = info.data<Int>() + i;
+      // a few matrices take less time one by one, in the same steps
+      if (!own_lu<T> || n <= 4 || 2 * matrices > small_matrices<T>.together)
+        return small_matrices<T>.lu(n, x, p, status, matrices);
+      for (int l = 0; l < matrices; ++l) status[l] = own_lu<T>(n, n, x + l * n * n, p + l * n);
     });
   });
 }
 
 void lu(const Tensor& a, const Tensor& pivots, const Tensor& info) {
   Int m = extent(a, -2), n = extent(a, -1), k = std::min(m, n), ld = std::max<Int>(m, 1);
-  if (m == n && is_small(a)) return lu_of_small(a, pivots, info);
+  if (m == n && n <= kSmallFactor && k > 0 && is_floating(a.dtype())) return lu_of_small(a, pivots, info);
   visit_lapack(a.dtype(), "linalg.lu_factor", [&]<class T>(TypeTag<T>) {
     each_matrix(batch_count(a), 1.0 * m * n * k, [&](int64_t i) {
+      if constexpr (!is_complex_v<T>) {
+        if (own_lu<T> && std::max(m, n) <= kOwnLuSide<T> && k > 0) {
+          info.data<Int>()[i] = own_lu<T>(m, n, matrix_at<T>(a, i, int64_t{m} * n), pivots.data<Int>() + i * k);
+          return;
+        }
+      }
       lapack_call<"getrf", T>(&m, &n, matrix_at<T>(a, i, int64_t{m} * n), &ld, pivots.data<Int>() + i * k,
                               info.data<Int>() + i);
     });
@@ -61,58 +72,28 @@ void solve_singular(Int n, T* lu, const Int* pivots, T* b, Int columns) {
   lapack_call<"getrs", T>(&op, &n, &columns, lu, &ld, pivots, b, &ld, &status);
 }
 
-/// The solutions of A X = B, whose right-hand sides begin at `b`; without these they are inverses.
-template <class T>
-void solve_group(int n, const T* lu, const Int* pivots, int columns, const T* b, SmallValues<T>* x, int matrices) {
-  SmallValues<T> factors[kSmallElements];
-  load_small(factors, lu, n * n, matrices);
-  for (int l = 0; l < SmallLanes<T>::count; ++l) {
-    const int matrix = std::min(l, matrices - 1);
-    const SmallRows rows(n, pivots + matrix * n);
-    const T* from = b ? b + matrix * n * columns : nullptr;
-    for (int j = 0; j < columns; ++j)
-      for (int i = 0; i < n; ++i) x[j * n + i][l] = from ? from[j * n + rows.row[i]] : T(rows.row[i] == j);
-  }
-  small_lu_solve<T>(n, factors, columns, x);
-}
-
-void solve_small(const Tensor& lu, const Tensor& pivots, const Tensor& b) {
+void solve_small(const Tensor& lu, const Tensor& pivots, const Tensor& b, bool transposed) {
   const int n = static_cast<int>(lu.size(-1)), columns = static_cast<int>(b.size(-1));
   visit_small(lu.dtype(), [&]<class T>(TypeTag<T>) {
     each_small_group<T>(batch_count(b), 1.0 * n * n * columns, [&](int64_t i, int matrices) {
-      SmallValues<T> x[kSmallElements];
-      T* to = matrix_at<T>(b, i, n * columns);
-      solve_group<T>(n, matrix_at<T>(lu, i, n * n), pivots.data<Int>() + i * n, columns, to, x, matrices);
-      store_small(to, x, n * columns, matrices);
-    });
-  });
-}
-
-void solve_small_transposed(const Tensor& lu, const Tensor& pivots, const Tensor& b) {
-  const int n = static_cast<int>(lu.size(-1)), columns = static_cast<int>(b.size(-1));
-  visit_small(lu.dtype(), [&]<class T>(TypeTag<T>) {
-    each_small_group<T>(batch_count(b), 1.0 * n * n * columns, [&](int64_t i, int matrices) {
-      SmallValues<T> factors[kSmallElements], x[kSmallElements];
-      T* to = matrix_at<T>(b, i, n * columns);
-      load_small(factors, matrix_at<T>(lu, i, n * n), n * n, matrices);
-      load_small(x, to, n * columns, matrices);
-      small_lu_solve_transposed<T>(n, factors, columns, x);
-      for (int l = 0; l < matrices; ++l) {
-        const SmallRows rows(n, pivots.data<Int>() + (i + l) * n);
-        for (int e = 0; e < n * columns; ++e)
-          to[l * n * columns + e / n * n + rows.row[e % n]] = static_cast<T>(x[e][l]);
-      }
+      small_matrices<T>.lu_solve(n, matrix_at<T>(lu, i, n * n), pivots.data<Int>() + i * n, columns,
+                                 matrix_at<T>(b, i, n * columns), transposed, matrices);
     });
   });
 }
 
 void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, char op) {
   Int n = extent(lu, -1), columns = extent(b, -1), ld = std::max<Int>(n, 1);
-  if (is_small(lu) && columns <= kSmallMatrix)
-    return op == 'N' ? solve_small(lu, pivots, b) : solve_small_transposed(lu, pivots, b);
+  if (is_small(lu) && columns <= kSmallMatrix) return solve_small(lu, pivots, b, op != 'N');
   visit_lapack(lu.dtype(), "linalg.lu_solve", [&]<class T>(TypeTag<T>) {
     each_matrix(batch_count(b), 1.0 * n * n * columns, [&](int64_t i) {
       Int status = 0;
+      if constexpr (!is_complex_v<T>) {
+        if (n <= kOwnTriangle &&
+            own_triangle<T>.lu_solve(n, matrix_at<T>(lu, i, int64_t{n} * n), pivots.data<Int>() + i * n, columns,
+                                     matrix_at<T>(b, i, int64_t{n} * columns), op != 'N'))
+          return;
+      }
       lapack_call<"getrs", T>(&op, &n, &columns, matrix_at<T>(lu, i, int64_t{n} * n), &ld, pivots.data<Int>() + i * n,
                               matrix_at<T>(b, i, int64_t{n} * columns), &ld, &status);
     });
@@ -127,18 +108,29 @@ void invert_singular(Int n, T* a, const Int* pivots) {
   solve_singular<T>(n, factors.data(), pivots, a, n);
 }
 
+constexpr Int kOwnInverse = 64;
+
+/// The inverse as a solution: more work than getri has, in fewer steps. False, and nothing done, where a pivot is not
+/// moderate.
+template <class T>
+bool invert_by_solving(Int n, T* a, const Int* pivots) {
+  const int64_t size = int64_t{n} * n;
+  std::vector<T> inverse(static_cast<size_t>(size));
+  for (int64_t k = 0; k < size; k += n + 1) inverse[static_cast<size_t>(k)] = 1;
+  if (!own_triangle<T>.lu_solve(n, a, pivots, n, inverse.data(), false)) return false;
+  std::copy_n(inverse.begin(), size, a);
+  return true;
+}
+
 void invert_small(const Tensor& lu, const Tensor& pivots, const Tensor& info) {
   const int n = static_cast<int>(lu.size(-1)), size = n * n;
   visit_small(lu.dtype(), [&]<class T>(TypeTag<T>) {
     each_small_group<T>(batch_count(lu), 1.0 * n * n * n, [&](int64_t i, int matrices) {
-      SmallValues<T> x[kSmallElements];
       T* a = matrix_at<T>(lu, i, size);
       const Int *exchanges = pivots.data<Int>() + i * n, *status = info.data<Int>() + i;
-      solve_group<T>(n, a, exchanges, n, nullptr, x, matrices);
-      for (int l = 0; l < matrices; ++l, a += size) {
-        for (int e = 0; e < size && status[l] == 0; ++e) a[e] = x[e][l];
-        if (status[l] != 0) invert_singular<T>(n, a, exchanges + l * n);
-      }
+      small_matrices<T>.inverse(n, a, exchanges, status, matrices);
+      for (int l = 0; l < matrices; ++l)
+        if (status[l] != 0) invert_singular<T>(n, a + l * size, exchanges + l * n);
     });
   });
 }
@@ -151,6 +143,9 @@ void inverse(const Tensor& lu, const Tensor& pivots, const Tensor& info) {
       T* a = matrix_at<T>(lu, i, int64_t{n} * n);
       Int* exchanges = pivots.data<Int>() + i * n;
       if (info.data<Int>()[i] != 0) return invert_singular<T>(n, a, exchanges);
+      if constexpr (!is_complex_v<T>) {
+        if (n <= kOwnInverse && invert_by_solving<T>(n, a, exchanges)) return;
+      }
       Int query = -1;
       T answer{};
       lapack_call<"getri", T>(&n, a, &ld, exchanges, &answer, &query, info.data<Int>() + i);
@@ -180,6 +175,13 @@ void triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool un
   const Int lda = std::max<Int>(order, 1), ldb = std::max<Int>(m, 1), systems = left ? n : m;
   const SystemParts parts(order, systems);
   visit_lapack(a.dtype(), "linalg.solve_triangular", [&]<class T>(TypeTag<T>) {
+    if constexpr (!is_complex_v<T>) {
+      if (std::max(m, n) <= kSmallMatrix)
+        return each_small_group<T>(batch_count(b), 1.0 * systems * order * order, [&](int64_t i, int matrices) {
+          small_matrices<T>.triangular(matrix_at<T>(a, i, order * order), m, n, matrix_at<T>(b, i, m * n), upper, left,
+                                       unit, matrices);
+        });
+    }
     each_matrix(batch_count(b) * parts.count, 1.0 * parts.width * order * order, [&](int64_t i) {
       char side = left ? 'L' : 'R', triangle = upper ? 'U' : 'L', no = 'N', diagonal = unit ? 'U' : 'N';
       T one(1);
@@ -187,6 +189,11 @@ void triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool un
       Int some = std::min<Int>(parts.width, systems - static_cast<Int>(first)), rows = left ? m : some;
       Int columns = left ? some : n, ld = lda, ld_result = ldb;
       T* result = matrix_at<T>(b, matrix, int64_t{m} * n) + first * (left ? ldb : 1);
+      if constexpr (!is_complex_v<T>) {
+        if (order <= kOwnTriangle && parts.count == 1 &&
+            own_triangle<T>.solve(matrix_at<T>(a, matrix, int64_t{order} * order), m, n, result, upper, left, unit))
+          return;
+      }
       lapack_call<"trsm", T>(&side, &triangle, &no, &diagonal, &rows, &columns, &one,
                              matrix_at<T>(a, matrix, int64_t{order} * order), &ld, result, &ld_result);
     });
@@ -199,6 +206,11 @@ void cholesky_solve(const Tensor& factor, const Tensor& b, bool upper) {
     each_matrix(batch_count(b), 2.0 * m * n * m, [&](int64_t i) {
       char triangle = upper ? 'U' : 'L';
       Int status = 0;
+      if constexpr (!is_complex_v<T>) {
+        if (m <= kOwnTriangle && own_triangle<T>.cholesky_solve(m, matrix_at<T>(factor, i, int64_t{m} * m), n,
+                                                                matrix_at<T>(b, i, int64_t{m} * n), upper))
+          return;
+      }
       lapack_call<"potrs", T>(&triangle, &m, &n, matrix_at<T>(factor, i, int64_t{m} * m), &ld,
                               matrix_at<T>(b, i, int64_t{m} * n), &ld, &status);
     });
@@ -210,6 +222,12 @@ bool by_own_reflectors(Int rows, Int columns) { return rows <= kHouseholderRows 
 void qr(const Tensor& a, const Tensor& tau) {
   Int m = extent(a, -2), n = extent(a, -1), k = std::min(m, n), ld = std::max<Int>(m, 1);
   visit_lapack(a.dtype(), "linalg.qr", [&]<class T>(TypeTag<T>) {
+    if constexpr (!is_complex_v<T>) {
+      if (std::max(m, n) <= kSmallMatrix)
+        return each_small_group<T>(batch_count(a), 2.0 * m * n * k, [&](int64_t i, int matrices) {
+          small_matrices<T>.qr(m, n, matrix_at<T>(a, i, m * n), matrix_at<T>(tau, i, k), matrices);
+        });
+    }
     each_matrix(batch_count(a), 2.0 * m * n * k, [&](int64_t i) {
       T *x = matrix_at<T>(a, i, int64_t{m} * n), *t = matrix_at<T>(tau, i, k), answer{};
       if constexpr (!is_complex_v<T>) {
@@ -227,6 +245,12 @@ void qr(const Tensor& a, const Tensor& tau) {
 void reflectors(const Tensor& a, const Tensor& tau) {
   Int m = extent(a, -2), n = extent(a, -1), k = extent(tau, -1), ld = std::max<Int>(m, 1);
   visit_lapack(a.dtype(), "linalg.householder_product", [&]<class T>(TypeTag<T>) {
+    if constexpr (!is_complex_v<T>) {
+      if (std::max(m, n) <= kSmallMatrix)
+        return each_small_group<T>(batch_count(a), 2.0 * m * n * k, [&](int64_t i, int matrices) {
+          small_matrices<T>.reflectors(m, n, k, matrix_at<T>(a, i, m * n), matrix_at<T>(tau, i, k), matrices);
+        });
+    }
     each_matrix(batch_count(a), 2.0 * m * n * k, [&](int64_t i) {
       T *x = matrix_at<T>(a, i, int64_t{m} * n), *t = matrix_at<T>(tau, i, k), answer{};
       if constexpr (!is_complex_v<T>) {
@@ -382,6 +406,14 @@ void least_squares(const Tensor& a, const Tensor& b, const Tensor& rank, const T
     const auto workspace = problem_at(0).ask(driver);
     each_matrix(batch_count(b), 2.0 * m * n * k, [&](int64_t i) {
       LeastSquares<T> problem = problem_at(i);
+      if constexpr (!is_complex_v<T>) {
+        // without the search for a rank, where there is no doubt of it
+        if (driver == "gelsy" && m >= n && n <= kOwnTriangle && by_own_reflectors(m, n) && columns <= 2 * n + 8 &&
+            householder<T>.least_squares(m, n, problem.a, columns, problem.b, rcond)) {
+          rank.data<int64_t>()[i] = n;
+          return;
+        }
+      }
       problem.run(driver, workspace);
       if (rank.defined()) rank.data<int64_t>()[i] = problem.rank;
       if (s.defined()) std::copy_n(problem.s.begin(), k, matrix_at<real_t<T>>(s, i, k));

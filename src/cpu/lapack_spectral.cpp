@@ -1,5 +1,9 @@
 // Eigenvalues and singular values.
+#include <bit>
+
 #include "cpu/lapack.h"
+#include "cpu/own_eig.h"
+#include "cpu/own_svd.h"
 #include "cpu/symmetric.h"
 #include "ops/linalg.h"
 
@@ -9,31 +13,6 @@ namespace {
 using blas::Int;
 using blas::is_complex_v;
 using blas::real_t;
-
-/// Real matrices' values alone; those with an element that is not moderate go through `one`.
-template <class T, class One>
-void small_values(const Tensor& a, const Tensor& s, int64_t first, int matrices, One one) {
-  const int rows = static_cast<int>(a.size(-2)), columns = static_cast<int>(a.size(-1)), m = std::max(rows, columns),
-            n = std::min(rows, columns), size = m * n;
-  SmallValues<T> x[kSmallElements], y[kSmallElements], values[kSmallMatrix];
-  load_small(x, matrix_at<T>(a, first, size), size, matrices);
-  for (int r = 0; r < rows && rows < columns; ++r)
-    for (int c = 0; c < columns; ++c) y[r * m + c] = x[c * rows + r];
-  small_singular_values<T>(m, n, rows < columns ? y : x, values);
-  const T most = std::sqrt(std::sqrt(std::numeric_limits<T>::max())) / kSmallMatrix;  // fourth powers stay finite
-  for (int l = 0; l < matrices; ++l) {
-    const T* from = matrix_at<T>(a, first + l, size);
-    T largest = 0;
-    bool moderate = true;  // NaN is not
-    for (int e = 0; e < size; ++e) {
-      largest = std::max(largest, std::abs(from[e]));
-      moderate &= std::abs(from[e]) < most;
-    }
-    moderate &= largest == 0 || largest > 1 / most;
-    if (!moderate) one(first + l);
-    for (int j = 0; j < n && moderate; ++j) matrix_at<T>(s, first + l, n)[j] = values[j][l];
-  }
-}
 
 template <class T>
 bool is_finite(const T* x, int64_t count) {
@@ -63,6 +42,12 @@ void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, co
     const Int workspace = workspace_size(answer);
     auto one = [&](int64_t i) {
       T* x = matrix_at<T>(a, i, int64_t{m} * n);
+      if constexpr (!is_complex_v<T>) {
+        if (is_own_svd<T>(m, n) && (!full || m == n) &&
+            own_svd<T>(m, n, x, matrix_at<R>(s, i, k), matrix_at<T>(u, i, int64_t{m} * k),
+                       matrix_at<T>(vh, i, int64_t{k} * n)))
+          return;
+      }
       if (!is_finite(x, int64_t{m} * n)) {  // gesdd refuses NaN, and may never end with infinities
         info.data<Int>()[i] = -4;
         return;
@@ -80,9 +65,12 @@ void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, co
       call(x, values, left, right, work.data(), workspace, real_work.data(), integers.data(), info.data<Int>() + i);
     };
     if constexpr (!is_complex_v<T>) {
-      if (!vectors && is_small(a))
-        return each_small_group<T>(batch_count(a), work,
-                                   [&](int64_t i, int matrices) { small_values<T>(a, s, i, matrices, one); });
+      if (is_small(a) && (!full || m == n))
+        return each_small_group<T>(batch_count(a), work, [&](int64_t i, int matrices) {
+          uint32_t failed = small_matrices<T>.singular(m, n, matrix_at<T>(a, i, m * n), matrix_at<R>(s, i, k),
+                                                       matrix_at<T>(u, i, m * k), matrix_at<T>(vh, i, k * n), matrices);
+          for (; failed; failed &= failed - 1) one(i + std::countr_zero(failed));
+        });
     }
     each_matrix(batch_count(a), work, one);
   });
@@ -155,6 +143,13 @@ void eig(const Tensor& a, const Tensor& w, const Tensor& v, const Tensor& info) 
       Int* status = info.data<Int>() + i;
       std::vector<R> re(static_cast<size_t>(2 * n + 1)), im(static_cast<size_t>(n + 1));
       std::vector<T> packed(vectors && !is_complex_v<T> ? static_cast<size_t>(n) * n : 1);
+      if constexpr (!is_complex_v<T>) {
+        if (n <= kOwnEigen && own_eigen<T>(n, x, re.data(), im.data(), vectors ? packed.data() : nullptr)) {
+          for (Int j = 0; j < n; ++j) values[j] = {re[j], im[j]};
+          if (vectors) unpack_vectors<R>(n, im.data(), packed.data(), vectors);
+          return;
+        }
+      }
       auto run = [&](T* work, Int size) {
         if constexpr (is_complex_v<T>) {
           lapack_call<"geev", T>(&no, &job, &n, x, &ld, values, x, &one, vectors ? vectors : x, &ld, work, &size,

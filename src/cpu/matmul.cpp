@@ -306,6 +306,8 @@ const ProductTable& table_of(DType dtype) {
   return dtype == DType::Float32 ? float_products : others;
 }
 
+constexpr bool is_narrow(int64_t columns) { return columns > 4 && columns <= 16; }
+
 bool is_small(const MatrixProduct& p) {
   if (p.dtype != DType::Float32 && p.dtype != DType::Float64) return false;
   constexpr int64_t kLong = 16;
@@ -314,6 +316,7 @@ bool is_small(const MatrixProduct& p) {
   return work_of(p) <= (transposed                          ? table.small_transposed
                         : p.inner == 1                      ? table.small_outer
                         : p.rows <= 2 && p.columns >= kLong ? table.small_lines
+                        : is_narrow(p.columns)              ? std::max(table.small, table.small_narrow)
                                                             : table.small) &&
          p.batch <= 64 && p.alpha.equals(1) && (p.beta.equals(0) || p.beta.equals(1));
 }
@@ -326,7 +329,8 @@ constexpr int64_t kSkinnyWeights = 16;  // rows above which weights that are kep
 
 bool is_skinny(const MatrixProduct& p) {
   if (p.inner < kSkinnyInner || p.columns < kSkinnyInner) return false;
-  const int64_t rows = table_of(p.dtype).dot_rows[p.inner < kMiddleLine ? 0 : p.inner < kLongLine ? 1 : 2];
+  const int kind = p.inner < kMiddleLine ? 0 : p.inner < kLongLine ? 1 : p.inner < kFarLine ? 2 : 3;
+  const int64_t rows = table_of(p.dtype).dot_rows[kind];
   const bool may_be_kept = p.weights && p.rows > kSkinnyWeights;
   return p.rows <= rows && !may_be_kept && p.a.column == 1 && p.b.row == 1 &&
          (p.dtype == DType::Float32 || p.dtype == DType::Float64) && p.alpha.equals(1) &&

@@ -30,12 +30,13 @@ constexpr int64_t kNarrowPiece = 1 << 16;  // elements of b that a second thread
 /// it, and else for the library. A level states what differs (isa/gemm.cpp).
 struct ProductTable {
   // multiply-adds up to which small_product computes it: as a rule, where rows are at most two and long, for outer
-  // products, and where the columns of b are contiguous instead of its rows
-  int64_t small = 1024, small_lines = 1024, small_outer = 1 << 14, small_transposed = 256;
-  // rows up to which skinny_product computes it, where lines are shorter than kMiddleLine, than kLongLine, and others
-  int64_t dot_rows[3] = {16, 16, 16};
+  // products, where the columns of b are contiguous instead of its rows, and where rows of b are less than a vector
+  int64_t small = 1024, small_lines = 1024, small_outer = 1 << 14, small_transposed = 256, small_narrow = 0;
+  // rows up to which skinny_product computes it, where lines are shorter than kMiddleLine, than kLongLine, than
+  // kFarLine, and others, which do not stay in the first-level cache
+  int64_t dot_rows[4] = {16, 16, 16, 16};
 };
-constexpr int64_t kMiddleLine = 256, kLongLine = 512;
+constexpr int64_t kMiddleLine = 256, kLongLine = 512, kFarLine = 2048;
 inline ProductTable float_products;
 
 /// Converts n contiguous elements.

@@ -322,18 +322,34 @@ namespace {
 
 template <class T>
 void check_weights(const T* weights, int64_t rows, int64_t categories) {
+  const auto is_right = [](double weight) {
+    return (weight >= 0) & (weight <= std::numeric_limits<double>::max());  // NaN is neither
+  };
   for (int64_t row = 0; row < rows; ++row, weights += categories) {
-    double sum = 0;
+    bool right = true, positive = false;
     for (int64_t i = 0; i < categories; ++i) {
       const double weight = static_cast<double>(weights[i]);
-      FACULA_CHECK(std::isfinite(weight) && weight >= 0, ErrorKind::Runtime,
+      right &= is_right(weight);
+      positive |= weight > 0;
+    }
+    for (int64_t i = 0; i < categories && !right; ++i) {
+      const double weight = static_cast<double>(weights[i]);
+      FACULA_CHECK(is_right(weight), ErrorKind::Runtime,
                    "multinomial: weights must be finite and not negative, received ", weight, " at row ", row,
                    ", category ", i);
-      sum += weight;
     }
-    FACULA_CHECK(sum > 0, ErrorKind::Runtime, "multinomial: the weights of a row must have a positive sum, received ",
-                 sum, " for row ", row);
+    FACULA_CHECK(positive, ErrorKind::Runtime,
+                 "multinomial: the weights of a row must have a positive sum, received 0 for row ", row);
   }
+}
+
+/// The first of the shares, in order, that reaches the draw, which the last one does. Nobody can guess where a half
+/// begins, so nothing branches.
+template <class C>
+int64_t first_that_reaches(const C* shares, int64_t count, double draw) {
+  const C* at = shares;
+  for (; count > 1; count -= count / 2) at += count / 2 & -int64_t{static_cast<double>(at[count / 2 - 1]) < draw};
+  return at - shares;
 }
 
 // The first category whose cumulative share reaches the draw.
@@ -345,12 +361,8 @@ void sample_with_replacement(int64_t* out, const T* weights, int64_t categories,
   for (int64_t i = 0; i < categories; ++i) shares[static_cast<size_t>(i)] = sum += static_cast<C>(weights[i]);
   for (C& share : shares) share /= sum;
   shares.back() = 1;
-  one_by_one(samples, kOneDraw, [&](int64_t i) {
-    const double u = unit(generator.random64());
-    const auto found = std::lower_bound(shares.begin(), shares.end(), u,
-                                        [](C share, double value) { return static_cast<double>(share) < value; });
-    out[i] = found - shares.begin();
-  });
+  one_by_one(samples, kOneDraw,
+             [&](int64_t i) { out[i] = first_that_reaches(shares.data(), categories, unit(generator.random64())); });
 }
 
 // The categories with the largest weight / Exp(1): a race that weight wins with its share of the rest.

@@ -20,6 +20,11 @@ FACULA_FN T sigmoid_backward(T grad_output, T output) {
 }
 
 template <class T>
+FACULA_FN T gated(T self, T gate) {
+  return self * sigmoid(gate);
+}
+
+template <class T>
 FACULA_FN T logit(T self) {
   return log(self / (T(1) - self));
 }

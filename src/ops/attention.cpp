@@ -82,7 +82,7 @@ std::tuple<Tensor, Tensor> _attention(const Tensor& query, const Tensor& key, co
   if (!out.is_meta() && sums.numel())
     attention_kernel(out.device(), out, sums, AttentionInputs{query, key, value, given, seed},
                      AttentionOptions{scale, dropout_p, is_causal, by_library});
-  return {out, sums};
+  return {std::move(out), std::move(sums)};
 }
 
 std::tuple<Tensor, Tensor, Tensor> _attention_backward(const Tensor& grad, const Tensor& query, const Tensor& key,

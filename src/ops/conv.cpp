@@ -168,7 +168,7 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias
                       keeps_spread_channels_last && keeps_spread_channels_last();
   const int64_t channels = spread ? std::max(sizes[1], input.size(1)) : sizes[1];
   const auto [format, is_private] = result_layout(input, weight, sizes, channels);
-  Tensor result = facula::empty_strided(sizes, strides_of(sizes, format, a.op), input.dtype(), input.device());
+  Tensor result = empty_in(format, sizes, input.dtype(), input.device(), a.op);
   if (is_private) keep_private(result);
   if (result.is_meta() || result.numel() == 0) return result;
   Tensor given = as_contiguous(input, format);

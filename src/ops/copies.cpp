@@ -11,6 +11,11 @@ void warn_of_lost_parts(DType from, DType to) {
   warn_once(given, "to: converting complex numbers to real ones drops their imaginary parts (take .real to say so)");
 }
 
+Tensor empty_in(MemoryFormat format, IntList sizes, DType dtype, Device device, const char* op) {
+  if (format == MemoryFormat::Contiguous) return facula::empty(sizes, dtype, device);
+  return facula::empty_strided(sizes, strides_of(sizes, format, op), dtype, device);
+}
+
 Tensor contiguous_copy(const Tensor& t, IntList shape, DType dtype) {
   Tensor copy = facula::empty(shape, dtype, t.device());
   const bool same = t.sizes() == shape;
@@ -20,7 +25,7 @@ Tensor contiguous_copy(const Tensor& t, IntList shape, DType dtype) {
 
 Tensor as_contiguous(const Tensor& t, MemoryFormat format, DType dtype) {
   if (t.is_contiguous(format) && t.dtype() == dtype) return t;
-  Tensor copy = facula::empty_strided(t.sizes(), strides_of(t.sizes(), format, "contiguous"), dtype, t.device());
+  Tensor copy = empty_in(format, t.sizes(), dtype, t.device(), "contiguous");
   copy_elements(copy, t);
   return copy;
 }

@@ -6,6 +6,9 @@
 
 namespace facula::ops {
 
+/// A dense tensor in a memory format, with uninitialised elements.
+Tensor empty_in(MemoryFormat format, IntList sizes, DType dtype, Device device, const char* op);
+
 /// A fresh contiguous tensor of `shape`, to which `t` broadcasts.
 /// A UserWarning, once in a process, where a conversion drops imaginary parts. (To bool none is dropped.)
 void warn_of_lost_parts(DType from, DType to);
@@ -22,8 +25,29 @@ inline Tensor as_contiguous(const Tensor& t, DType dtype) {
 inline Tensor as_contiguous(const Tensor& t) {
   return !t.defined() || t.is_contiguous() ? t : contiguous_copy(t, t.sizes(), t.dtype());
 }
+/// Of a tensor that is made for it: a reference more would be counted for nothing, which two locked instructions do.
+inline Tensor as_contiguous(Tensor&& t) {
+  return !t.defined() || t.is_contiguous() ? std::move(t) : contiguous_copy(t, t.sizes(), t.dtype());
+}
 
-/// The same in a memory format.
+/// What is read contiguously: the tensor itself where it is so already, and no reference counted, else a copy.
+class Contiguous {
+ public:
+  explicit Contiguous(const Tensor& t) : given_(&t) {
+    if (t.defined() && !t.is_contiguous()) own_ = contiguous_copy(t);
+  }
+  Contiguous(const Tensor& t, DType dtype) : given_(&t) {
+    if (t.defined() && !(t.is_contiguous() && t.dtype() == dtype)) own_ = contiguous_copy(t, t.sizes(), dtype);
+  }
+  Contiguous(const Contiguous&) = delete;
+  const Tensor& get() const { return own_.defined() ? own_ : *given_; }
+
+ private:
+  const Tensor* given_;
+  Tensor own_;
+};
+
+/// A copy, or the tensor itself, in a memory format.
 Tensor as_contiguous(const Tensor& t, MemoryFormat format, DType dtype);
 inline Tensor as_contiguous(const Tensor& t, MemoryFormat format) { return as_contiguous(t, format, t.dtype()); }
 

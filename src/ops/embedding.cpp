@@ -14,7 +14,8 @@ namespace {
 
 Tensor flat(const Tensor& indices) {
   Tensor wide = as_contiguous(index_as_int64(indices, "embedding"));
-  return wide.dim() == 1 ? wide : make_view(wide, {wide.numel()}, {1}, 0, false);
+  if (wide.dim() == 1) return wide;
+  return make_view(wide, {wide.numel()}, {1}, 0, false);
 }
 
 }  // namespace
@@ -63,7 +64,7 @@ std::tuple<Tensor, Tensor> _bag_members(const Tensor& indices, const Tensor& off
   Tensor sizes = facula::empty({bags}, DType::Int64, indices.device());
   if (!indices.is_meta())
     bag_members_kernel(indices.device(), bag_of, sizes, as_contiguous(indices), as_contiguous(offsets), rows, padding);
-  return {bag_of, sizes};
+  return {std::move(bag_of), std::move(sizes)};
 }
 
 Tensor _bag_sum(const Tensor& weight, const Tensor& indices, const Tensor& bag_of, const Tensor& per_sample_weights,

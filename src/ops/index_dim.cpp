@@ -11,14 +11,14 @@ namespace facula::ops {
 namespace {
 
 // `dense` elements against places along dimension `dim` of target, whose other dimensions the two share.
-IndexMap map_along(const Tensor& target, int64_t dim, const Tensor& index, const char* op, ErrorKind error) {
+IndexMap map_along(Tensor target, int64_t dim, Tensor index, const char* op, ErrorKind error) {
   IndexMap map;
-  map.target = target;
   map.strides = Dims(target.strides());
   map.strides[dim] = 0;
-  map.index = index;
   map.step = target.stride(dim);
   map.size = target.size(dim);
+  map.target = std::move(target);
+  map.index = std::move(index);
   map.op = op;
   map.error = error;
   return map;
@@ -34,7 +34,7 @@ struct Scatter {
 
 Scatter check_scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src, const char* op) {
   Scatter s{index_as_int64(index, op, true), wrap_dim(dim, self.dim(), op), index.numel() == 0};
-  s.index = at_least_1d(s.index);
+  s.index = at_least_1d(std::move(s.index));
   if (s.empty) return s;
   IntList self_sizes = self.sizes(), index_sizes = index.sizes();
   bool narrow = src && index.dim() == self.dim() && src->dim() > 0 && src->dim() < index.dim();
@@ -45,8 +45,8 @@ Scatter check_scatter(const Tensor& self, int64_t dim, const Tensor& index, cons
                ": the index must have as many dimensions as the tensors it goes with, got index of shape ", index_sizes,
                " for a tensor of shape ", self_sizes);
   for (int64_t d = 0; d < index.dim(); ++d) {
-    bool fits = (d == s.dim || index.size(d) <= at_least_1d(self).size(d)) &&
-                (!src || index.size(d) <= at_least_1d(*src).size(d));
+    bool fits = (d == s.dim || index.size(d) <= size_at_least_1d(self, d)) &&
+                (!src || index.size(d) <= size_at_least_1d(*src, d));
     FACULA_CHECK(fits, ErrorKind::Runtime, op, ": the index must not be larger than self apart from dimension ", dim,
                  src ? ", nor than src" : "", ", got index of shape ", index_sizes, " for self of shape ", self_sizes);
   }
@@ -70,8 +70,9 @@ void scatter_into(const Tensor& self, int64_t dim, const Tensor& index, const Te
   check_same_dtype(self, src, op);
   Scatter s = check_scatter(self, dim, index, &src, op);
   if (s.empty || self.is_meta()) return;
-  scatter_kernel(self.device(), map_along(at_least_1d(self), s.dim, s.index, op, ErrorKind::Runtime),
-                 window(src, s.index), how);
+  const Tensor values = window(src, s.index);
+  scatter_kernel(self.device(), map_along(at_least_1d(self), s.dim, std::move(s.index), op, ErrorKind::Runtime), values,
+                 how);
 }
 
 void scatter_into(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, Combine how,
@@ -218,8 +219,9 @@ Tensor gather(const Tensor& self, int64_t dim, const Tensor& index, bool, const 
   Scatter s = check_scatter(self, dim, index, nullptr, "gather");
   Tensor result = out.make(index.sizes(), self.dtype(), self.device());
   if (s.empty || self.is_meta()) return result;
-  gather_kernel(self.device(), at_least_1d(result),
-                map_along(at_least_1d(self), s.dim, s.index, "gather", ErrorKind::Runtime));
+  const IndexMap map = map_along(at_least_1d(self), s.dim, std::move(s.index), "gather", ErrorKind::Runtime);
+  if (result.dim()) gather_kernel(self.device(), result, map);
+  else gather_kernel(self.device(), at_least_1d(result), map);
   return result;
 }
 

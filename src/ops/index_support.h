@@ -10,6 +10,9 @@ namespace facula::ops {
 
 /// A 0-d tensor as one of a single element; others as they are.
 inline Tensor at_least_1d(const Tensor& t) { return t.dim() ? t : make_view(t, {1}, {1}, 0, false); }
+inline Tensor at_least_1d(Tensor&& t) { return t.dim() ? std::move(t) : make_view(t, {1}, {1}, 0, false); }
+/// A size of that.
+inline int64_t size_at_least_1d(const Tensor& t, int64_t d) { return t.dim() ? t.size(d) : 1; }
 
 /// Index tensors are int64 inside; int32 is converted, and with `empty_fits` one without elements may have
 /// any dtype.

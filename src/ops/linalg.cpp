@@ -14,13 +14,13 @@ std::tuple<Tensor, Tensor> linalg_cholesky_ex(const Tensor& self, bool upper, bo
                                               const Out&) {
   check_square("linalg.cholesky", self);
   Tensor factor = column_major(self), info = info_like(self);
-  if (self.is_meta()) return {factor, info};
+  if (self.is_meta()) return {std::move(factor), std::move(info)};
   cholesky_kernel(self.device(), factor, info, upper);
   zero_triangle(factor, upper);
   if (check_errors)
     check_info("linalg.cholesky", info,
                "the matrix is not positive-definite: its first leading minor that is not positive is of this order");
-  return {factor, info};
+  return {std::move(factor), std::move(info)};
 }
 
 Tensor cholesky_solve(const Tensor& self, const Tensor& input2, bool upper, const Out&) {
@@ -59,12 +59,12 @@ void fill_singular(const Tensor& x, const Tensor& info) {
 std::tuple<Tensor, Tensor> linalg_inv_ex(const Tensor& A, bool check_errors, const Out&, const Out&) {
   check_square("linalg.inv", A);
   Tensor result = column_major(A), info = info_like(A);
-  if (A.is_meta()) return {result, info};
+  if (A.is_meta()) return {std::move(result), std::move(info)};
   Tensor pivots = facula::empty(vector_sizes(A, A.size(-1)), DType::Int32, A.device());
   lu_kernel(A.device(), result, pivots, info);
   inverse_kernel(A.device(), result, pivots, info);
   if (check_errors) check_info("linalg.inv", info, "the matrix is singular: there is a zero pivot at this position");
-  return {result, info};
+  return {std::move(result), std::move(info)};
 }
 
 std::tuple<Tensor, Tensor, Tensor> linalg_lu_factor_ex(const Tensor& A, bool pivot, bool check_errors, const Out&,
@@ -74,11 +74,11 @@ std::tuple<Tensor, Tensor, Tensor> linalg_lu_factor_ex(const Tensor& A, bool piv
                "linalg.lu_factor: without pivoting there is no factorisation on the CPU, got pivot=False");
   Tensor factors = column_major(A), info = info_like(A);
   Tensor pivots = facula::empty(vector_sizes(A, std::min(A.size(-1), A.size(-2))), DType::Int32, A.device());
-  if (A.is_meta()) return {factors, pivots, info};
+  if (A.is_meta()) return {std::move(factors), std::move(pivots), std::move(info)};
   lu_kernel(A.device(), factors, pivots, info);
   if (check_errors)
     check_info("linalg.lu_factor", info, "the factor U is singular: there is a zero at this position of its diagonal");
-  return {factors, pivots, info};
+  return {std::move(factors), std::move(pivots), std::move(info)};
 }
 
 Tensor _lu_permutation(const Tensor& pivots, int64_t rows, DType dtype) {
@@ -93,6 +93,28 @@ Tensor _lu_permutation(const Tensor& pivots, int64_t rows, DType dtype) {
   fill_zero(result);
   lu_permutation_kernel(result.device(), result, as_contiguous(pivots));
   return result;
+}
+
+Tensor _lu_solve(const Tensor& LU, const Tensor& pivots, const Tensor& B, bool adjoint) {
+  check_square("linalg.lu_solve", LU);
+  check_pair("linalg.lu_solve", LU, B);
+  need_dtype("linalg.lu_solve", "pivots", pivots, DType::Int32);
+  const int64_t n = LU.size(-1);
+  FACULA_CHECK(pivots.sizes() == LU.sizes().slice(0, LU.dim() - 1), ErrorKind::Runtime,
+               "linalg.lu_solve: one pivot per row, got shapes ", LU.sizes(), " and ", pivots.sizes());
+  FACULA_CHECK(B.dim() >= 2 && B.size(-2) == n, ErrorKind::Runtime, "linalg.lu_solve: the shapes do not fit, got ",
+               LU.sizes(), " and ", B.sizes());
+  Dims batch = broadcast(LU.sizes().slice(0, LU.dim() - 2), B.sizes().slice(0, B.dim() - 2), "linalg.lu_solve");
+  Tensor x = column_major(expand_batch(B, batch));
+  if (x.is_meta() || x.numel() == 0) return x;
+  check_pivots("linalg.lu_solve", pivots, n, false);
+  Dims exchanges(batch);
+  exchanges.push_back(n);
+  lu_solve_kernel(x.device(), column_major(expand_batch(LU, batch)), as_contiguous(expand(pivots, exchanges, false)), x,
+                  !adjoint          ? 'N'
+                  : LU.is_complex() ? 'C'
+                                    : 'T');
+  return x;
 }
 
 std::tuple<Tensor, Tensor> linalg_solve_ex(const Tensor& A, const Tensor& B, bool left, bool check_errors, const Out&,
@@ -154,10 +176,10 @@ std::tuple<Tensor, Tensor> linalg_slogdet(const Tensor& A, const Out&, const Out
   IntList batch = A.sizes().slice(0, A.dim() - 2);
   Tensor sign = facula::empty(batch, A.dtype(), A.device()),
          logarithm = facula::empty(batch, real_dtype(A.dtype()), A.device());
-  if (A.is_meta()) return {sign, logarithm};
+  if (A.is_meta()) return {std::move(sign), std::move(logarithm)};
   auto [lu, pivots, info] = linalg_lu_factor_ex(A, true, false);
   slogdet_kernel(A.device(), sign, logarithm, lu, pivots);
-  return {sign, logarithm};
+  return {std::move(sign), std::move(logarithm)};
 }
 
 std::tuple<Tensor, Tensor> geqrf(const Tensor& self, const Out&, const Out&) {
@@ -165,7 +187,7 @@ std::tuple<Tensor, Tensor> geqrf(const Tensor& self, const Out&, const Out&) {
   Tensor a = column_major(self),
          tau = facula::empty(vector_sizes(self, std::min(self.size(-1), self.size(-2))), self.dtype(), self.device());
   if (!self.is_meta() && tau.numel()) qr_kernel(self.device(), a, tau);
-  return {a, tau};
+  return {std::move(a), std::move(tau)};
 }
 
 std::tuple<Tensor, Tensor> _linalg_qr(const Tensor& A, std::string_view mode) {
@@ -176,7 +198,7 @@ std::tuple<Tensor, Tensor> _linalg_qr(const Tensor& A, std::string_view mode) {
   auto [a, tau] = geqrf(A);
   Tensor q = mode == "r" ? facula::empty({0}, A.dtype(), A.device()) : empty_column_major(A, m, columns);
   Tensor r = empty_column_major(A, columns, n);
-  if (A.is_meta()) return {q, r};
+  if (A.is_meta()) return {std::move(q), std::move(r)};
   copy_corner(r, a);
   zero_triangle(r, true);
   if (mode != "r" && q.numel()) {
@@ -184,7 +206,7 @@ std::tuple<Tensor, Tensor> _linalg_qr(const Tensor& A, std::string_view mode) {
     if (k) reflectors_kernel(A.device(), q, tau);
     else set_identity(q);
   }
-  return {q, r};
+  return {std::move(q), std::move(r)};
 }
 
 Tensor _householder(const Tensor& self, const Tensor& tau) {
@@ -263,7 +285,7 @@ Tensor complex_values(const Tensor& self, Tensor* vectors) {
 
 std::tuple<Tensor, Tensor> linalg_eig(const Tensor& self, const Out&, const Out&) {
   Tensor vectors, values = complex_values(self, &vectors);
-  return {values, vectors};
+  return {std::move(values), std::move(vectors)};
 }
 
 Tensor _linalg_eigvals(const Tensor& self) { return complex_values(self, nullptr); }
@@ -273,11 +295,11 @@ std::tuple<Tensor, Tensor, Tensor> linalg_ldl_factor_ex(const Tensor& self, bool
   check_square("linalg.ldl_factor", self);
   Tensor factors = column_major(self), info = info_like(self);
   Tensor pivots = facula::empty(vector_sizes(self, self.size(-1)), DType::Int32, self.device());
-  if (self.is_meta()) return {factors, pivots, info};
+  if (self.is_meta()) return {std::move(factors), std::move(pivots), std::move(info)};
   ldl_kernel(self.device(), factors, pivots, info, hermitian);
   if (check_errors) check_info("linalg.ldl_factor", info, "the factor D is singular: there is a zero at this position");
   zero_triangle(factors, false);
-  return {factors, pivots, info};
+  return {std::move(factors), std::move(pivots), std::move(info)};
 }
 
 Tensor linalg_ldl_solve(const Tensor& LD, const Tensor& pivots, const Tensor& B, bool hermitian, const Out&) {

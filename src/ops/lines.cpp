@@ -34,7 +34,8 @@ std::tuple<Tensor, Tensor> with_positions(const PositionKernel& kernel, const Te
       compute == self.dtype() ? out0.make(shape, compute, self.device()) : facula::empty(shape, compute, self.device());
   Tensor positions = out1.make(shape, DType::Int64, self.device());
   if (!self.is_meta()) kernel(self.device(), compute, d, self, values, positions);
-  return {compute == self.dtype() ? values : to_dtype(values, self.dtype()), positions};
+  if (compute != self.dtype()) values = to_dtype(values, self.dtype());
+  return {std::move(values), std::move(positions)};
 }
 
 }  // namespace facula::ops

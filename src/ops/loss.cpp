@@ -48,15 +48,33 @@ std::pair<Tensor, Tensor> reduce_losses(const Tensor& losses, const Tensor& weig
   const Device device = losses.device();
   const bool at_once = class_total_kernel.table[static_cast<size_t>(device.type)];
   if (at_once && reduction != kNone && losses.numel() <= kMostTotalled) {
-    const Tensor loss = facula::empty({}, dtype, device), total = facula::empty({}, losses.dtype(), device);
+    Tensor loss = facula::empty({}, dtype, device), total = facula::empty({}, losses.dtype(), device);
     class_total_kernel(device, loss, total, losses, weights, reduction == kMean);
-    return {loss, total};
+    return {std::move(loss), std::move(total)};
   }
   Tensor total_weight = sum(weights, std::optional<DType>());
   if (reduction == kNone) return {to_dtype(losses, dtype), total_weight};
   Tensor total = sum(losses, std::optional<DType>());
   if (reduction == kMean) total = div(total, total_weight);
   return {to_dtype(total, dtype), total_weight};
+}
+
+/// Whether few_losses_kernel computes the loss and its sum.
+bool are_few_losses(const Tensor& self, const Tensor& target, int64_t reduction) {
+  const int64_t positions = target.numel();
+  return reduction != kNone && positions > 0 && positions <= kFewPositions &&
+         few_losses_kernel.table[static_cast<size_t>(self.device().type)];
+}
+
+std::pair<Tensor, Tensor> few_losses(const Tensor& self, const Tensor& target, const Tensor& weight,
+                                     const Tensor& log_sum, const ClassLoss& p, int64_t reduction) {
+  const DType compute = compute_dtype(self.dtype());
+  Tensor loss = facula::empty({}, self.dtype(), self.device());
+  Tensor total = facula::empty({}, compute, self.device());
+  const Contiguous scores(self), classes(target), weights(weight, compute);
+  few_losses_kernel(self.device(), loss, total, scores.get(), classes.get(), weights.get(), log_sum, p,
+                    reduction == kMean);
+  return {std::move(loss), std::move(total)};
 }
 
 /// What multiplies the derivative of every position: (N, S), or one element when reduced.
@@ -73,6 +91,7 @@ std::tuple<Tensor, Tensor> _nll(const Tensor& self, const Tensor& target, const 
   check_classes("nll_loss", self.sizes(), target, weight, reduction);
   DType compute = compute_dtype(self.dtype());
   ClassLoss p = class_loss(self.sizes(), ignore_index);
+  if (are_few_losses(self, target, reduction)) return few_losses(self, target, weight, Tensor(), p, reduction);
   Tensor losses = facula::empty(target.sizes(), compute, self.device());
   Tensor weights = facula::empty(target.sizes(), compute, self.device());
   if (!self.is_meta() && losses.numel()) {
@@ -100,17 +119,21 @@ std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tens
   check_classes("cross_entropy", self.sizes(), target, weight, reduction);
   DType compute = compute_dtype(self.dtype());
   ClassLoss p = class_loss(self.sizes(), ignore_index, label_smoothing, "cross_entropy");
-  Tensor losses = facula::empty(target.sizes(), compute, self.device());
-  Tensor weights = facula::empty(target.sizes(), compute, self.device());
   Dims twice(target.sizes());
   twice.insert(0, 2);
   Tensor log_sum = facula::empty(twice, compute, self.device());
+  if (are_few_losses(self, target, reduction)) {
+    auto [loss, total_weight] = few_losses(self, target, weight, log_sum, p, reduction);
+    return {std::move(loss), std::move(total_weight), std::move(log_sum)};
+  }
+  Tensor losses = facula::empty(target.sizes(), compute, self.device());
+  Tensor weights = facula::empty(target.sizes(), compute, self.device());
   if (!self.is_meta() && losses.numel()) {
     Tensor classes = as_contiguous(target), scores = as_contiguous(self);
     cross_entropy_kernel(self.device(), losses, weights, scores, classes, as_contiguous(weight, compute), log_sum, p);
   }
   auto [loss, total_weight] = reduce_losses(losses, weights, reduction, self.dtype());
-  return {loss, total_weight, log_sum};
+  return {std::move(loss), std::move(total_weight), std::move(log_sum)};
 }
 
 Tensor _cross_entropy_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target,
@@ -215,7 +238,7 @@ std::tuple<Tensor, Tensor> _ctc(const Tensor& log_probs, const Tensor& targets, 
   Tensor log_alpha = facula::empty({p.batch, p.steps, 2 * p.longest + 1}, log_probs.dtype(), log_probs.device());
   if (!log_probs.is_meta())
     ctc_kernel(log_probs.device(), loss, log_alpha, as_contiguous(log_probs), as_contiguous(targets, DType::Int64), p);
-  return {loss, log_alpha};
+  return {std::move(loss), std::move(log_alpha)};
 }
 
 Tensor _ctc_backward(const Tensor& grad_output, const Tensor& log_probs, const Tensor& targets, IntList input_lengths,

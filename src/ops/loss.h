@@ -36,6 +36,12 @@ inline Kernel<void(const Tensor& loss, const Tensor& total_weight, const Tensor&
                    bool mean)>
     class_total_kernel{"cross_entropy"};
 constexpr int64_t kMostTotalled = 1 << 16;
+/// The same from the scores of at most kFewPositions, with what class_total_kernel makes of the losses: of the negative
+/// log likelihood where `log_sum` is undefined. A device without it takes the two.
+inline Kernel<void(const Tensor& loss, const Tensor& total_weight, const Tensor& self, const Tensor& target,
+                   const Tensor& weight, const Tensor& log_sum, const ClassLoss& p, bool mean)>
+    few_losses_kernel{"cross_entropy"};
+constexpr int64_t kFewPositions = 64;
 inline Kernel<void(const Tensor& out, const Tensor& target, const Tensor& weight, const ClassLoss& p)>
     class_weights_kernel{"cross_entropy"};
 

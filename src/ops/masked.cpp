@@ -62,12 +62,13 @@ Tensor filled(const Tensor& self, const Tensor& mask, const Operand& value, cons
 Tensor nonzero(const Tensor& self, const Out& out) {
   FACULA_CHECK(!self.is_meta(), ErrorKind::NotImplemented,
                "nonzero: the shape of the result depends on values, got a meta tensor");
-  Tensor input = as_contiguous(self);
-  int64_t count = count_nonzero_kernel(self.device(), input);
-  // one column after the other, so that x[nonzero columns] reads contiguous indices
+  const Tensor made = self.is_contiguous() ? Tensor() : as_contiguous(self);
+  const Tensor& input = made.defined() ? made : self;
+  const int64_t count = count_nonzero_kernel(self.device(), input);
   Tensor result = out.given() ? out.make({count, self.dim()}, DType::Int64, self.device())
-                              : facula::empty_strided({count, self.dim()}, {1, std::max<int64_t>(count, 1)},
-                                                      DType::Int64, self.device());
+                              : facula::empty({self.dim(), count}, DType::Int64, self.device());
+  // one column after the other, so that x[nonzero columns] reads contiguous indices
+  if (!out.given()) set_sizes(result.impl(), {count, self.dim()}, {1, std::max<int64_t>(count, 1)});
   if (result.numel()) nonzero_kernel(self.device(), result, input);
   return result;
 }

@@ -173,14 +173,14 @@ std::tuple<Tensor, Tensor, Tensor> _row_norm(const Tensor& self, const Tensor& w
   Tensor out =
       images ? facula::empty_like(self, self.dtype()) : facula::empty(self.sizes(), self.dtype(), self.device());
   Tensor mean = facula::empty({rows}, compute, self.device()), rstd = facula::empty({rows}, compute, self.device());
-  if (self.is_meta()) return {out, mean, rstd};
+  if (self.is_meta()) return {std::move(out), std::move(mean), std::move(rstd)};
   if (images) {
     image_groups_norm(out, mean, rstd, self, parameter(weight, compute), parameter(bias, compute), layout, eps);
   } else {
-    row_norm_kernel(self.device(), out, mean, rstd, as_contiguous(self), parameter(weight, compute),
-                    parameter(bias, compute), layout, eps, center);
+    const Contiguous rows_of(self), scale(weight, compute), shift(bias, compute);
+    row_norm_kernel(self.device(), out, mean, rstd, rows_of.get(), scale.get(), shift.get(), layout, eps, center);
   }
-  return {out, mean, rstd};
+  return {std::move(out), std::move(mean), std::move(rstd)};
 }
 
 std::tuple<Tensor, Tensor, Tensor> _row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight,
@@ -202,7 +202,8 @@ std::tuple<Tensor, Tensor, Tensor> _row_norm_backward(const Tensor& grad, const 
               : images ? facula::empty_like(self, self.dtype())
                        : facula::empty(self.sizes(), self.dtype(), device);
   Tensor gw = made(of_weight), gb = made(of_bias);
-  if (self.is_meta() || (rstd.numel() == 0 && !of_weight && !of_bias)) return {gs, gw, gb};
+  if (self.is_meta() || (rstd.numel() == 0 && !of_weight && !of_bias))
+    return {std::move(gs), std::move(gw), std::move(gb)};
   const RowGradients asked{of_self ? gs : Tensor(), of_weight ? gw : Tensor(), of_bias ? gb : Tensor()};
   if (images) {
     image_groups_backward(asked, in_order_of(self, to_dtype(grad, self.dtype())), self, parameter(weight, compute),
@@ -212,7 +213,7 @@ std::tuple<Tensor, Tensor, Tensor> _row_norm_backward(const Tensor& grad, const 
                              parameter(weight, compute), parameter(mean, compute), parameter(rstd, compute), layout,
                              center);
   }
-  return {gs, gw, gb};
+  return {std::move(gs), std::move(gw), std::move(gb)};
 }
 
 std::tuple<Tensor, Tensor, Tensor> _channel_norm(const Tensor& self, const Tensor& weight, const Tensor& bias,
@@ -230,7 +231,7 @@ std::tuple<Tensor, Tensor, Tensor> _channel_norm(const Tensor& self, const Tenso
   int64_t channels = self.size(1);
   Tensor mean = facula::empty({channels}, compute, self.device()),
          rstd = facula::empty({channels}, compute, self.device());
-  if (self.is_meta()) return {out, mean, rstd};
+  if (self.is_meta()) return {std::move(out), std::move(mean), std::move(rstd)};
   ChannelLayout layout = channel_layout(self);
   Tensor variance = facula::empty({channels}, compute, self.device());
   if (training) {

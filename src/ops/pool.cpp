@@ -21,10 +21,18 @@ const char* const kFractionalMaxPool[] = {"", "fractional_max_pool1d", "fraction
                                           "fractional_max_pool3d"};
 
 // An input with batch and channels and in a format kernels take, and what is needed to give results its form.
-struct Input {
-  Tensor tensor;  // (N, C, spatial...)
+class Input {
+ public:
+  /// `own` where that is defined, else `given`, which lives longer.
+  Input(const Tensor& given, Tensor own, bool batched, MemoryFormat format)
+      : batched(batched), format(format), given_(&given), own_(std::move(own)) {}
+  const Tensor& tensor() const { return own_.defined() ? own_ : *given_; }  // (N, C, spatial...)
   bool batched;
   MemoryFormat format;
+
+ private:
+  const Tensor* given_;
+  Tensor own_;
 };
 
 Tensor with_batch(const Tensor& self, int64_t spatial) {
@@ -67,17 +75,17 @@ Input read_input(const char* op, const Tensor& self, int64_t spatial, Empty empt
                  " may be zero, got shape ", self.sizes());
   }
   MemoryFormat format = batched ? format_of(self, spatial) : MemoryFormat::Contiguous;
-  return {as_contiguous(with_batch(self, spatial), format), batched, format};
+  if (batched && self.is_contiguous(format)) return {self, Tensor(), batched, format};
+  return {self, as_contiguous(with_batch(self, spatial), format), batched, format};
 }
 
 Tensor make_result(const Input& input, IntList spatial, DType dtype) {
-  Dims sizes{input.tensor.size(0), input.tensor.size(1)};
+  Dims sizes{input.tensor().size(0), input.tensor().size(1)};
   for (int64_t s : spatial) sizes.push_back(s);
-  if (input.format == MemoryFormat::Contiguous) return facula::empty(sizes, dtype, input.tensor.device());
-  return facula::empty_strided(sizes, strides_of(sizes, input.format, "pooling"), dtype, input.tensor.device());
+  return empty_in(input.format, sizes, dtype, input.tensor().device(), "pooling");
 }
 
-Tensor finish(const Input& input, const Tensor& made) {
+Tensor finish(const Input& input, Tensor made) {
   if (input.batched) return made;
   size_t rest = made.sizes().size() - 1;
   return make_view(made, made.sizes().slice(1, rest), made.strides().slice(1, rest), 0, false);
@@ -167,10 +175,10 @@ PoolGeometry adaptive_geometry(IntList size, IntList out) {
 using Pair = std::tuple<Tensor, Tensor>;
 
 Pair max_over(const Input& input, IntList out, const PoolGeometry& geometry, bool with_indices) {
-  Tensor values = make_result(input, out, input.tensor.dtype()),
+  Tensor values = make_result(input, out, input.tensor().dtype()),
          indices = with_indices ? make_result(input, out, DType::Int64) : Tensor();
-  if (!values.is_meta() && values.numel()) max_pool_kernel(values.device(), values, indices, input.tensor, geometry);
-  return {finish(input, values), with_indices ? finish(input, indices) : Tensor()};
+  if (!values.is_meta() && values.numel()) max_pool_kernel(values.device(), values, indices, input.tensor(), geometry);
+  return {finish(input, std::move(values)), with_indices ? finish(input, std::move(indices)) : Tensor()};
 }
 
 Pair sliding_max(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, IntList dilation,
@@ -179,36 +187,36 @@ Pair sliding_max(const Tensor& self, IntList kernel_size, IntList stride, IntLis
   const char* op = name_of(kMaxPool, kernel_size.size());
   Input input = read_input(op, self, spatial);
   check_dtype(op, self.dtype(), spatial > 1);
-  IntList size = spatial_part(input.tensor);
+  IntList size = spatial_part(input.tensor());
   Sliding s = read_windows(op, size, kernel_size, stride, padding, dilation, ceil_mode);
   return max_over(input, s.out, sliding_geometry(s, size), with_indices);
 }
 
 Tensor mean_over(const Input& input, IntList out, const PoolGeometry& geometry) {
-  Tensor result = make_result(input, out, input.tensor.dtype());
-  if (!result.is_meta() && result.numel()) avg_pool_kernel(result.device(), result, input.tensor, geometry);
-  return finish(input, result);
+  Tensor result = make_result(input, out, input.tensor().dtype());
+  if (!result.is_meta() && result.numel()) avg_pool_kernel(result.device(), result, input.tensor(), geometry);
+  return finish(input, std::move(result));
 }
 
 // Narrow floats add up in float32.
 template <class F>
 Tensor accumulated(const Input& input, IntList size, F&& f) {
-  Tensor result = make_result(input, size, input.tensor.dtype());
-  if (result.is_meta() || result.numel() == 0) return finish(input, result);
+  Tensor result = make_result(input, size, input.tensor().dtype());
+  if (result.is_meta() || result.numel() == 0) return finish(input, std::move(result));
   DType wide = compute_dtype(result.dtype());
   Tensor total = wide == result.dtype() ? result : make_result(input, size, wide);
-  const Tensor given = as_contiguous(input.tensor, input.format, wide);
+  const Tensor given = as_contiguous(input.tensor(), input.format, wide);
   fill_kernel(total.device(), total, Scalar(0));
   f(total, given);
   if (!total.is_same(result)) copy_elements(result, total);
-  return finish(input, result);
+  return finish(input, std::move(result));
 }
 
 // `windows`: how many the geometry has along each dimension; the kernel reads one element of self for each.
 Tensor spread(const char* op, const Tensor& self, IntList size, IntList windows, const PoolGeometry& geometry) {
   Input input = read_input(op, self, static_cast<int64_t>(size.size()), Empty::Any);
   check_dtype(op, self.dtype(), false);
-  FACULA_CHECK(spatial_part(input.tensor) == windows, ErrorKind::Runtime, op, ": planes of size ", size,
+  FACULA_CHECK(spatial_part(input.tensor()) == windows, ErrorKind::Runtime, op, ": planes of size ", size,
                " have windows ", windows, ", got a gradient of shape ", self.sizes());
   return accumulated(input, size, [&](const Tensor& total, const Tensor& given) {
     avg_pool_transpose_kernel(total.device(), total, given, geometry);
@@ -234,7 +242,7 @@ Tensor avg_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList
   FACULA_CHECK(divisor_override.value_or(1) != 0, ErrorKind::Runtime, op, ": divisor_override must not be zero, got 0");
   Input input = read_input(op, self, spatial);
   check_dtype(op, self.dtype(), self.dtype() == DType::Int64);
-  IntList size = spatial_part(input.tensor);
+  IntList size = spatial_part(input.tensor());
   Sliding s = read_windows(op, size, kernel_size, stride, padding, {1}, ceil_mode);
   return mean_over(input, s.out, avg_geometry(s, size, count_include_pad, divisor_override));
 }
@@ -263,7 +271,7 @@ Tensor adaptive_avg_pool(const Tensor& self, IntList output_size) {
   Input input = read_input(op, self, spatial, Empty::Channels);
   check_dtype(op, self.dtype(), false);
   Dims out = read_output_size(op, output_size, spatial);
-  return mean_over(input, out, adaptive_geometry(spatial_part(input.tensor), out));
+  return mean_over(input, out, adaptive_geometry(spatial_part(input.tensor()), out));
 }
 
 Tensor adaptive_avg_pool_transpose(const Tensor& self, IntList size) {
@@ -280,7 +288,7 @@ Pair adaptive_max_pool(const Tensor& self, IntList output_size) {
   Input input = read_input(op, self, spatial, Empty::FirstOnly);
   check_dtype(op, self.dtype(), false);
   Dims out = read_output_size(op, output_size, spatial);
-  return max_over(input, out, adaptive_geometry(spatial_part(input.tensor), out), true);
+  return max_over(input, out, adaptive_geometry(spatial_part(input.tensor()), out), true);
 }
 
 Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output_size, const Tensor& random_samples) {
@@ -288,10 +296,9 @@ Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output
   const char* op = name_of(kFractionalMaxPool, spatial);
   Input input = read_input(op, self, static_cast<int64_t>(spatial), Empty::FirstOnly);
   check_dtype(op, self.dtype(), false);
-  input.tensor = as_contiguous(input.tensor, MemoryFormat::Contiguous);
-  input.format = MemoryFormat::Contiguous;
-  int64_t batch = input.tensor.size(0), channels = input.tensor.size(1);
-  IntList size = spatial_part(input.tensor);
+  input = Input(self, as_contiguous(input.tensor(), MemoryFormat::Contiguous), input.batched, MemoryFormat::Contiguous);
+  int64_t batch = input.tensor().size(0), channels = input.tensor().size(1);
+  IntList size = spatial_part(input.tensor());
   Dims out = per_dimension(output_size, static_cast<int64_t>(spatial), op, "output_size");
   for (size_t d = 0; d < spatial; ++d) {
     FACULA_CHECK(out[d] >= 0 && kernel_size[d] > 0, ErrorKind::Runtime, op,
@@ -307,12 +314,12 @@ Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output
                    random_samples.size(2) == expected[2],
                ErrorKind::Runtime, op, ": random_samples must have shape ", expected, ", got ", random_samples.sizes());
   Tensor values = make_result(input, out, self.dtype()), indices = make_result(input, out, DType::Int64);
-  if (values.is_meta()) return {finish(input, values), finish(input, indices)};
+  if (values.is_meta()) return {finish(input, std::move(values)), finish(input, std::move(indices))};
   std::array<int64_t, 3> kernel{1, 1, 1};
   for (size_t d = 0; d < spatial; ++d) kernel[3 - spatial + d] = kernel_size[d];
   if (values.numel())
-    fractional_max_pool_kernel(values.device(), values, indices, input.tensor, as_contiguous(random_samples), kernel);
-  return {finish(input, values), finish(input, indices)};
+    fractional_max_pool_kernel(values.device(), values, indices, input.tensor(), as_contiguous(random_samples), kernel);
+  return {finish(input, std::move(values)), finish(input, std::move(indices))};
 }
 
 namespace {
@@ -331,10 +338,10 @@ Tensor unpool(const char* op, const Tensor& self, const Tensor& indices, IntList
   Input input = read_input(op, self, spatial);
   Tensor where = as_contiguous(with_batch(indices, spatial), input.format);
   Tensor result = make_result(input, size, self.dtype());
-  if (result.is_meta()) return finish(input, result);
+  if (result.is_meta()) return finish(input, std::move(result));
   fill_kernel(result.device(), result, Scalar(0));
-  scatter_planes_kernel(result.device(), result, input.tensor, where, false, op);
-  return finish(input, result);
+  scatter_planes_kernel(result.device(), result, input.tensor(), where, false, op);
+  return finish(input, std::move(result));
 }
 
 }  // namespace
@@ -361,8 +368,8 @@ Tensor gather_planes(const Tensor& self, const Tensor& indices, int64_t spatial)
                indices.dtype(), " of shape ", indices.sizes());
   Tensor where = as_contiguous(with_batch(indices, spatial), input.format);
   Tensor result = make_result(input, spatial_part(where), self.dtype());
-  if (!result.is_meta()) gather_planes_kernel(result.device(), result, input.tensor, where, "max_unpool");
-  return finish(input, result);
+  if (!result.is_meta()) gather_planes_kernel(result.device(), result, input.tensor(), where, "max_unpool");
+  return finish(input, std::move(result));
 }
 
 Tensor max_unpool2d(const Tensor& self, const Tensor& indices, IntList output_size) {

@@ -16,13 +16,19 @@ struct PoolAxis {
   int64_t step = 1;             // dilation
   bool counts_padding = false;  // in the divisor
 
+  /// (o * in + more) / out, for o from 0 to out and more below out.
+  int64_t share(int64_t o, int64_t more) const {
+    constexpr int64_t kShort = int64_t{1} << 31;
+    if (in < kShort && out < kShort) return (o * in + more) / out;
+    return static_cast<int64_t>((__int128{o} * in + more) / out);
+  }
   int64_t begin(int64_t o) const {
-    if (adaptive) return static_cast<int64_t>(__int128{o} * in / out);
+    if (adaptive) return share(o, 0);
     const int64_t at = o * stride - padding;
     return at >= 0 ? at : at + (-at + step - 1) / step * step;
   }
   int64_t end(int64_t o) const {
-    if (adaptive) return static_cast<int64_t>((__int128{o + 1} * in + out - 1) / out);
+    if (adaptive) return share(o + 1, out - 1);
     return std::max(begin(o), std::min(o * stride - padding + step * (kernel - 1) + 1, in));
   }
   /// What the sum of a window is divided by, along this dimension.

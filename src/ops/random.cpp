@@ -34,12 +34,20 @@ void with_generator(Generator* given, Device device, int64_t numel, Draw draw) {
 
 Tensor fill(const Tensor& self, RandomFill f, Generator* generator) {
   if (self.is_meta()) return self;
-  bool direct = self.is_contiguous();
-  f.serial = !direct;
-  Tensor target = direct ? self : facula::empty_like(self, self.dtype());
-  with_generator(generator, self.device(), self.numel(),
-                 [&](Generator& g) { random_fill_kernel(self.device(), flat(target), f, g); });
-  if (!direct) copy_elements(self, target);
+  const auto draw = [&](const Tensor& line) {
+    with_generator(generator, self.device(), self.numel(),
+                   [&](Generator& g) { random_fill_kernel(self.device(), line, f, g); });
+  };
+  f.serial = !self.is_contiguous();
+  if (f.serial) {
+    const Tensor target = facula::empty_like(self, self.dtype());
+    draw(flat(target));
+    copy_elements(self, target);
+  } else if (self.dim() == 1) {
+    draw(self);
+  } else {
+    draw(flat(self));
+  }
   return self;
 }
 

@@ -10,9 +10,15 @@ namespace {
 
 using Pair = std::tuple<Tensor, Tensor>;
 
-/// Of a fresh result.
-Tensor without_dim(const Tensor& t, int64_t dim) {
+/// Of a fresh, contiguous result; the dimension has size one.
+Tensor without_dim(Tensor t, int64_t dim) {
   if (t.dim() == 0) return t;
+  if (TensorImpl* impl = t.impl(); impl->ndim < 4) {  // nothing else about it changes
+    int64_t* strides = impl->mutable_strides();
+    for (int64_t d = dim + 1; d < impl->ndim; ++d) impl->dims[d - 1] = impl->dims[d], strides[d - 1] = strides[d];
+    --impl->ndim;
+    return t;
+  }
   Dims sizes(t.sizes());
   sizes.erase(static_cast<size_t>(dim));
   take_shape(t, sizes);
@@ -25,12 +31,14 @@ Pair chosen(const PositionKernel& kernel, const Tensor& self, int64_t dim, bool 
   require_real(self, op);
   FACULA_CHECK(self.dim() == 0 || self.size(d) > 0, ErrorKind::Index, op, ": dimension ", d,
                " must not have size zero, got shape ", self.sizes());
-  auto [values, positions] = with_positions(kernel, self, d, 1, op, {}, {});
-  if (keepdim) return {values, positions};
-  return {without_dim(values, d), without_dim(positions, d)};
+  Pair made = with_positions(kernel, self, d, 1, op, {}, {});
+  if (keepdim) return made;
+  auto& [values, positions] = made;
+  return {without_dim(std::move(values), d), without_dim(std::move(positions), d)};
 }
 
 Tensor flat(const Tensor& self) {
+  if (self.dim() == 1) return self;
   Dims shape{self.numel()}, strides;
   if (view_strides(self.sizes(), self.strides(), shape, strides)) return make_view(self, shape, strides, 0, false);
   return make_view(contiguous_copy(self), shape, {1}, 0, false);

@@ -2,8 +2,8 @@
 // applies the transposed matrices. Also the shapes and checks of grid sampling.
 #include "ops/resample.h"
 
+#include <array>
 #include <cmath>
-#include <vector>
 
 #include "core/checked.h"
 #include "ops/copies.h"
@@ -17,36 +17,71 @@ namespace facula {
 namespace ops {
 namespace {
 
+/// TapNumbers in the making, in the memory of the tensor that they become.
+template <class T>
+class TapNumbers {
+ public:
+  size_t size() const { return size_; }
+  T& operator[](size_t i) { return begin_[i]; }
+  T operator[](size_t i) const { return begin_[i]; }
+  void reserve(size_t room) {
+    if (room <= room_) return;
+    const Tensor wider = facula::empty({static_cast<int64_t>(room)}, dtype_of<T>());
+    std::copy_n(begin_, size_, wider.data<T>());
+    memory_ = wider;
+    begin_ = wider.data<T>();
+    room_ = room;
+  }
+  void resize(size_t size, T value = 0) {
+    reserve(size);
+    for (size_t i = size_; i < size; ++i) begin_[i] = value;
+    size_ = size;
+  }
+  void push_back(T value) {
+    if (__builtin_expect(size_ == room_, 0)) reserve(std::max<size_t>(2 * room_, 16));
+    begin_[size_++] = value;
+  }
+  Tensor on(Device device) const {
+    const int64_t count = static_cast<int64_t>(size_);
+    if (!memory_.defined()) return facula::empty({0}, dtype_of<T>(), device);
+    const Tensor made = size_ == room_ ? memory_ : make_view(memory_, {count}, {1}, 0, false);
+    if (device.is_cpu()) return made;
+    Tensor moved = facula::empty({count}, dtype_of<T>(), device);
+    copy_elements(moved, made);
+    return moved;
+  }
+
+ private:
+  Tensor memory_;
+  T* begin_ = nullptr;
+  size_t size_ = 0, room_ = 0;
+};
+
 // Taps in the making, on the host.
 struct TapTable {
   int64_t in = 0;
-  std::vector<int64_t> first{0}, index;
-  std::vector<double> weight;
+  bool copies = false;               // every output is one input
+  TapNumbers<int64_t> first, index;  // `first` begins with a zero
+  TapNumbers<double> weight;
 
   int64_t out() const { return static_cast<int64_t>(first.size()) - 1; }
-  bool copies() const {
-    if (index.size() != first.size() - 1) return false;
-    for (size_t o = 0; o < weight.size(); ++o)
-      if (weight[o] != 1 || first[o + 1] - first[o] != 1) return false;
-    return true;
+  void finish() {
+    copies = index.size() == first.size() - 1;
+    for (size_t o = 0; copies && o < weight.size(); ++o) copies = weight[o] == 1 && first[o + 1] - first[o] == 1;
   }
   TapTable transposed() const;
-  Taps on(Device device) const {
-    Tensor weights = facula::empty({static_cast<int64_t>(weight.size())}, DType::Float64);
-    std::copy(weight.begin(), weight.end(), weights.data<double>());
-    Tensor moved = device.is_cpu() ? weights : facula::empty(weights.sizes(), DType::Float64, device);
-    if (!device.is_cpu()) copy_elements(moved, weights);
-    return {in, out(), copies(), vector_on(first, device), vector_on(index, device), moved};
-  }
+  Taps on(Device device) const { return {in, out(), copies, first.on(device), index.on(device), weight.on(device)}; }
 };
 
 TapTable TapTable::transposed() const {
   TapTable t;
   t.in = out();
-  t.first.assign(static_cast<size_t>(in) + 1, 0);
-  for (int64_t i : index) ++t.first[static_cast<size_t>(i) + 1];
+  t.first.resize(static_cast<size_t>(in) + 1);
+  for (size_t k = 0; k < index.size(); ++k) ++t.first[static_cast<size_t>(index[k]) + 1];
   for (size_t i = 1; i < t.first.size(); ++i) t.first[i] += t.first[i - 1];
-  std::vector<int64_t> next(t.first.begin(), t.first.end() - 1);
+  TapNumbers<int64_t> next;
+  next.resize(static_cast<size_t>(in));
+  for (size_t i = 0; i < next.size(); ++i) next[i] = t.first[i];
   t.index.resize(index.size());
   t.weight.resize(index.size());
   for (int64_t o = 0; o < out(); ++o) {
@@ -56,6 +91,7 @@ TapTable TapTable::transposed() const {
       t.weight[at] = weight[k];
     }
   }
+  t.finish();
   return t;
 }
 
@@ -68,14 +104,14 @@ struct TapsBuilder {
   T scale;  // inputs per output
   TapTable taps;
 
-  TapsBuilder(int64_t in_size, int64_t out_size, bool corners, double factor)
+  TapsBuilder(int64_t in_size, int64_t out_size, bool corners, double factor, size_t taps_each)
       : in(in_size), out(out_size), align_corners(corners) {
-    constexpr size_t kMostlyTaps = 2;  // of an output
     const auto outputs = static_cast<size_t>(out);
     taps.in = in;
     taps.first.reserve(outputs + 1);
-    taps.index.reserve(kMostlyTaps * outputs);
-    taps.weight.reserve(kMostlyTaps * outputs);
+    taps.first.push_back(0);
+    taps.index.reserve(taps_each * outputs);
+    taps.weight.reserve(taps_each * outputs);
     if (align_corners) scale = out > 1 ? static_cast<T>(in - 1) / static_cast<T>(out - 1) : T(0);
     else scale = factor > 0 ? static_cast<T>(1.0 / factor) : static_cast<T>(in) / static_cast<T>(out);
   }
@@ -154,7 +190,8 @@ struct TapsBuilder {
 template <class T>
 TapTable make_taps(std::string_view mode, int64_t in, int64_t out, bool align_corners, double scale, bool antialias) {
   using Builder = TapsBuilder<T>;
-  Builder b(in, out, align_corners, scale);
+  const size_t mostly = antialias || mode == "linear" ? 2 : mode == "cubic" ? 4 : 1;  // taps of an output
+  Builder b(in, out, align_corners, scale, mostly);
   if (antialias) {
     if (mode == "linear") b.filtered(1, Builder::triangle);
     else if (mode == "cubic") b.filtered(2, [](T x) { return Builder::cubic_filter(x, T(-0.5)); });
@@ -165,6 +202,7 @@ TapTable make_taps(std::string_view mode, int64_t in, int64_t out, bool align_co
     else if (mode == "linear") b.linear();
     else b.cubic();
   }
+  b.taps.finish();
   return std::move(b.taps);
 }
 
@@ -176,7 +214,7 @@ Tensor apply(const Tensor& t, int64_t dim, MemoryFormat format, const Taps& taps
   sizes[static_cast<size_t>(dim)] = taps.out;
   Tensor out = result.defined() && result.dtype() == t.dtype()
                    ? result
-                   : facula::empty_strided(sizes, strides_of(sizes, format, "interpolate"), t.dtype(), t.device());
+                   : empty_in(format, sizes, t.dtype(), t.device(), "interpolate");
   bool last = format != MemoryFormat::Contiguous;
   int64_t outer = last ? t.size(0) : t.size(0) * t.size(1), inner = last ? t.size(1) : 1;
   for (int64_t d = 2; d < dim; ++d) outer *= t.size(d);
@@ -186,7 +224,7 @@ Tensor apply(const Tensor& t, int64_t dim, MemoryFormat format, const Taps& taps
 }
 
 bool identical(const TapTable& taps) {
-  if (!taps.copies() || taps.in != taps.out()) return false;
+  if (!taps.copies || taps.in != taps.out()) return false;
   for (int64_t o = 0; o < taps.out(); ++o)
     if (taps.index[o] != o) return false;
   return true;
@@ -194,13 +232,12 @@ bool identical(const TapTable& taps) {
 
 /// The taps of every dimension; neighbours that are resized alike share theirs.
 struct AllTaps {
-  std::vector<TapTable> tables;
-  std::vector<Taps> on_device;  // of each table, once it is asked for
-  size_t table_of[3] = {};
+  std::array<TapTable, 3> tables;
+  std::array<Taps, 3> on_device;  // of each table, once it is asked for
+  size_t count = 0, table_of[3] = {};
 
   const TapTable& of(size_t d) const { return tables[table_of[d]]; }
   const Taps& on(Device device, size_t d) {
-    on_device.resize(tables.size());
     Taps& taps = on_device[table_of[d]];
     if (!taps.index.defined()) taps = of(d).on(device);
     return taps;
@@ -214,6 +251,7 @@ Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool alig
   FACULA_CHECK(is_floating(self.dtype()) || self.dtype() == DType::UInt8, ErrorKind::NotImplemented, op,
                ": not implemented for dtype ", self.dtype());
   size_t spatial = size.size();
+  FACULA_CHECK(spatial <= 3, ErrorKind::Runtime, op, ": planes have at most three dimensions, got size ", size);
   FACULA_CHECK(self.dim() == static_cast<int64_t>(spatial) + 2, ErrorKind::Runtime, op, ": input must have ",
                spatial + 2, " dimensions, got shape ", self.sizes());
   FACULA_CHECK(scales.size() == spatial, ErrorKind::Runtime, op, ": one scale for each of ", spatial,
@@ -226,7 +264,7 @@ Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool alig
                  ": sizes of input and output must be positive (but for the batch), got input shape ", self.sizes(),
                  " and output size ", size);
   }
-  Tensor result = facula::empty_strided(sizes, strides_of(sizes, format, op), self.dtype(), self.device());
+  Tensor result = empty_in(format, sizes, self.dtype(), self.device(), op);
   if (result.is_meta() || result.numel() == 0) return result;
 
   // Elements that share a place may be more than memory holds; taps are counted up only for what it does hold.
@@ -245,23 +283,26 @@ Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool alig
     bool wide = self.dtype() == DType::Float64;
     TapTable t = wide ? make_taps<double>(mode, in, out, align_corners, scales[d], antialias)
                       : make_taps<float>(mode, in, out, align_corners, scales[d], antialias);
-    taps.table_of[d] = taps.tables.size();
-    taps.tables.push_back(transpose ? t.transposed() : std::move(t));
-    copies &= taps.of(d).copies();
+    taps.table_of[d] = taps.count;
+    taps.tables[taps.count++] = transpose ? t.transposed() : std::move(t);
+    copies &= taps.of(d).copies;
   }
   DType dtype = copies ? self.dtype() : self.dtype() == DType::UInt8 ? DType::Float32 : compute_dtype(self.dtype());
-  std::vector<size_t> steps;  // the transpose goes through the dimensions in the opposite order
+  std::array<size_t, 3> steps;  // the transpose goes through the dimensions in the opposite order
+  size_t count = 0;
   for (size_t k = 0; k < spatial; ++k) {
     size_t d = transpose ? k : spatial - 1 - k;
-    if (!identical(taps.of(d))) steps.push_back(d);
+    if (!identical(taps.of(d))) steps[count++] = d;
   }
-  if (steps.empty()) {
+  if (count == 0) {
     copy_elements(result, self);
     return result;
   }
   Tensor t = as_contiguous(self, format, dtype);
-  for (size_t d : steps)
-    t = apply(t, static_cast<int64_t>(2 + d), format, taps.on(t.device(), d), d == steps.back() ? result : Tensor());
+  for (size_t k = 0; k < count; ++k) {
+    const size_t d = steps[k];
+    t = apply(t, static_cast<int64_t>(2 + d), format, taps.on(t.device(), d), k + 1 == count ? result : Tensor());
+  }
   if (self.dtype() == DType::UInt8 && !copies) {
     round_into(t, Into::Part, t);
     _clamp_into(t, Into::Part, t, Scalar(0.0), Scalar(255.0));
@@ -374,8 +415,7 @@ Tensor grid_sampler_input_gradient(const Tensor& self, const Tensor& grid, IntLi
   check_grid_gradient(self, input_size, grid, interpolation_mode, padding_mode);
   if (self.is_meta()) return facula::empty(input_size, self.dtype(), self.device());
   const MemoryFormat format = sampled_format(Tensor(), input_size, grid, interpolation_mode);
-  Tensor result = facula::empty_strided(input_size, strides_of(input_size, format, "grid_sampler"),
-                                        compute_dtype(self.dtype()), self.device());
+  Tensor result = empty_in(format, input_size, compute_dtype(self.dtype()), self.device(), "grid_sampler");
   fill_kernel(result.device(), result, Scalar(0));
   if (self.numel())
     grid_sampler_input_kernel(self.device(), result, widened(self), widened(grid),

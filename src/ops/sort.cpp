@@ -69,7 +69,7 @@ std::tuple<Tensor, Tensor> sorted(const Tensor& self, int64_t dim, bool descendi
   Tensor values = out0.given() ? out0.make(self.sizes(), self.dtype(), self.device())
                                : facula::empty(self.sizes(), self.dtype(), self.device());
   Tensor indices = out1.make(self.sizes(), DType::Int64, self.device());
-  if (self.is_meta() || self.numel() == 0) return {values, indices};
+  if (self.is_meta() || self.numel() == 0) return {std::move(values), std::move(indices)};
   Rows rows(self, d);
   Tensor row_values = rows.target(values, rows.n), row_indices = rows.target(indices, rows.n);
   if (rows.in_place(self)) {
@@ -81,7 +81,7 @@ std::tuple<Tensor, Tensor> sorted(const Tensor& self, int64_t dim, bool descendi
   sort_kernel(self.device(), row_values, row_indices, descending);
   rows.give_back(values, row_values);
   rows.give_back(indices, row_indices);
-  return {values, indices};
+  return {std::move(values), std::move(indices)};
 }
 
 // ---- search
@@ -175,13 +175,13 @@ std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool
   else if (k == 0) shape = {0};
   Tensor values = out0.make(shape, self.dtype(), self.device()),
          indices = out1.make(shape, DType::Int64, self.device());
-  if (self.is_meta() || values.numel() == 0) return {values, indices};
+  if (self.is_meta() || values.numel() == 0) return {std::move(values), std::move(indices)};
   Rows rows(self, d);
   Tensor row_values = rows.target(values, k), row_indices = rows.target(indices, k);
   topk_kernel(self.device(), row_values, row_indices, rows.source(self), largest);
   rows.give_back(values, row_values);
   rows.give_back(indices, row_indices);
-  return {values, indices};
+  return {std::move(values), std::move(indices)};
 }
 
 std::tuple<Tensor, Tensor> kthvalue(const Tensor& self, int64_t k, int64_t dim, bool keepdim, const Out& out0,
@@ -197,11 +197,11 @@ std::tuple<Tensor, Tensor> kthvalue(const Tensor& self, int64_t k, int64_t dim, 
   if (self.dim()) keepdim ? void(shape[d] = 1) : shape.erase(d);
   Tensor values = out0.make(shape, self.dtype(), self.device()),
          indices = out1.make(shape, DType::Int64, self.device());
-  if (self.is_meta() || values.numel() == 0) return {values, indices};
+  if (self.is_meta() || values.numel() == 0) return {std::move(values), std::move(indices)};
   Rows rows(self, d);
   kthvalue_kernel(self.device(), make_view(values, {rows.rows, 1}, {1, 1}, 0, false),
                   make_view(indices, {rows.rows, 1}, {1, 1}, 0, false), rows.source(self), k - 1);
-  return {values, indices};
+  return {std::move(values), std::move(indices)};
 }
 
 Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right,

@@ -39,6 +39,34 @@ bool are_long(const Tensor& result, size_t parts, int64_t outer) {
   return outer == 1 || bytes <= kFew || bytes >= kPiece * outer * static_cast<int64_t>(parts);
 }
 
+/// Pieces of so many bytes, from one after the other to `row` bytes apart.
+template <int64_t length>
+void copy_short_pieces(char* out, int64_t row, const char* in, int64_t count) {
+  for (int64_t r = 0; r < count; ++r) std::memcpy(out + r * row, in + r * length, length);
+}
+/// The same of `half` to twice as many bytes, as two that overlap.
+template <int64_t half>
+void copy_in_halves(char* out, int64_t row, const char* in, int64_t length, int64_t count) {
+  for (int64_t r = 0; r < count; ++r, out += row, in += length) {
+    char first[half], second[half];
+    std::memcpy(first, in, half);
+    std::memcpy(second, in + length - half, half);
+    std::memcpy(out, first, half);
+    std::memcpy(out + length - half, second, half);
+  }
+}
+void copy_pieces(char* out, int64_t row, const char* in, int64_t length, int64_t count) {
+  if (length == 1) return copy_short_pieces<1>(out, row, in, count);
+  if (length == 2) return copy_short_pieces<2>(out, row, in, count);
+  if (length == 4) return copy_short_pieces<4>(out, row, in, count);
+  if (length == 8) return copy_short_pieces<8>(out, row, in, count);
+  if (length > 4 && length <= 16)
+    return length < 8 ? copy_in_halves<4>(out, row, in, length, count) : copy_in_halves<8>(out, row, in, length, count);
+  if (length > 16 && length <= 32) return copy_in_halves<16>(out, row, in, length, count);
+  if (length > 32 && length <= 64) return copy_in_halves<32>(out, row, in, length, count);
+  for (int64_t r = 0; r < count; ++r) copy_bytes(out + r * row, in + r * length, length);
+}
+
 // `outer` rounds, in each of which every part gives its next bytes.
 void join_bytes(const Tensor& result, TensorList parts, int64_t outer) {
   char* out = result.data<char>();
@@ -52,15 +80,13 @@ void join_bytes(const Tensor& result, TensorList parts, int64_t outer) {
     }
     return;
   }
-  int64_t row = result.numel() * result.item_size() / outer;
+  const int64_t row = result.numel() * result.item_size() / outer;
   parallel_for(0, outer, std::max<int64_t>(1, 4 * kGrain / std::max<int64_t>(row, 1)), [&](int64_t from, int64_t to) {
-    for (int64_t r = from; r < to; ++r) {
-      char* target = out + r * row;
-      for (const Tensor& t : parts) {
-        int64_t length = t.numel() * t.item_size() / outer;
-        copy_bytes(target, t.data<char>() + r * length, length);
-        target += length;
-      }
+    char* target = out + from * row;
+    for (const Tensor& t : parts) {
+      const int64_t length = t.numel() * t.item_size() / outer;
+      copy_pieces(target, row, t.data<char>() + from * length, length, to - from);
+      target += length;
     }
   });
 }
@@ -155,9 +181,8 @@ Tensor cat(TensorList tensors, int64_t dim, const Out& out) {
     sizes[d] = (Checked(sizes[d]) + t.size(d)).get("cat", "the joined size", sizes[d], " and ", t.size(d));
   }
   MemoryFormat format = out.given() ? MemoryFormat::Contiguous : joined_format(parts);
-  Tensor result = format == MemoryFormat::Contiguous
-                      ? out.make(sizes, dtype, tensors[0].device())
-                      : facula::empty_strided(sizes, strides_of(sizes, format, "cat"), dtype, tensors[0].device());
+  Tensor result = format == MemoryFormat::Contiguous ? out.make(sizes, dtype, tensors[0].device())
+                                                     : empty_in(format, sizes, dtype, tensors[0].device(), "cat");
   if (result.is_meta() || result.numel() == 0) return result;
   int64_t outer = count_elements(IntList(sizes).slice(0, static_cast<size_t>(d)), "cat");
   if (joined(result, parts, outer)) return result;
@@ -298,8 +323,7 @@ Tensor constant_pad_nd(const Tensor& self, IntList pad, const Scalar& value) {
                  " leaves a negative size in dimension ", d, ", got shape ", self.sizes());
   }
   MemoryFormat format = self.suggest_memory_format();
-  Tensor result =
-      facula::empty_strided(sizes, strides_of(sizes, format, "constant_pad_nd"), self.dtype(), self.device());
+  Tensor result = empty_in(format, sizes, self.dtype(), self.device(), "constant_pad_nd");
   require_value(value, self.dtype(), "constant_pad_nd");
   if (result.is_meta() || result.numel() == 0) return result;
   Tensor target = result;
@@ -381,9 +405,12 @@ Tensor _pad_edges(const Tensor& self, IntList pad, std::string_view mode) {
   const MemoryFormat wanted =
       self.dim() == 4 && mode != "circular" ? self.suggest_memory_format() : MemoryFormat::Contiguous;
   const PadShape s = pad_shape(self.sizes(), pad, mode, wanted);
-  Tensor result = facula::empty_strided(s.sizes, strides_of(s.sizes, s.format, "pad"), self.dtype(), self.device());
-  if (!result.is_meta() && result.numel())
-    pad_edges_kernel(self.device(), result, as_contiguous(self, s.format), s.geometry);
+  Tensor result = empty_in(s.format, s.sizes, self.dtype(), self.device(), "pad");
+  if (!result.is_meta() && result.numel()) {
+    if (self.is_contiguous(s.format)) pad_edges_kernel(self.device(), result, self, s.geometry);
+    else pad_edges_kernel(self.device(), result, as_contiguous(self, s.format), s.geometry);
+  }
+  if (result.is_contiguous(wanted)) return result;
   return as_contiguous(result, wanted);
 }
 
@@ -393,7 +420,7 @@ Tensor _pad_edges_backward(const Tensor& grad, IntList sizes, IntList pad, std::
       pad_shape(sizes, pad, mode, grad.dim() == 4 ? grad.suggest_memory_format() : MemoryFormat::Contiguous);
   FACULA_CHECK(grad.sizes() == IntList(s.sizes) && is_inexact(grad.dtype()), ErrorKind::Runtime,
                "pad: a floating-point gradient of shape ", s.sizes, ", got ", grad.sizes(), " of ", grad.dtype());
-  Tensor result = facula::empty_strided(sizes, strides_of(sizes, s.format, "pad"), grad.dtype(), grad.device());
+  Tensor result = empty_in(s.format, sizes, grad.dtype(), grad.device(), "pad");
   if (result.is_meta()) return result;
   fill_kernel(result.device(), result, Scalar(0));
   if (grad.numel()) add_edges_kernel(grad.device(), result, as_contiguous(grad, s.format), s.geometry);

@@ -92,7 +92,7 @@ void check_gradient(const RegionBins& bins, const Tensor& gradient, const Tensor
 // Zeros, which the program sees with plain strides.
 Tensor zero_images(const Tensor& gradient, IntList sizes, MemoryFormat format, const char* op) {
   const DType dtype = compute_dtype(gradient.dtype());
-  Tensor made = facula::empty_strided(sizes, strides_of(sizes, format, op), dtype, gradient.device());
+  Tensor made = empty_in(format, sizes, dtype, gradient.device(), op);
   if (made.numel()) fill_kernel(made.device(), made, Scalar(0));
   return made;
 }

@@ -181,11 +181,38 @@ inline bool are_plain_tensors(PyObject* value) {
   return true;
 }
 
+template <class... Types>
+constexpr uint32_t set_of(Types... types) {
+  return ((1u << static_cast<int>(types)) | ...);
+}
+constexpr uint32_t kTakesTensor = set_of(ArgType::Tensor, ArgType::OptTensor, ArgType::Operand),
+                   kTakesFloat =
+                       set_of(ArgType::Operand, ArgType::Scalar, ArgType::OptScalar, ArgType::Float, ArgType::OptFloat),
+                   kTakesInt = kTakesFloat | set_of(ArgType::Int, ArgType::OptInt),
+                   kTakesBool = set_of(ArgType::Bool, ArgType::OptBool),
+                   kTakesNone =
+                       set_of(ArgType::OptTensor, ArgType::OptScalar, ArgType::OptInt, ArgType::OptFloat,
+                              ArgType::OptBool, ArgType::OptIntList, ArgType::IntListOrDefault, ArgType::OptFloatList,
+                              ArgType::OptStr, ArgType::OptDType, ArgType::OptDevice, ArgType::OptLayout,
+                              ArgType::OptMemoryFormat, ArgType::OptGenerator, ArgType::OutTensor, ArgType::OutTuple);
+
 inline bool accept(const ArgSpec& spec, PyObject* value, Attempt& attempt) {
-  // most arguments are plain tensors, or plain integers where an int or a number is wanted
-  if (Py_TYPE(value) == &TensorType && (spec.type <= ArgType::OptTensor || spec.type == ArgType::Operand)) return true;
-  if (PyLong_CheckExact(value) && (spec.type == ArgType::Int || spec.type == ArgType::Operand)) return true;
-  if (spec.type == ArgType::TensorList && are_plain_tensors(value)) return true;
+  // most arguments are plain tensors, plain numbers or None, where those are wanted
+  const PyTypeObject* type = Py_TYPE(value);
+  const uint32_t wanted = 1u << static_cast<int>(spec.type);
+  if (type == &TensorType) {
+    if (wanted & kTakesTensor) return true;
+  } else if (type == &PyLong_Type) {
+    if (wanted & kTakesInt) return true;
+  } else if (value == Py_None) {
+    if (wanted & kTakesNone) return true;
+  } else if (type == &PyFloat_Type) {
+    if (wanted & kTakesFloat) return true;
+  } else if (type == &PyBool_Type) {
+    if (wanted & kTakesBool) return true;
+  } else if (spec.type == ArgType::TensorList && are_plain_tensors(value)) {
+    return true;
+  }
   return accept_slow(spec, value, attempt);
 }
 

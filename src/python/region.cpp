@@ -311,7 +311,11 @@ PyGetSetDef compiled_properties[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {}};
 PyObject* compiled_copy(PyObject* self, PyObject*) { return Py_NewRef(self); }
+/// Pickled as functions are: by the name under which it is found.
+PyObject* compiled_reduce(PyObject* self, PyObject*) { return PyObject_GetAttrString(self, "__qualname__"); }
+PyObject* compiled_repr(PyObject* self) { return PyUnicode_FromFormat("<compiled %R>", compiled(self)->function); }
 PyMethodDef compiled_methods[] = {{"reset", compiled_reset, METH_NOARGS, "Forget all recordings."},
+                                  {"__reduce__", compiled_reduce, METH_NOARGS, "Return the name of the function."},
                                   {"__copy__", compiled_copy, METH_NOARGS, "Return the function itself."},
                                   {"__deepcopy__", compiled_copy, METH_O, "Return the function itself."},
                                   {}};
@@ -326,6 +330,7 @@ PyType_Slot compiled_slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(compiled_traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(compiled_clear)},
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_repr, reinterpret_cast<void*>(compiled_repr)},
     {Py_tp_descr_get, reinterpret_cast<void*>(compiled_get)},
     {Py_tp_getset, compiled_properties},
     {Py_tp_methods, compiled_methods},
@@ -334,7 +339,7 @@ PyType_Slot compiled_slots[] = {
                                   "recordings say is worth it.")},
     {0, nullptr}};
 PyType_Spec compiled_spec = {
-    "facula._C.CompiledFunction", static_cast<int>(sizeof(CompiledFunction)), 0,
+    "facula._C._CompiledFunction", static_cast<int>(sizeof(CompiledFunction)), 0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
     compiled_slots};
 
@@ -409,7 +414,7 @@ void init_region(PyObject* module) {
   check(PyModule_AddFunctions(module, functions));
   line_of_program = cuda::capture_line;
   compiled_type = reinterpret_cast<PyTypeObject*>(check(PyType_FromSpec(&compiled_spec)));
-  check(PyModule_AddObjectRef(module, "CompiledFunction", reinterpret_cast<PyObject*>(compiled_type)));
+  check(PyModule_AddObjectRef(module, "_CompiledFunction", reinterpret_cast<PyObject*>(compiled_type)));
 }
 
 }  // namespace facula::python

@@ -235,10 +235,11 @@ def trace(calls: list, lines: list[str], names: dict, compile) -> list:
     function = compile(types.FunctionType(steps.__code__.replace(), globals(), "steps"))
     found, kept = [], []
     for call in calls:
-        codes = []
+        codes, outs = [], []
         for line in statements(lines, call):
             try:
                 codes.append(builtins.compile(line, "program", "exec"))
+                outs.append("out=" in line)
             except SyntaxError:
                 continue
         names["size"] = call.get("size", 1)
@@ -248,14 +249,18 @@ def trace(calls: list, lines: list[str], names: dict, compile) -> list:
         facula.manual_seed(1)
         with warnings.catch_warnings(record=True) as caught, MODES[call.get("mode", "plain")]():
             warnings.simplefilter("always")
-            function(codes, scope, ends)
+            try:
+                function(codes, scope, ends)
+            except facula.OutOfMemoryError as error:  # of what is made at the end of the call
+                ends += [f"OutOfMemoryError: {error}"] * (len(codes) - len(ends) + 1)
         execute.restore(facula)
         # warnings are caught by thread, and that of graphs of graphs is given once
         said = [] if any("both(" in s or "create_graph" in s for s in lines) else sorted({w.category.__name__ for w in caught})
         variables = {k: v for k, v in scope.items() if execute.VARIABLE.fullmatch(k)}
         seen = Seen()
         large = any(isinstance(v, facula.Tensor) and v.numel() > LARGEST for v in variables.values())
-        if large or any("OutOfMemoryError" in end for end in ends):
+        grown = any(out and end != "ok" for out, end in zip(outs, ends, strict=False))  # by a refused op: holds what memory held
+        if large or grown or any("OutOfMemoryError" in end for end in ends):
             found.append([])
             kept.clear()
             continue
@@ -274,7 +279,7 @@ def trace(calls: list, lines: list[str], names: dict, compile) -> list:
 def difference(eager: list, compiled: list) -> str | None:
     """Where two traces differ, in words."""
     for number, (one, other) in enumerate(zip(eager, compiled, strict=True)):
-        if not one or not other:  # too large to be compared
+        if not one or not other:  # not to be compared
             return None
         for part, (a, b) in enumerate(zip(one, other, strict=True)):
             if a == b:

@@ -99,7 +99,7 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     """
     if dim is None:
         dim = _implicit_dim("softmax", input.dim(), _stacklevel)
-    return _C.softmax(input, dim, dtype=dtype)
+    return _C.softmax(input, dim, dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: facula.dtype | None = None) -> Tensor:
@@ -135,7 +135,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     """
     if dim is None:
         dim = _implicit_dim("log_softmax", input.dim(), _stacklevel)
-    return _C.log_softmax(input, dim, dtype=dtype)
+    return _C.log_softmax(input, dim, dtype)
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:

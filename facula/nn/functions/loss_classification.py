@@ -48,7 +48,9 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     >>> F.nll_loss(log_probs, torch.tensor([0, -100]))
     tensor(0.6931)
     """
-    return _nn.nll_loss_nd(input, target, weight, _reduction.number(size_average, reduce, reduction), ignore_index)
+    plain = reduction == "mean" and size_average is None and reduce is None  # as mostly
+    number = 1 if plain else _reduction.number(size_average, reduce, reduction)
+    return _nn.nll_loss_nd(input, target, weight, number, ignore_index)
 
 
 def cross_entropy(
@@ -80,7 +82,8 @@ def cross_entropy(
     >>> F.cross_entropy(scores, torch.tensor([[0.9, 0.1, 0.0], [0.0, 0.0, 1.0]]))
     tensor(0.2672)
     """
-    number = _reduction.number(size_average, reduce, reduction)
+    plain = reduction == "mean" and size_average is None and reduce is None  # as mostly
+    number = 1 if plain else _reduction.number(size_average, reduce, reduction)
     return _nn.cross_entropy_loss(input, target, weight, number, ignore_index, label_smoothing)
 
 
@@ -341,6 +344,10 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: float = 1, margin: float
         terms = terms * weight[index]
     # The target class itself does not count.
     terms = terms.scatter(1, index, 0.0)
+    if reduction == "mean":
+        return terms.mean()
+    if reduction == "sum":
+        return terms.sum() / scores.size(1)
     loss = terms.sum(1) / scores.size(1)
     return reduced(loss.reshape(()) if input.dim() < 2 and target.dim() == 0 else loss, reduction)
 

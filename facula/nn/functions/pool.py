@@ -57,7 +57,7 @@ def max_pool1d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
     >>> F.max_pool1d_with_indices(torch.tensor([[[1.0, 3.0, 2.0, 5.0]]]), 2)
     (tensor([[[3., 5.]]]), tensor([[[1, 3]]]))
     """
-    return _C.max_pool1d_with_indices(input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)
+    return _C.max_pool1d_with_indices(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
 @explained(_ARGUMENTS)
@@ -72,7 +72,7 @@ def max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
     tensor([[[ 5,  7],
              [13, 15]]])
     """
-    return _nn.max_pool2d_with_indices(input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)
+    return _nn.max_pool2d_with_indices(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
 @explained(_ARGUMENTS)
@@ -86,7 +86,7 @@ def max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
     >>> F.max_pool3d_with_indices(torch.arange(8.0).reshape(1, 1, 2, 2, 2), 2)
     (tensor([[[[[7.]]]]]), tensor([[[[[7]]]]]))
     """
-    return _nn.max_pool3d_with_indices(input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)
+    return _nn.max_pool3d_with_indices(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
 @explained(_ARGUMENTS)
@@ -104,7 +104,7 @@ def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
     """
     if return_indices:
         return max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-    return _C.max_pool1d(input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)
+    return _C.max_pool1d(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
 @explained(_ARGUMENTS)
@@ -123,7 +123,7 @@ def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
     """
     if return_indices:
         return max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-    return _C.max_pool2d(input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)
+    return _C.max_pool2d(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
 @explained(_ARGUMENTS)
@@ -141,7 +141,7 @@ def max_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
     """
     if return_indices:
         return max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-    return _C.max_pool3d(input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)
+    return _C.max_pool3d(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
 @explained(_ARGUMENTS)
@@ -441,7 +441,7 @@ def _lp_pool(pool, n: int, input, norm_type, kernel_size, stride, ceil_mode):
     window = 1
     for size in (kernel_size,) * n if isinstance(kernel_size, int) else kernel_size:
         window *= size
-    mean = pool(input.pow(norm_type), kernel_size, [] if stride is None else stride, 0, ceil_mode)
+    mean = pool(input.pow(norm_type), kernel_size, () if stride is None else stride, 0, ceil_mode)
     return (mean.sign() * mean.abs().relu()).mul(window).pow(1.0 / norm_type)
 
 

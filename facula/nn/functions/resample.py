@@ -93,17 +93,23 @@ def interpolate(
     >>> F.interpolate(x, scale_factor=2, mode="linear")
     tensor([[[1.0000, 1.5000, 2.5000, 3.0000]]])
     """
+    dim = input.dim()
+    if size is None and align_corners is None and isinstance(scale_factor, (int, float)) and not recompute_scale_factor:
+        kernel = _PLAIN_KERNELS.get((mode, dim))
+        if kernel is not None and not antialias:  # the commonest call, in which nothing can be wrong
+            return getattr(_nn, kernel)(input, None, [scale_factor] * (dim - 2))
     corners_matter = mode not in ("nearest", "area", "nearest-exact")
     if align_corners is not None and not corners_matter:
         raise ValueError(f"interpolate: mode {mode!r} has no align_corners, got {align_corners}")
-    spatial = input.dim() - 2
+    spatial = dim - 2
     sizes = scales = None
     if (size is None) == (scale_factor is None):
         raise ValueError(f"interpolate: give either size or scale_factor, got {size} and {scale_factor}")
     if size is not None:
         sizes = _per_dimension("size", size, spatial)
-        if not all(isinstance(s, int) or hasattr(s, "__index__") for s in sizes):
-            raise TypeError(f"interpolate: size must be integers, got {sizes}")
+        for s in sizes:
+            if not isinstance(s, int) and not hasattr(s, "__index__"):
+                raise TypeError(f"interpolate: size must be integers, got {sizes}")
         if recompute_scale_factor:
             raise ValueError(f"interpolate: recompute_scale_factor has no meaning with size, got size {size}")
     else:
@@ -111,30 +117,24 @@ def interpolate(
         if recompute_scale_factor or mode == "area":
             sizes = [int(input.size(i + 2) * scale) for i, scale in enumerate(scales)]
             scales = None
-    if antialias and (mode, input.dim()) not in _ANTIALIASED_KERNELS:
+    if antialias and (mode, dim) not in _ANTIALIASED_KERNELS:
         raise ValueError(
             "interpolate: antialias needs a 4-D input and mode 'bilinear', 'bicubic' or 'lanczos', "
-            f"got {input.dim()} dimensions and {mode!r}"
+            f"got {dim} dimensions and {mode!r}"
         )
     if mode == "lanczos" and (align_corners or not antialias):
         raise ValueError(
             "interpolate: mode 'lanczos' needs antialias=True and align_corners=False, got otherwise"
         )
-    return _resize(input, sizes, scales, mode, bool(align_corners), antialias)
-
-
-def _resize(input, sizes, scales, mode: str, align_corners: bool, antialias: bool):
-    key = (mode, input.dim())
-    if mode == "area" and input.dim() in _AREA_KERNELS:
-        return _AREA_KERNELS[input.dim()](input, sizes)
-    if key in _PLAIN_KERNELS:
-        return getattr(_nn, _PLAIN_KERNELS[key])(input, sizes, scales)
-    kernels = _ANTIALIASED_KERNELS if antialias else _CORNER_KERNELS
-    if key in kernels:
-        return getattr(_nn, kernels[key])(input, sizes, align_corners, scales)
-    raise NotImplementedError(
-        f"interpolate: mode {mode!r} does not exist for inputs of {input.dim()} dimensions"
-    )
+    if mode == "area" and dim in _AREA_KERNELS:
+        return _AREA_KERNELS[dim](input, sizes)
+    kernel = _PLAIN_KERNELS.get((mode, dim))
+    if kernel is not None:
+        return getattr(_nn, kernel)(input, sizes, scales)
+    kernel = (_ANTIALIASED_KERNELS if antialias else _CORNER_KERNELS).get((mode, dim))
+    if kernel is not None:
+        return getattr(_nn, kernel)(input, sizes, bool(align_corners), scales)
+    raise NotImplementedError(f"interpolate: mode {mode!r} does not exist for inputs of {dim} dimensions")
 
 
 def upsample(input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,

@@ -447,8 +447,8 @@ class Module:
     _non_persistent_buffers_set: set[str]
     _modules: dict[str, Module | None]
     call_super_init: bool = False
-    # True on an instance (or on Module itself) once a hook has been registered or calls have been compiled; a call tests it.
-    _hooked: bool = False
+    # True on an instance (or on Module itself) once a hook has been registered; a call tests it. "compiled": by compile() only.
+    _hooked: bool | str = False
     _compiled_call_impl: Callable[..., Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -476,7 +476,7 @@ class Module:
         return self.forward(*args, **kwargs)
 
     def _call_impl(self, *args, **kwargs):
-        if Module._hooked or any(self.__dict__[name] for name in _CALL_HOOK_DICTS):
+        if self._hooked is True or Module._hooked:
             return self._call_with_its_hooks(args, kwargs)
         return self.forward(*args, **kwargs)
 
@@ -497,7 +497,7 @@ class Module:
         """
         # a function of its own for each module: functions with the same code share their recordings
         compiled = facula.compile(functools.partial(type(self)._call_impl, self), *args, **kwargs)
-        self.__dict__.update(_compiled_call_impl=compiled, _hooked=True)
+        self.__dict__.update(_compiled_call_impl=compiled, _hooked=self.__dict__.get("_hooked") or "compiled")
         return self
 
     def _check_new_name(self, method: str, name, known: dict) -> None:
@@ -730,7 +730,10 @@ class Module:
         return sorted(name for name in names if not name[:1].isdigit())
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_compiled_call_impl"}
+        state = dict(self.__dict__)
+        if state.pop("_compiled_call_impl", None) is not None and state["_hooked"] is not True:
+            del state["_hooked"]  # copies are not compiled
+        return state
 
     def __setstate__(self, state: dict[Any, Any]) -> None:
         self.__dict__.update(state)

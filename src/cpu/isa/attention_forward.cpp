@@ -1,6 +1,7 @@
 // Attention forwards, without a matrix of scores in memory: blocks of queries meet blocks of keys, and a block of
 // scores lives in the cache only. Sums are corrected whenever a larger score turns up.
 #include "cpu/isa/attention.h"
+#include "cpu/isa/attention_few.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -194,6 +195,9 @@ void run_kept(const Tensor& out, uint64_t seed, double p) {
 
 void attention_cpu(const Tensor& out, const Tensor& sums, const AttentionInputs& in, const AttentionOptions& options) {
   LockRelease release(sums.numel() * in.key.size(-2) * in.key.size(-1) > kGrain);
+#ifdef __AVX512F__
+  if (FewKeys::suits(in, options) && out.stride(-1) == 1) return attend_to_few(out, sums, Problem<float>(in, options));
+#endif
   if (multiplies_pairs(in)) run_forward<float, true>(Problem<float>(in, options), out, sums);
   else if (sums.dtype() == DType::Float32) run_forward(Problem<float>(in, options), out, sums);
   else run_forward(Problem<double>(in, options), out, sums);

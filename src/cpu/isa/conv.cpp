@@ -21,32 +21,79 @@ void add_to(T& target, const T& value) {
   } else target = T(target + value);
 }
 
-// Calls f(row of columns, first output position of the run, image offset of it or -1 outside, output
-// positions in the run) for every run along the last output dimension of the rows [from, to).
+/// A run along the last output dimension: `n` outputs, of which [first, last) read elements of the image, `source` the
+/// one that output 0 would read. None is read where the run lies outside.
+struct ColumnRun {
+  int64_t row, at;  // of the columns
+  int64_t first, last, source;
+};
+
+/// Calls f(run) for every run of the rows [from, to).
 template <class F>
 void for_each_run(const Windows& w, int64_t from, int64_t to, F&& f) {
-  int64_t taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
+  const int64_t taps = w.kernel[0] * w.kernel[1] * w.kernel[2], n = w.out[2], stride = w.stride[2];
   for (int64_t row = from; row < to; ++row) {
-    int64_t channel = row / taps, tap = row % taps;
-    int64_t k2 = tap % w.kernel[2], k1 = tap / w.kernel[2] % w.kernel[1], k0 = tap / w.kernel[2] / w.kernel[1];
+    const int64_t channel = row / taps, tap = row % taps;
+    const int64_t k2 = tap % w.kernel[2], k1 = tap / w.kernel[2] % w.kernel[1], k0 = tap / w.kernel[2] / w.kernel[1];
+    // the outputs whose inputs shift + o * stride lie inside
+    const int64_t shift = k2 * w.dilation[2] - w.padding[2], room = w.in[2] - shift;
+    const int64_t first = shift >= 0 ? 0 : std::min(n, (-shift + stride - 1) / stride);
+    const int64_t last = room <= 0 ? first : std::max(first, std::min(n, (room + stride - 1) / stride));
+    ColumnRun run{row, 0, first, last, 0};
     for (int64_t o0 = 0; o0 < w.out[0]; ++o0) {
-      int64_t i0 = o0 * w.stride[0] - w.padding[0] + k0 * w.dilation[0];
-      for (int64_t o1 = 0; o1 < w.out[1]; ++o1) {
-        int64_t i1 = o1 * w.stride[1] - w.padding[1] + k1 * w.dilation[1];
-        bool inside = i0 >= 0 && i0 < w.in[0] && i1 >= 0 && i1 < w.in[1];
-        int64_t base = channel * w.channel_stride + i0 * w.in_strides[0] + i1 * w.in_strides[1];
-        f(row, (o0 * w.out[1] + o1) * w.out[2], inside, base, k2 * w.dilation[2] - w.padding[2]);
+      const int64_t i0 = o0 * w.stride[0] - w.padding[0] + k0 * w.dilation[0];
+      const bool plane = i0 >= 0 && i0 < w.in[0];
+      for (int64_t o1 = 0; o1 < w.out[1]; ++o1, run.at += n) {
+        const int64_t i1 = o1 * w.stride[1] - w.padding[1] + k1 * w.dilation[1];
+        const bool inside = plane && i1 >= 0 && i1 < w.in[1];
+        run.last = inside ? last : first;
+        run.source = channel * w.channel_stride + i0 * w.in_strides[0] + i1 * w.in_strides[1] + shift * w.in_strides[2];
+        f(run);
       }
     }
   }
 }
 
-// The outputs [first, last) of a run whose inputs shift + o * stride lie inside [0, size).
-void inside_run(const Windows& w, int64_t shift, int64_t& first, int64_t& last) {
-  int64_t stride = w.stride[2];
-  first = shift >= 0 ? 0 : std::min(w.out[2], (-shift + stride - 1) / stride);
-  int64_t room = w.in[2] - shift;
-  last = room <= 0 ? first : std::max(first, std::min(w.out[2], (room + stride - 1) / stride));
+constexpr int64_t kShortColumns = 16;  // elements that cost less than a call
+
+template <class T>
+void clear_columns(T* to, int64_t n) {
+  if (n > kShortColumns) {
+    std::memset(static_cast<void*>(to), 0, static_cast<size_t>(n) * sizeof(T));
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    to[i] = T();
+    asm("" : "+r"(i));
+  }
+}
+
+/// Writes the n outputs of a run.
+template <class T>
+void write_columns(T* to, const T* from, const ColumnRun& run, int64_t n, int64_t step) {
+#ifdef __AVX512F__
+  if constexpr (sizeof(T) == 4) {
+    if (n <= kShortColumns && step == 1) {
+      const auto all = static_cast<__mmask16>((1u << n) - 1);
+      const auto read = static_cast<__mmask16>(((1u << run.last) - 1) & ~((1u << run.first) - 1));
+      _mm512_mask_storeu_epi32(to, all, _mm512_maskz_loadu_epi32(read, from));
+      return;
+    }
+  }
+#endif
+  const int64_t length = run.last - run.first;
+  clear_columns(to, run.first);
+  T* out = to + run.first;
+  const T* in = from + run.first * step;
+  if (step == 1 && length > kShortColumns) {
+    std::memcpy(static_cast<void*>(out), in, static_cast<size_t>(length) * sizeof(T));
+  } else {
+    for (int64_t i = 0; i < length; ++i) {
+      out[i] = in[i * step];
+      asm("" : "+r"(i));
+    }
+  }
+  clear_columns(to + run.last, n - run.last);
 }
 
 void im2col_cpu(DType dtype, void* columns, const void* image, const Windows& w) {
@@ -54,20 +101,11 @@ void im2col_cpu(DType dtype, void* columns, const void* image, const Windows& w)
   visit_size(item_size(dtype), [&]<class T>(TypeTag<T>) {
     T* out = static_cast<T*>(columns);
     const T* in = static_cast<const T*>(image);
-    int64_t width = w.columns(), grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(width, 1));
+    const int64_t width = w.columns(), grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(width, 1));
+    const int64_t step = w.stride[2] * w.in_strides[2], n = w.out[2];
     parallel_for(0, w.rows(), grain, [&](int64_t from, int64_t to) {
-      for_each_run(w, from, to, [&](int64_t row, int64_t at, bool inside, int64_t base, int64_t shift) {
-        T* run = out + row * width + at;
-        int64_t first = w.out[2], last = w.out[2];
-        if (inside) inside_run(w, shift, first, last);
-        std::memset(static_cast<void*>(run), 0, static_cast<size_t>(first) * sizeof(T));
-        int64_t step = w.stride[2] * w.in_strides[2];
-        const T* source = in + base + shift * w.in_strides[2];
-        if (step == 1)
-          std::memcpy(static_cast<void*>(run + first), source + first, static_cast<size_t>(last - first) * sizeof(T));
-        else
-          for (int64_t o = first; o < last; ++o) run[o] = source[o * step];
-        std::memset(static_cast<void*>(run + last), 0, static_cast<size_t>(w.out[2] - last) * sizeof(T));
+      for_each_run(w, from, to, [&](const ColumnRun& run) {
+        write_columns(out + run.row * width + run.at, in + run.source, run, n, step);
       });
     });
   });
@@ -78,16 +116,24 @@ void col2im_cpu(DType dtype, void* image, const void* columns, const Windows& w)
   visit_dtype(dtype, [&]<class T>(TypeTag<T>) {
     T* out = static_cast<T*>(image);
     const T* in = static_cast<const T*>(columns);
-    int64_t width = w.columns(), taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
-    int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(width * taps, 1));
+    const int64_t width = w.columns(), taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
+    const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(width * taps, 1));
+    const int64_t step = w.stride[2] * w.in_strides[2];
     parallel_for(0, w.channels, grain, [&](int64_t from, int64_t to) {  // windows of different channels do not meet
-      for_each_run(w, from * taps, to * taps, [&](int64_t row, int64_t at, bool inside, int64_t base, int64_t shift) {
-        if (!inside) return;
-        const T* run = in + row * width + at;
-        int64_t first, last, step = w.stride[2] * w.in_strides[2];
-        inside_run(w, shift, first, last);
-        T* target = out + base + shift * w.in_strides[2];
-        for (int64_t o = first; o < last; ++o) add_to(target[o * step], run[o]);
+      for_each_run(w, from * taps, to * taps, [&](const ColumnRun& run) {
+        const T* values = in + run.row * width + run.at;
+        T* target = out + run.source;
+#ifdef __AVX512F__
+        if constexpr (std::is_same_v<T, float>) {
+          if (run.last <= kShortColumns && step == 1) {
+            const auto read = static_cast<__mmask16>(((1u << run.last) - 1) & ~((1u << run.first) - 1));
+            const __m512 sum = _mm512_add_ps(_mm512_maskz_loadu_ps(read, target), _mm512_maskz_loadu_ps(read, values));
+            _mm512_mask_storeu_ps(target, read, sum);
+            return;
+          }
+        }
+#endif
+        for (int64_t o = run.first; o < run.last; ++o) add_to(target[o * step], values[o]);
       });
     });
   });

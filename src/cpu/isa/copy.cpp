@@ -294,8 +294,111 @@ bool copy_dense(const Tensor& out, const Tensor& in) {
   return true;
 }
 
+// ---- Few elements into contiguous memory: the plan is dimensions on the stack
+
+constexpr int64_t kLittle = 4096, kLittleDims = 8;
+
+/// Dimensions of what is read, innermost first; those that lie evenly are one. Steps are in elements.
+struct LittleDims {
+  int64_t count = 0, size[kLittleDims], step[kLittleDims];
+
+  explicit LittleDims(const Tensor& t) {
+    for (int64_t d = t.dim(); d-- > 0;) {
+      const int64_t n = t.size(d), by = t.stride(d);
+      if (n == 1) continue;
+      if (count && step[count - 1] * size[count - 1] == by) {
+        size[count - 1] *= n;
+      } else {
+        size[count] = n;
+        step[count++] = by;
+      }
+    }
+    if (count == 0) size[0] = step[0] = count = 1;
+  }
+
+  /// Calls f(offset of what is read) for every block of the first `inner` dimensions, in the order of the result.
+  template <class F>
+  void each_block(int64_t inner, F&& f) const {
+    int64_t index[kLittleDims] = {}, offset = 0;
+    while (true) {
+      f(offset);
+      int64_t d = inner;
+      for (; d < count; ++d) {
+        offset += step[d];
+        if (++index[d] < size[d]) break;
+        offset -= size[d] * step[d];
+        index[d] = 0;
+      }
+      if (d == count) return;
+    }
+  }
+};
+
+/// Blocks of the innermost dimensions whose offsets are written down once.
+template <class T>
+void copy_by_offsets(char* out, const char* in, const LittleDims& dims) {
+  using E = typename Element<T>::type;
+  constexpr int64_t kShort = 16, kLong = 256;  // elements of a block
+  int32_t offsets[kLong];
+  int64_t inner = 0, n = 1;
+  offsets[0] = 0;
+  while (inner < dims.count && n < kShort && n * dims.size[inner] <= kLong) {
+    const int64_t before = n, step = dims.step[inner], size = dims.size[inner++];
+    for (int64_t k = 1; k < size; ++k)
+      for (int64_t i = 0; i < before; ++i) offsets[n++] = offsets[i] + static_cast<int32_t>(k * step);
+  }
+  E* o = reinterpret_cast<E*>(out);
+  // the next dimension is walked along, however long it is
+  const bool more = inner < dims.count;
+  const int64_t size = more ? dims.size[inner] : 1, step = more ? dims.step[inner] : 0;
+  dims.each_block(inner + more, [&](int64_t offset) {
+    const E* from = reinterpret_cast<const E*>(in) + offset;
+    for (int64_t k = 0; k < size; ++k, from += step, o += n)
+      for (int64_t i = 0; i < n; ++i) o[i] = from[offsets[i]];
+  });
+}
+
+/// False where there are many elements, or they do not come to lie one behind the other.
+template <class T>
+bool copy_little(const Tensor& out, const Tensor& in) {
+  constexpr int64_t item = sizeof(T), kSmallest = 16;  // bytes of a row that is copied as one
+  const LittleDims dims(in);
+  char* to = out.data<char>();
+  const char* from = in.data<char>();
+  const int64_t n = dims.size[0], by = dims.step[0];
+  if (by == 1 ? n * item >= kSmallest : (by >= -1 && by <= 2 && n >= kTile / 2)) {  // rows of vectors
+    const int64_t rows = dims.count > 1 ? dims.size[1] : 1, step = dims.count > 1 ? dims.step[1] * item : 0;
+    dims.each_block(std::min<int64_t>(2, dims.count), [&](int64_t offset) {
+      copy_elements<T>({to, from + offset * item, n * item, step, item, by * item, n, rows});
+      to += rows * n * item;
+    });
+    return true;
+  }
+  for (int64_t d = 1; d < dims.count; ++d)
+    if (dims.step[d] == 1 && dims.size[d] >= kTile / 2 && n >= kTile / 2) return false;  // by transposed squares
+  int64_t reach = 0;
+  for (int64_t d = 0; d < dims.count; ++d) reach += std::abs(dims.step[d]) * dims.size[d];
+  if (reach > INT32_MAX) return false;
+  copy_by_offsets<T>(to, from, dims);
+  return true;
+}
+
+bool copy_little(const Tensor& out, const Tensor& in) {
+  if (out.numel() > kLittle || !out.is_contiguous() || out.dtype() != in.dtype() || out.is_conj() != in.is_conj() ||
+      in.dim() > kLittleDims || in.sizes() != out.sizes())
+    return false;
+  switch (out.item_size()) {
+    case 1: return copy_little<uint8_t>(out, in);
+    case 2: return copy_little<uint16_t>(out, in);
+    case 4: return copy_little<uint32_t>(out, in);
+    case 8: return copy_little<uint64_t>(out, in);
+    default: return copy_little<Bytes16>(out, in);
+  }
+}
+
 void copy_cpu(const Tensor& out, const Tensor& in) {
   if (out.numel() == 0) return;
+  if (copy_little(out, in)) return;
   LockRelease release(out.numel() > kGrain);
   if (copy_dense(out, in) || copy_conjugated(out, in)) return;
   Plan plan = copy_plan_by_rows(out, in);

@@ -53,6 +53,22 @@ struct ExpDouble {
   __m512d low, high;
 };
 
+/// x = n + k / 16 + r: 2^x = 2^n * 2^(k/16) * e^(r ln 2), as Exp.
+struct Exp2 {
+  explicit Exp2(const Exp::Values& values) : power(values.power), lost(values.lost) {}
+  Vector operator()(Vector x) const {
+    const Vector to_16ths = all(kernels::float_to_integer / 16);
+    const Vector shifted = _mm512_add_ps(x, to_16ths), n = _mm512_sub_ps(shifted, to_16ths);
+    const Vector r = _mm512_range_ps(_mm512_mul_ps(_mm512_sub_ps(x, n), all(0.693147181f)), all(1.0f), 2);
+    const __m512i k = _mm512_castps_si512(shifted);
+    const Vector tail = _mm512_fmadd_ps(r, all(0.166666667f), all(0.5f));
+    const Vector p = _mm512_fmadd_ps(_mm512_fmadd_ps(r, tail, all(1.0f)), r, lost[k]);
+    const Vector t = power[k];
+    return _mm512_scalef_ps(_mm512_fmadd_ps(t, p, t), n);
+  }
+  ShortTable power, lost;
+};
+
 /// e^x / (1 + e^x) for x below zero, 1 / (1 + e^-x) above. The rounding errors of e and of 1 + e go into a correction
 /// of the quotient.
 struct Sigmoid {
@@ -247,6 +263,9 @@ void cos_double(int64_t n, void* out, const LoopInput* in, const void*) {
 void exp_float(int64_t n, void* out, const LoopInput* in, const void*) {
   vector_loop<float>(n, out, in, Exp(powers()));
 }
+void exp2_float(int64_t n, void* out, const LoopInput* in, const void*) {
+  vector_loop<float>(n, out, in, Exp2(powers()));
+}
 void exp_double(int64_t n, void* out, const LoopInput* in, const void*) {
   static const ExpDouble::Values values;
   vector_loop<double>(n, out, in, ExpDouble(values));
@@ -342,6 +361,7 @@ void register_elementary() {
 #ifdef FACULA_AVX512
   set(loop_id::exp_unary, DType::Float32, exp_float);
   set(loop_id::exp_unary, DType::Float64, exp_double);
+  set(loop_id::exp2_unary, DType::Float32, exp2_float);
   set(loop_id::log_unary, DType::Float32, log_float);
   set(loop_id::sigmoid_unary, DType::Float32, sigmoid_float);
   set(loop_id::tanh_unary, DType::Float32, tanh_float);

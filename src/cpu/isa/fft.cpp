@@ -34,14 +34,22 @@ void gather_complex(const FftBlock<T>& b, int64_t n, T sign, T* points) {
   }
 }
 
-/// A square of complex numbers, `lanes` points of as many contiguous lines.
+/// Whether so many lanes have lines that it takes less time to fill the others with what is already there than to go
+/// line by line.
+template <class T>
+bool fill_lanes(const FftBlock<T>& b, int64_t n) {
+  return 4 * b.lines >= kLanes<T> && n >= kLanes<T>;
+}
+
+/// A square of complex numbers, `lanes` points of as many contiguous lines; the last line once more where there are
+/// less.
 template <class T>
 FACULA_INLINE void gather_square(const FftBlock<T>& b, int64_t from, T sign, T* points) {
   constexpr int N = kLanes<T>;
   Lanes<T> re[N], im[N];
   FACULA_UNROLL
   for (int i = 0; i < N; ++i) {
-    Points<T> p = load_complex(b.in + 2 * (b.in_line[i] + from));
+    Points<T> p = load_complex(b.in + 2 * (b.in_line[std::min<int64_t>(i, b.lines - 1)] + from));
     re[i] = p.re;
     im[i] = p.im * sign;
   }
@@ -61,7 +69,7 @@ void load_lines(const FftBlock<T>& b, int64_t n, bool backward, T* points) {
     for (; i < n; ++i) store_pair(points + i * kPair<T>, in.load(i));
     return;
   }
-  if (b.lines == N && b.in_step == 1 && n >= N) {
+  if (b.in_step == 1 && fill_lanes(b, n)) {
     for (; i < n; i += N) gather_square(b, std::min(i, n - N), sign, points);
     return;
   }
@@ -93,7 +101,9 @@ FACULA_INLINE void scatter_square(const FftBlock<T>& b, int64_t from, T re_facto
   transpose<T>(re);
   transpose<T>(im);
   FACULA_UNROLL
-  for (int i = 0; i < N; ++i) store_complex(b.out + 2 * (b.out_line[i] + from), Points<T>{re[i], im[i]});
+  for (int i = 0; i < N; ++i) {
+    if (i < b.lines) store_complex(b.out + 2 * (b.out_line[i] + from), Points<T>{re[i], im[i]});
+  }
 }
 
 template <class T>
@@ -106,7 +116,7 @@ void store_lines(const FftBlock<T>& b, int64_t n, bool backward, const T* points
     for (; i < n; ++i) out.store(i, load_pair(points + i * kPair<T>));
     return;
   }
-  if (b.lines == N && b.out_step == 1 && n >= N) {
+  if (b.out_step == 1 && fill_lanes(b, n)) {
     for (; i < n; i += N) scatter_square(b, std::min(i, n - N), re, im, points);
     return;
   }

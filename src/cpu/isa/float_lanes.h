@@ -2,6 +2,7 @@
 // rounded while they are written, in registers.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -39,6 +40,24 @@ template <int bytes>
   return __builtin_convertvector(narrow, Bits);
 }
 
+/// Narrow elements in the compute type.
+template <class T, int bytes>
+[[gnu::always_inline]] inline WideVector<T, bytes> widened(typename VectorOf<uint16_t, bytes / 2>::type narrow) {
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    return reinterpret_cast<WideVector<T, bytes>>(widened_bits<bytes>(narrow) << 16);
+  } else {
+#if defined(__AVX512F__)
+    if constexpr (bytes == 64) return _mm512_maskz_cvtph_ps(0xffff, reinterpret_cast<__m256i>(narrow));
+#endif
+#if defined(__F16C__)
+    if constexpr (bytes == 32) return _mm256_cvtph_ps(reinterpret_cast<__m128i>(narrow));
+#endif
+    WideVector<T, bytes> wide{};
+    for (int i = 0; i < kWideLanes<T, bytes>; ++i) wide[i] = load(std::bit_cast<T>(static_cast<uint16_t>(narrow[i])));
+    return wide;
+  }
+}
+
 /// A vector of elements from memory of any alignment, in the compute type.
 template <int bytes = kVectorBytes, class T>
 [[gnu::always_inline]] inline WideVector<T, bytes> load_wide(const T* from) {
@@ -47,19 +66,7 @@ template <int bytes = kVectorBytes, class T>
   } else {
     typename VectorOf<uint16_t, bytes / 2>::type narrow;
     std::memcpy(&narrow, from, sizeof narrow);
-    if constexpr (std::is_same_v<T, BFloat16>) {
-      return reinterpret_cast<WideVector<T, bytes>>(widened_bits<bytes>(narrow) << 16);
-    } else {
-#if defined(__AVX512F__)
-      if constexpr (bytes == 64) return _mm512_maskz_cvtph_ps(0xffff, reinterpret_cast<__m256i>(narrow));
-#endif
-#if defined(__F16C__)
-      if constexpr (bytes == 32) return _mm256_cvtph_ps(reinterpret_cast<__m128i>(narrow));
-#endif
-      WideVector<T, bytes> wide{};
-      for (int i = 0; i < kWideLanes<T, bytes>; ++i) wide[i] = load(from[i]);
-      return wide;
-    }
+    return widened<T, bytes>(narrow);
   }
 }
 
@@ -106,6 +113,19 @@ template <class T, class V>
     for (int i = 0; i < kWideLanes<T, bytes>; ++i) to[i] = rounded<T>(v[i]);
   }
 }
+
+#if defined(__AVX512F__)
+/// The first n elements, fewer than a vector has; the other lanes are zero.
+template <class T>
+[[gnu::always_inline]] inline WideVector<T> load_wide_first(const T* from, int64_t n) {
+  if constexpr (!is_narrow<T>) {
+    return load_first(from, n, T(0));
+  } else {
+    const auto narrow = _mm256_maskz_loadu_epi16(static_cast<__mmask16>((1u << n) - 1), from);
+    return widened<T, 64>(reinterpret_cast<typename VectorOf<uint16_t, 32>::type>(narrow));
+  }
+}
+#endif
 
 /// Two vectors, one behind the other: bfloat16 is the high half of each word.
 template <class T, class V, size_t... i>

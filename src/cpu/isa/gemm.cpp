@@ -31,11 +31,11 @@ using V = VectorOf<float>::type;
 #if defined(__AVX512F__)
 constexpr int kHigh = 14;
 constexpr int64_t kChain = 192, kBlockRows = 336, kBlockColumns = 2048, kFewColumns = 128, kFewRows = 42;
-constexpr ProductTable kProducts = {.small = 64, .dot_rows = {4, 8, 32}};
+constexpr ProductTable kProducts = {.small = 64, .small_narrow = 2048, .dot_rows = {4, 8, 32, 6}};
 #else
 constexpr int kHigh = 6;
 constexpr int64_t kChain = 192, kBlockRows = 192, kBlockColumns = 2048, kFewColumns = 64, kFewRows = 12;
-constexpr ProductTable kProducts = {.small = 64, .small_transposed = 128, .dot_rows = {8, 16, 16}};
+constexpr ProductTable kProducts = {.small = 64, .small_transposed = 128, .dot_rows = {8, 16, 16, 3}};
 #endif
 constexpr int kLanes = VectorOf<float>::lanes, kVectors = 2, kWide = kVectors * kLanes;
 // Rows that, with more than a few columns, repay no tile: they are multiplied with b line by line, so many columns at a
@@ -44,6 +44,8 @@ constexpr int64_t kTileColumns = 64, kLineRows = kLanes / 4, kLineColumns = 4096
 // Elements that fit the first-level cache anyway; those of a matrix whose lines are read a few at a time, where they
 // lie; columns of a block of b that is packed for a few rows, which stays in the second-level cache.
 constexpr int64_t kSmallMatrix = 1 << 12, kNearMatrix = 1 << 20, kNearColumns = 256;
+// Lines of which a chain fits the first-level cache as they lie.
+constexpr int64_t kShortLine = 64;
 // Panels that are written side by side, and how many lines ahead memory is asked for: rows are then read as they lie.
 constexpr int64_t kPanelsAtOnce = 16, kLinesAhead = 16;
 
@@ -347,11 +349,13 @@ struct Product {
 
   Product(const MatrixProduct& p, const PackedColumns& packed) : p(p), packed(packed), room(room_of_thread()) {
     const bool small_a = p.rows * p.inner <= kSmallMatrix, small_b = p.inner * p.columns <= kSmallMatrix;
-    a_in_place = p.a.column == 1 ? p.columns <= kFewColumns : small_a;
+    // Transposed, a is read from the places of a few lines: packing pays where that is done again and again.
+    a_in_place = p.a.column == 1 ? p.columns <= kFewColumns
+                                 : small_a || (p.a.row == 1 && (p.a.column <= kShortLine || p.columns <= kWide));
     const bool b_lies = !packed.data && p.b.column == 1;
     by_lines = b_lies && p.rows <= kLineRows && p.columns > kTileColumns;
     const bool few = p.rows <= (are_alike(p.b.row) ? kHigh : kFewRows) && p.inner * p.columns <= kNearMatrix;
-    b_in_place = b_lies && (few || small_b);
+    b_in_place = b_lies && (few || small_b || p.b.row <= kShortLine);
   }
   const float* a(int64_t i, int64_t k) const {
     return reinterpret_cast<const float*>(p.a.data) + i * p.a.row + k * p.a.column;
@@ -376,7 +380,7 @@ struct Product {
       return;
     }
     if (k >= p.inner) return;
-    if (j == 0 && !a_in_place && p.a.row == 1) {
+    if (j == 0 && p.a.row == 1) {
       c.ahead = a(row, k);
       c.ahead_step = p.a.column;
     } else if (i <= kHigh && !packed.data && !b_in_place && p.b.column == 1) {

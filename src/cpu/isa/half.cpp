@@ -285,6 +285,10 @@ void sigmoid_backward(int64_t n, void* out, const LoopInput* in, const void*) {
   binary<H>(n, out, in, [](Vector grad, Vector result) { return grad * (1.0f - result) * result; });
 }
 template <class H>
+void tanh_backward(int64_t n, void* out, const LoopInput* in, const void*) {
+  binary<H>(n, out, in, [](Vector grad, Vector result) { return grad * (1.0f - result * result); });
+}
+template <class H>
 void silu(int64_t n, void* out, const LoopInput* in, const void*) {
   unary<H>(n, out, in, [](Vector x) { return x * logistic(x); });
 }
@@ -334,6 +338,7 @@ const Row rows[] = {
     {loop_id::gelu_erf_backward_binary, gelu_backward<Half>, gelu_backward<BFloat16>},
     {loop_id::sigmoid_unary, sigmoid<Half>, sigmoid<BFloat16>},
     {loop_id::sigmoid_backward_binary, sigmoid_backward<Half>, sigmoid_backward<BFloat16>},
+    {loop_id::tanh_backward_binary, tanh_backward<Half>, tanh_backward<BFloat16>},
     {loop_id::silu_unary, silu<Half>, silu<BFloat16>},
     {loop_id::silu_backward_binary, silu_backward<Half>, silu_backward<BFloat16>},
 };

@@ -92,6 +92,25 @@ void store_first(T* to, int64_t n, typename VectorOf<T>::type v) {
 
 #endif
 
+/// A bit for every lane of a mask, whose lanes are zero or all ones.
+template <class I>
+uint32_t lane_bits(I mask) {
+  constexpr size_t item = sizeof(mask[0]);
+#if defined(__AVX512DQ__)
+  if constexpr (sizeof(I) == 64) {
+    return item == 4 ? _mm512_movepi32_mask((__m512i)mask) : _mm512_movepi64_mask((__m512i)mask);
+  }
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(I) == 32) {
+    return static_cast<uint32_t>(item == 4 ? _mm256_movemask_ps((__m256)mask) : _mm256_movemask_pd((__m256d)mask));
+  }
+#endif
+  uint32_t bits = 0;
+  for (size_t l = 0; l < sizeof(I) / item; ++l) bits |= static_cast<uint32_t>(mask[l] != 0) << l;
+  return bits;
+}
+
 /// Half with half, until `left` lanes remain. `merge` takes vectors of any width.
 template <int left, class V, class F>
 auto merge_lanes(V v, F merge) {

@@ -54,16 +54,22 @@ A class_weight(const Tensor& weight, int64_t c) {
   return weight.defined() ? weight.data<A>()[c] : A(1);
 }
 
+template <class T, class A>
+void nll_of_positions(A* losses, A* weights, const Tensor& self, const Tensor& target, const Tensor& weight,
+                      const ClassLoss& p) {
+  each_position(target, p, kReads, [&](int64_t at, int64_t offset, int64_t c) {
+    const A w = c < 0 ? A(0) : class_weight<A>(weight, c);
+    weights[at] = w;
+    losses[at] = c < 0 ? A(0) : -load(self.data<T>()[offset + c * p.inner]) * w;
+  });
+}
+
 void nll_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target,
              const Tensor& weight, const ClassLoss& p) {
   const LockRelease unlocked(self.numel() > kLongWork);
   check_classes(target, p);
   visit_floating("nll_loss", self.dtype(), [&]<class T, class A>(T, A) {
-    each_position(target, p, kReads, [&](int64_t at, int64_t offset, int64_t c) {
-      const A w = c < 0 ? A(0) : class_weight<A>(weight, c);
-      weights.data<A>()[at] = w;
-      losses.data<A>()[at] = c < 0 ? A(0) : -load(self.data<T>()[offset + c * p.inner]) * w;
-    });
+    nll_of_positions<T>(losses.data<A>(), weights.data<A>(), self, target, weight, p);
   });
 }
 
@@ -99,8 +105,8 @@ void sum_row(A& shift, A& sum, const T* x, int64_t n) {
     constexpr int64_t lanes = VectorOf<A>::lanes;
     if (n > 0 && n <= lanes) {  // rows of one vector do not wait for each other
       const auto all = n == lanes ? load_vector(x) : load_first(x, n, -std::numeric_limits<A>::infinity());
-      const A top = merge_all(all, [](auto a, auto b) { return (b > a) | (b != b) ? b : a; });
-      shift = shift_for(top);
+      // a NaN need not be the largest: its exponential makes the sum NaN
+      shift = shift_for(merge_all(all, [](auto a, auto b) { return b > a ? b : a; }));
       sum = merge_all(ExpOfLanes<A>()(all, shift), [](auto a, auto b) { return a + b; });
       return;
     }
@@ -172,37 +178,60 @@ double sum_of_losses(const T* x, A top, A log_sum, const Tensor& weight, const C
   return sum;
 }
 
+template <class T, class A>
+void entropies_of_positions(A* losses, A* weights, const Tensor& self, const Tensor& target, const Tensor& weight,
+                            const Tensor& log_sum, const ClassLoss& p) {
+  const double keep = 1.0 - p.label_smoothing, share = p.label_smoothing / static_cast<double>(p.classes);
+  const int64_t work = p.label_smoothing > 0 ? p.classes : kReads;
+  each_position(target, p, work, [&](int64_t at, int64_t offset, int64_t c) {
+    const T* x = self.data<T>() + offset;
+    const A w = c < 0 ? A(0) : class_weight<A>(weight, c);
+    const A *top = log_sum.data<A>() + at, *sum = top + p.samples * p.inner;
+    weights[at] = w;
+    A loss = c < 0 ? A(0) : (*top - load(x[c * p.inner]) + *sum) * w;
+    if (c >= 0 && p.label_smoothing > 0) {
+      loss = A(keep * loss + share * sum_of_losses<A>(x, *top, *sum, weight, p));
+    }
+    losses[at] = loss;
+  });
+}
+
 void cross_entropy_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target,
                        const Tensor& weight, const Tensor& log_sum, const ClassLoss& p) {
   check_classes(target, p);
   class_logsumexp_cpu(log_sum, self, p);
-  const double keep = 1.0 - p.label_smoothing, share = p.label_smoothing / static_cast<double>(p.classes);
   visit_floating("cross_entropy", self.dtype(), [&]<class T, class A>(T, A) {
-    const int64_t work = p.label_smoothing > 0 ? p.classes : kReads;
-    each_position(target, p, work, [&](int64_t at, int64_t offset, int64_t c) {
-      const T* x = self.data<T>() + offset;
-      const A w = c < 0 ? A(0) : class_weight<A>(weight, c);
-      const A *top = log_sum.data<A>() + at, *sum = top + p.samples * p.inner;
-      weights.data<A>()[at] = w;
-      A loss = c < 0 ? A(0) : (*top - load(x[c * p.inner]) + *sum) * w;
-      if (c >= 0 && p.label_smoothing > 0) {
-        loss = A(keep * loss + share * sum_of_losses<A>(x, *top, *sum, weight, p));
-      }
-      losses.data<A>()[at] = loss;
-    });
+    entropies_of_positions<T>(losses.data<A>(), weights.data<A>(), self, target, weight, log_sum, p);
   });
+}
+
+template <class T, class A>
+void total_of_positions(const Tensor& loss, const Tensor& total_weight, const A* losses, const A* weights, int64_t n,
+                        bool mean) {
+  double sum = 0, total = 0;
+#pragma omp simd reduction(+ : sum, total)
+  for (int64_t i = 0; i < n; ++i) sum += losses[i], total += weights[i];
+  *total_weight.data<A>() = A(total);
+  *loss.data<T>() = rounded<T>(A(mean ? sum / total : sum));
 }
 
 void class_total_cpu(const Tensor& loss, const Tensor& total_weight, const Tensor& losses, const Tensor& weights,
                      bool mean) {
   visit_floating("cross_entropy", loss.dtype(), [&]<class T, class A>(T, A) {
-    const A *l = losses.data<A>(), *w = weights.data<A>();
-    const int64_t n = losses.numel();
-    double sum = 0, total = 0;
-#pragma omp simd reduction(+ : sum, total)
-    for (int64_t i = 0; i < n; ++i) sum += l[i], total += w[i];
-    *total_weight.data<A>() = A(total);
-    *loss.data<T>() = rounded<T>(A(mean ? sum / total : sum));
+    total_of_positions<T>(loss, total_weight, losses.data<A>(), weights.data<A>(), losses.numel(), mean);
+  });
+}
+
+/// Losses and weights of few positions stay on the stack.
+void few_losses_cpu(const Tensor& loss, const Tensor& total_weight, const Tensor& self, const Tensor& target,
+                    const Tensor& weight, const Tensor& log_sum, const ClassLoss& p, bool mean) {
+  check_classes(target, p);
+  if (log_sum.defined()) class_logsumexp_cpu(log_sum, self, p);
+  visit_floating(p.op, self.dtype(), [&]<class T, class A>(T, A) {
+    A losses[kFewPositions], weights[kFewPositions];
+    if (log_sum.defined()) entropies_of_positions<T>(losses, weights, self, target, weight, log_sum, p);
+    else nll_of_positions<T>(losses, weights, self, target, weight, p);
+    total_of_positions<T>(loss, total_weight, losses, weights, target.numel(), mean);
   });
 }
 
@@ -436,6 +465,7 @@ void register_loss() {
   nll_backward_kernel.set(DeviceType::CPU, nll_backward_cpu);
   cross_entropy_kernel.set(DeviceType::CPU, cross_entropy_cpu);
   class_total_kernel.set(DeviceType::CPU, class_total_cpu);
+  few_losses_kernel.set(DeviceType::CPU, few_losses_cpu);
   cross_entropy_backward_kernel.set(DeviceType::CPU, cross_entropy_backward_cpu);
   class_weights_kernel.set(DeviceType::CPU, class_weights_cpu);
   ctc_kernel.set(DeviceType::CPU, ctc_cpu);

@@ -137,6 +137,33 @@ T dot_product(const T* a, const T* b, int64_t n) {
   return static_cast<T>(total);
 }
 
+#ifdef __AVX512F__
+
+/// R rows of a result whose rows are less than a vector, or one.
+template <int R>
+void narrow_rows(const MatrixProduct& p, const float* a, const float* b, float* out, bool add) {
+  const int64_t n = p.columns, a_row = p.a.row, a_column = p.a.column, b_row = p.b.row;
+  VectorOf<float>::type sum[R];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) sum[r] = add ? load_first(out + r * p.out_row, n, 0.0f) : VectorOf<float>::type{};
+  for (int64_t k = 0; k < p.inner; ++k, a += a_column, b += b_row) {
+    const auto row = load_first(b, n, 0.0f);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) sum[r] += row * a[r * a_row];
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) store_first(out + r * p.out_row, n, sum[r]);
+}
+
+void narrow_product(const MatrixProduct& p, const float* a, const float* b, float* out, bool add) {
+  int64_t r = 0;
+  for (; r + 8 <= p.rows; r += 8) narrow_rows<8>(p, a + r * p.a.row, b, out + r * p.out_row, add);
+  for (; r + 4 <= p.rows; r += 4) narrow_rows<4>(p, a + r * p.a.row, b, out + r * p.out_row, add);
+  for (; r < p.rows; ++r) narrow_rows<1>(p, a + r * p.a.row, b, out + r * p.out_row, add);
+}
+
+#endif
+
 template <class T>
 void small_typed(const MatrixProduct& p, bool add) {
   for (int64_t i = 0; i < p.batch; ++i) {
@@ -156,6 +183,14 @@ void small_typed(const MatrixProduct& p, bool add) {
       outer_product(p, a, b, out, add);
       continue;
     }
+#ifdef __AVX512F__
+    if constexpr (std::is_same_v<T, float>) {
+      if (p.columns > 4 && p.columns <= 16) {
+        narrow_product(p, a, b, out, add);
+        continue;
+      }
+    }
+#endif
     int64_t done = tiles<64 / sizeof(T), false>(p, a, b, out, add, 0);
     done = tiles<4, false>(p, a, b, out, add, done);
     tiles<1, false>(p, a, b, out, add, done);

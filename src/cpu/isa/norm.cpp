@@ -8,6 +8,7 @@
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "cpu/isa/floating.h"
+#include "cpu/isa/norm_rows.h"
 #include "cpu/isa/stream.h"
 #include "cpu/isa/sums.h"
 
@@ -93,6 +94,23 @@ void normalise_row(T* out, const T* x, const A* weight, const A* bias, const Row
 void row_norm_cpu(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& self, const Tensor& weight,
                   const Tensor& bias, const RowLayout& layout, double eps, bool center) {
   const int64_t n = layout.length();
+#ifdef __AVX512F__
+  if (self.dtype() == DType::Float32 && n <= VectorOf<float>::lanes && n > 0 && layout.inner == 1 &&
+      layout.groups == 1) {
+    const auto floats = [](const Tensor& t) { return t.defined() ? t.data<float>() : nullptr; };
+    const VectorRows rows{self.data<float>(),
+                          floats(weight),
+                          floats(bias),
+                          out.data<float>(),
+                          mean.data<float>(),
+                          rstd.data<float>(),
+                          n,
+                          eps,
+                          center};
+    parallel_for(0, layout.rows, kGrain / n, [&](int64_t from, int64_t to) { rows.run(from, to); });
+    return;
+  }
+#endif
   LockRelease unlocked(self.numel() > kLongWork);
   visit_floating("layer_norm", self.dtype(), [&]<class T, class A>(T, A) {
     parallel_for(0, layout.rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)), [&](int64_t from, int64_t to) {
@@ -163,6 +181,12 @@ struct RowBackward {
     const int64_t n = layout.channels;
     const T *g = grad, *x = self;
     const A r = rstd, m = mean;
+    if (of_weight && of_bias) {
+      return write_both_by(n, of_weight, of_bias, [=](auto at) {
+        const auto value = at(g);
+        return Two{at(of_weight) + value * (at(x) - m) * r, at(of_bias) + value};
+      });
+    }
     if (of_weight) write_by(n, of_weight, [=](auto at) { return at(of_weight) + at(g) * (at(x) - m) * r; });
     if (of_bias) write_by(n, of_bias, [=](auto at) { return at(of_bias) + at(g); });
   }
@@ -255,11 +279,11 @@ int64_t part_grain(const ChannelLayout& layout, int64_t parts) {
   return std::max<int64_t>(1, kGrain / std::max<int64_t>(layout.outer * layout.channels / parts, 1));
 }
 
-/// With one element per run, sums go down columns: all channels at once, over the rows of a block. row(sums, at,
-/// sample) adds the row that begins at `at` to `count` sums per channel. Blocks are shared out by a fixed number of
-/// parts of each sample, whose totals follow one another.
+/// With one element per run, sums go down columns: all channels at once, over the rows of a block. rows(sums, at,
+/// sample, together) adds the row that begins at `at`, or kRowsTogether rows from there on, to `count` sums per
+/// channel. Blocks are shared out by a fixed number of parts of each sample, whose totals follow one another.
 template <class A, class F>
-std::vector<double> column_sums(const ChannelLayout& layout, int64_t count, F row) {
+std::vector<double> column_sums(const ChannelLayout& layout, int64_t count, F rows) {
   constexpr int64_t kParts = 32;
   const int64_t width = layout.channels * count, blocks = (layout.outer + kColumnRows - 1) / kColumnRows;
   const int64_t parts = std::clamp<int64_t>(layout.outer * layout.channels / (4 * kGrain), 1, kParts);
@@ -271,8 +295,10 @@ std::vector<double> column_sums(const ChannelLayout& layout, int64_t count, F ro
       double* total = totals.data() + place * width;
       for (int64_t block = blocks * part / parts; block < blocks * (part + 1) / parts; ++block) {
         std::fill(partial.begin(), partial.end(), A(0));
-        for (int64_t o = block * kColumnRows; o < std::min((block + 1) * kColumnRows, layout.outer); ++o)
-          row(partial.data(), (first + o) * layout.channels, sample);
+        const int64_t start = block * kColumnRows;
+        by_rows_together(std::min(kColumnRows, layout.outer - start), [&](int64_t o, auto together) {
+          rows(partial.data(), (first + start + o) * layout.channels, sample, together);
+        });
         for (int64_t c = 0; c < width; ++c) total[c] += partial[static_cast<size_t>(c)];
       }
     }
@@ -314,16 +340,37 @@ template <class T, class A>
 void moments_of_rows(const T* x, int64_t rows, int64_t channels, A* mean, A* squares) {
   std::fill_n(mean, channels, A(0));
   std::fill_n(squares, channels, A(0));
-  for (int64_t r = 0; r < rows; ++r) {
-    const T* row = x + r * channels;
-    write_by(channels, mean, [=](auto at) { return at(mean) + at(row); });
-  }
-  for (int64_t c = 0; c < channels; ++c) mean[c] /= A(rows);
-  for (int64_t r = 0; r < rows; ++r) {
-    const T* row = x + r * channels;
-    write_by(channels, squares, [=](auto at) {
-      const auto d = at(row) - at(mean);
-      return at(squares) + d * d;
+  if constexpr (is_narrow<T>) {  // a row at a time, converted in registers
+    for (int64_t r = 0; r < rows; ++r) {
+      const T* row = x + r * channels;
+      write_by(channels, mean, [=](auto at) { return at(mean) + at(row); });
+    }
+    for (int64_t c = 0; c < channels; ++c) mean[c] /= A(rows);
+    for (int64_t r = 0; r < rows; ++r) {
+      const T* row = x + r * channels;
+      write_by(channels, squares, [=](auto at) {
+        const auto d = at(row) - at(mean);
+        return at(squares) + d * d;
+      });
+    }
+  } else {
+    by_rows_together(rows, [=](int64_t r, auto together) {
+      const T* row = x + r * channels;
+      FACULA_SIMD
+      for (int64_t c = 0; c < channels; ++c)
+        mean[c] += sum_of_rows<together()>([=](int64_t i) { return A(load(row[i * channels + c])); });
+    });
+    for (int64_t c = 0; c < channels; ++c) mean[c] /= A(rows);
+    by_rows_together(rows, [=](int64_t r, auto together) {
+      const T* row = x + r * channels;
+      FACULA_SIMD
+      for (int64_t c = 0; c < channels; ++c) {
+        const A center = mean[c];
+        squares[c] += sum_of_rows<together()>([=](int64_t i) {
+          const A d = load(row[i * channels + c]) - center;
+          return d * d;
+        });
+      }
     });
   }
 }
@@ -371,12 +418,27 @@ void column_moments(A* mean, A* variance, const T* x, const ChannelLayout& layou
 template <class T, class A>
 void column_gradients(A* total, A* centered, const T* grad, const T* self, const A* mean, const ChannelLayout& layout) {
   const int64_t channels = layout.channels;
-  const std::vector<double> sums = column_sums<A>(layout, 2, [=](A* plain, int64_t at, int64_t sample) {
+  const std::vector<double> sums = column_sums<A>(layout, 2, [=](A* plain, int64_t at, int64_t sample, auto together) {
     A* with_x = plain + channels;
     const T *g = grad + at, *x = self + at;
-    const A* center = mean + sample * channels;
-    write_by(channels, plain, [=](auto i) { return i(plain) + i(g); });
-    write_by(channels, with_x, [=](auto i) { return i(with_x) + i(g) * (i(x) - i(center)); });
+    const A* centers = mean + sample * channels;
+    if constexpr (is_narrow<T>) {  // a row at a time, converted in registers
+      for (int64_t r = 0; r < (together() ? kRowsTogether : 1); ++r) {
+        const T *gr = g + r * channels, *xr = x + r * channels;
+        write_both_by(channels, plain, with_x, [=](auto i) {
+          const auto value = i(gr);
+          return Two{i(plain) + value, i(with_x) + value * (i(xr) - i(centers))};
+        });
+      }
+    } else {
+      FACULA_SIMD
+      for (int64_t c = 0; c < channels; ++c) {
+        const A center = centers[c];
+        plain[c] += sum_of_rows<together()>([=](int64_t i) { return A(load(g[i * channels + c])); });
+        with_x[c] += sum_of_rows<together()>(
+            [=](int64_t i) { return A(load(g[i * channels + c])) * (load(x[i * channels + c]) - center); });
+      }
+    }
   });
   for (int64_t place = 0; place < layout.samples * channels; ++place) {
     const size_t from = static_cast<size_t>(place + place / channels * channels);

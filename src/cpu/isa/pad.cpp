@@ -1,11 +1,11 @@
 // Padding with elements of the tensor itself, and its transpose.
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "core/parallel.h"
 #include "cpu/isa/by_size.h"
 #include "cpu/isa/combine.h"
+#include "cpu/isa/lanes.h"
 #include "cpu/isa/row_copy.h"
 #include "ops/split_join.h"
 
@@ -45,7 +45,7 @@ class SourceRows {
 // The places of an axis that show the input in order, [from, to), the first of them `source`; and what the others show.
 struct InnerAxis {
   int64_t from, to, source;
-  std::vector<int64_t> before, after;
+  Dims before, after;  // mostly few
 
   explicit InnerAxis(const EdgeAxis& axis) {
     from = std::clamp<int64_t>(axis.lead, 0, axis.out);
@@ -83,7 +83,35 @@ void pad_rows(T* to, const T* in, SourceRows rows, int64_t count, const InnerAxi
   }
 }
 
+#ifdef __AVX512F__
+
+/// Rows of at most sixteen elements of four bytes: a permutation of the row that is read. False where they are not like
+/// that.
+bool pad_short_rows(const Tensor& out, const Tensor& in, const EdgePad& g) {
+  constexpr int64_t kLanes = 16;
+  const EdgeAxis& axis = g.axes[2];
+  if (out.item_size() != 4 || g.inner != 1 || axis.in > kLanes || axis.out > kLanes || out.numel() > kGrain)
+    return false;
+  alignas(64) int32_t source[kLanes] = {};
+  for (int64_t o = 0; o < axis.out; ++o) source[o] = static_cast<int32_t>(axis.source(o));
+  const __m512i at = _mm512_load_si512(source);
+  const auto read = static_cast<__mmask16>((1u << axis.in) - 1), written = static_cast<__mmask16>((1u << axis.out) - 1);
+  const auto* from = static_cast<const int32_t*>(in.data<void>());
+  auto* to = static_cast<int32_t*>(out.data<void>());
+  SourceRows rows(g, 0);
+  for (int64_t left = out.numel(); left > 0; left -= axis.out, to += axis.out) {
+    const __m512i row = _mm512_maskz_loadu_epi32(read, from + rows.next());
+    _mm512_mask_storeu_epi32(to, written, _mm512_permutexvar_epi32(at, row));
+  }
+  return true;
+}
+
+#endif
+
 void pad_edges_cpu(const Tensor& out, const Tensor& in, const EdgePad& g) {
+#ifdef __AVX512F__
+  if (pad_short_rows(out, in, g)) return;
+#endif
   LockRelease release(out.numel() > kGrain);
   const InnerAxis inner(g.axes[2]);
   const int64_t width = g.axes[2].out * g.inner;

@@ -9,6 +9,7 @@
 #include "cpu/isa/by_size.h"
 #include "cpu/isa/combine.h"
 #include "cpu/isa/grain.h"
+#include "cpu/isa/pool_rows.h"
 #include "cpu/isa/pool_small.h"
 #include "cpu/isa/pool_windows.h"
 #include "cpu/isa/sums.h"
@@ -236,6 +237,11 @@ void max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& in, co
     return max_pool_of_integers(out, indices, in, geometry);
   FACULA_CHECK(spatial_count(in) <= INT32_MAX, ErrorKind::Runtime,
                "max_pool: planes of at most 2^31 elements, got shape ", in.sizes());
+#ifdef __AVX512F__
+  if (indices.defined() ? pool_by_rows<RowPool::Places>(out, indices, in, geometry)
+                        : pool_by_rows<RowPool::Max>(out, indices, in, geometry))
+    return;
+#endif
   if (are_small_planes(in, out, geometry, indices.defined()))
     return indices.defined() ? max_of_small<true>(out, indices, in, geometry)
                              : max_of_small<false>(out, indices, in, geometry);
@@ -279,9 +285,8 @@ void fractional_max_pool_cpu(const Tensor& out, const Tensor& indices, const Ten
         AxisTable& axis = g.axes[3 - spatial + d];
         const auto places = static_cast<size_t>(out.size(static_cast<int64_t>(2 + d)));
         axis.in = in.size(static_cast<int64_t>(2 + d));
-        axis.begin.resize(places);
-        axis.end.resize(places);
-        axis.divisor.assign(places, 1);
+        axis.resize(places);
+        std::fill_n(axis.divisor.data(), places, 1.0);
       }
       for (int64_t p = from; p < to; ++p) {
         const T* u = samples.data<T>() + p * static_cast<int64_t>(spatial);
@@ -422,6 +427,10 @@ void mean_channels(T* out, const T* in, int64_t channels, const WindowTables& g,
 }
 
 void avg_pool_cpu(const Tensor& out, const Tensor& in, const PoolGeometry& geometry) {
+#ifdef __AVX512F__
+  // tiles are joined before they are divided, which takes longer
+  if ((in.dim() > 4 || !are_tiles(geometry)) && pool_by_rows<RowPool::Mean>(out, {}, in, geometry)) return;
+#endif
   if (are_small_planes(in, out, geometry, false)) return mean_of_small(out, in, geometry);
   const WindowTables g(geometry);
   int64_t batch = in.size(0), channels = in.size(1), inputs = spatial_count(in), outputs = spatial_count(out);

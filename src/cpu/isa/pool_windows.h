@@ -2,7 +2,7 @@
 #pragma once
 
 #include <array>
-#include <vector>
+#include <memory>
 
 #include "cpu/isa.h"
 #include "ops/pool.h"
@@ -18,22 +18,48 @@ inline int64_t spatial_count(const Tensor& t) {
 // Sizes of one let a tensor have both formats: then the other tensor tells.
 inline bool channels_last(const Tensor& a, const Tensor& b) { return !a.is_contiguous() || !b.is_contiguous(); }
 
+/// Numbers of an axis; few of them where they are.
+template <class T>
+class AxisNumbers {
+ public:
+  AxisNumbers() = default;
+  explicit AxisNumbers(size_t size) { resize(size); }
+  AxisNumbers(const AxisNumbers&) = delete;
+  void resize(size_t size) {
+    if (size > kFew) many_ = std::make_unique_for_overwrite<T[]>(size);
+    size_ = size;
+  }
+  size_t size() const { return size_; }
+  T* data() { return size_ > kFew ? many_.get() : few_; }
+  const T* data() const { return size_ > kFew ? many_.get() : few_; }
+  T& operator[](size_t i) { return data()[i]; }
+  T operator[](size_t i) const { return data()[i]; }
+
+ private:
+  static constexpr size_t kFew = 32;
+  size_t size_ = 0;
+  T few_[kFew];
+  std::unique_ptr<T[]> many_;
+};
+
 // The rule of an axis, written out.
 struct AxisTable {
   int64_t in = 1, step = 1;
-  std::vector<int64_t> begin{0}, end{1};
-  std::vector<double> divisor{1};
+  AxisNumbers<int64_t> begin, end;
+  AxisNumbers<double> divisor;
 
-  AxisTable() = default;
-  explicit AxisTable(const PoolAxis& axis) : in(axis.in), step(axis.step), begin(), end(), divisor() {
-    const auto outputs = static_cast<size_t>(axis.out);
-    begin.reserve(outputs), end.reserve(outputs), divisor.reserve(outputs);
-    for (int64_t o = 0; o < axis.out; ++o) {
-      begin.push_back(axis.begin(o));
-      end.push_back(axis.end(o));
-      divisor.push_back(axis.divisor(o));
+  AxisTable() { set(PoolAxis()); }
+  void set(const PoolAxis& axis) {
+    in = axis.in, step = axis.step;
+    resize(static_cast<size_t>(axis.out));
+    for (size_t o = 0; o < begin.size(); ++o) {
+      const auto at = static_cast<int64_t>(o);
+      begin[o] = axis.begin(at);
+      end[o] = axis.end(at);
+      divisor[o] = axis.adaptive ? static_cast<double>(end[o] - begin[o]) : axis.divisor(at);
     }
   }
+  void resize(size_t outputs) { begin.resize(outputs), end.resize(outputs), divisor.resize(outputs); }
   int64_t out() const { return static_cast<int64_t>(begin.size()); }
 };
 
@@ -43,7 +69,7 @@ struct WindowTables {
 
   WindowTables() = default;
   explicit WindowTables(const PoolGeometry& geometry) : divisor(geometry.divisor) {
-    for (size_t d = 0; d < axes.size(); ++d) axes[d] = AxisTable(geometry.axes[d]);
+    for (size_t d = 0; d < axes.size(); ++d) axes[d].set(geometry.axes[d]);
   }
 };
 

@@ -60,9 +60,9 @@ void extrema_of_columns(const T* x, int64_t n, int64_t stride, int64_t width, T*
     x += stride;
     FACULA_SIMD
     for (int64_t c = 0; c < width; ++c) {  // the first of equals, and of NaNs
-      const bool better = (best[c] == best[c]) & ((largest ? x[c] > best[c] : x[c] < best[c]) | (x[c] != x[c]));
-      best[c] = better ? x[c] : best[c];
-      place[c] = better ? static_cast<Place>(r) : place[c];
+      const bool stays = (best[c] != best[c]) | (largest ? x[c] <= best[c] : x[c] >= best[c]);
+      best[c] = stays ? best[c] : x[c];
+      place[c] = stays ? place[c] : static_cast<Place>(r);
     }
   }
   std::copy_n(best, width, values);

@@ -121,13 +121,13 @@ struct AxisRule {
   }
 };
 
-/// Elements at `n` offsets, some element where the offset is negative. One by one: taking indices out of vectors, as
-/// the compiler would, takes longer.
+/// Elements at `n` offsets, the first one where the offset is negative. One by one: taking indices out of vectors, as
+/// the compiler would, takes longer. Nothing branches, as nobody can guess what is outside.
 template <class T>
 void read_each(int64_t n, const T* source, const int32_t* offset, T* values) {
 #pragma GCC unroll 4
   for (int64_t p = 0; p < n; ++p) {
-    int64_t place = std::max(offset[p], 0);
+    int64_t place = offset[p] & ~(offset[p] >> 31);
     asm("" : "+r"(place));
     values[p] = source[place];
   }

@@ -86,7 +86,18 @@ struct CumProd {
   void operator()(int64_t n, const T* x, T* out) const {
     using W = typename Wide<T>::type;
     W total = W(1);
-    for (int64_t i = 0; i < n; ++i) out[i] = T(total *= W(x[i]));
+    int64_t i = 0;
+    if constexpr (std::is_same_v<T, float>) {  // as sums; the product of four floats is a number of double
+      for (; i + 4 <= n; i += 4) {
+        const W a = W(x[i]), b = a * W(x[i + 1]), c = b * W(x[i + 2]), d = c * W(x[i + 3]);
+        out[i] = T(total * a);
+        out[i + 1] = T(total * b);
+        out[i + 2] = T(total * c);
+        total *= d;
+        out[i + 3] = T(total);
+      }
+    }
+    for (; i < n; ++i) out[i] = T(total *= W(x[i]));
   }
 };
 
@@ -119,17 +130,31 @@ struct LogCumSumExp {
 
 template <bool largest>
 struct CumExtremum {
+  static constexpr int64_t kBlock = 16;
   template <class T>
   void operator()(int64_t n, const T* x, T* out, int64_t* position) const {
     T best = x[0];
     int64_t at = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      if (x[i] != x[i] || (best == best && (largest ? x[i] >= best : x[i] <= best))) {
-        best = x[i];
-        at = i;
+    for (int64_t from = 0; from < n; from += kBlock) {
+      const int64_t count = std::min(kBlock, n - from);
+      if (count == kBlock && best == best) {  // most blocks have nothing better
+        int64_t better = 0;
+        FACULA_SIMD
+        for (int64_t i = 0; i < kBlock; ++i) better += !(largest ? x[from + i] < best : x[from + i] > best);
+        if (better == 0) {
+          std::fill_n(out + from, kBlock, best);
+          std::fill_n(position + from, kBlock, at);
+          continue;
+        }
       }
-      out[i] = best;
-      position[i] = at;
+      for (int64_t i = from; i < from + count; ++i) {
+        if (x[i] != x[i] || (best == best && (largest ? x[i] >= best : x[i] <= best))) {
+          best = x[i];
+          at = i;
+        }
+        out[i] = best;
+        position[i] = at;
+      }
     }
   }
 };

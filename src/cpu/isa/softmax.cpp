@@ -44,9 +44,46 @@ T sum_of_few(int64_t n, const T* x) {
   return sum_of_lanes<T>(sums);
 }
 
+/// Soft-max of rows of at most a vector each, which do not wait for one another. A NaN need not be the largest: its
+/// exponential makes the sum NaN.
+template <bool log, class T>
+void rows_of_one_vector(int64_t rows, int64_t n, const T* x, T* out) {
+  constexpr int64_t lanes = VectorOf<T>::lanes, kBlock = 16;
+  const ExpOfLanes<T> exponential;
+  const auto read = [=](const T* row) {
+    return n == lanes ? load_vector(row) : load_first(row, n, -std::numeric_limits<T>::infinity());
+  };
+  for (; rows > 0; rows -= kBlock, x += kBlock * n, out += kBlock * n) {
+    const int64_t count = std::min(rows, kBlock);
+    T largest[kBlock], last[kBlock] = {};
+    for (int64_t row = 0; row < count; ++row) {
+      const auto all = read(x + row * n);
+      largest[row] = merge_all(all, [](auto a, auto b) { return b > a ? b : a; });
+      const auto terms = exponential(all, largest[row]);
+      const T total = sum_of_lanes<T>(terms);
+      if constexpr (log) last[row] = total;
+      else store_first(out + row * n, n, terms * (T(1) / total));
+    }
+    if constexpr (!log) continue;
+    FACULA_SIMD
+    for (int64_t row = 0; row < kBlock; ++row) last[row] = kernels::log(last[row]);
+    for (int64_t row = 0; row < count; ++row) {
+      const auto shifted = read(x + row * n) - largest[row] - last[row];
+      store_first(out + row * n, n, shifted);
+    }
+  }
+}
+
+/// Whether rows of n elements are those above.
+template <class T>
+constexpr bool is_one_vector(int64_t n) {
+  return kVectorBytes == 64 && std::is_same_v<T, float> && n > kFewest && n <= VectorOf<T>::lanes;
+}
+
 /// Soft-max of short rows, one behind the other: a row alone fills no vector, so the exponentials of many are one loop.
 template <bool log, class T>
 void rows_of_few(int64_t rows, int64_t n, const T* x, T* out) {
+  if (is_one_vector<T>(n)) return rows_of_one_vector<log>(rows, n, x, out);
   constexpr int64_t kTerms = 16 * kFew;
   T terms[kTerms];
   for (int64_t block = kTerms / n; rows > 0; rows -= block, x += block * n, out += block * n) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "cpu/isa/float_lanes.h"
@@ -95,6 +96,18 @@ T sum_of(int64_t n, const T* p) {
   return sum_by<T>(n, [=](auto at) { return at(p); });
 }
 
+#if defined(__AVX512F__)
+/// As VectorAt, where only the first n lanes are there.
+template <class A>
+struct FirstAt {
+  int64_t i, n;
+  template <class T>
+  [[gnu::always_inline]] auto operator()(const T* p) const {
+    return load_wide_first(p + i, n);
+  }
+};
+#endif
+
 /// out[i] = f(at) for n elements.
 template <class T, class F>
 [[gnu::always_inline]] inline void write_by(int64_t n, T* out, F f) {
@@ -105,7 +118,57 @@ template <class T, class F>
     for (; i + 2 * lanes <= n; i += 2 * lanes) store_neighbours(out + i, f(VectorAt<A>{i}), f(VectorAt<A>{i + lanes}));
   }
   for (; i + lanes <= n; i += lanes) store_rounded(out + i, f(VectorAt<A>{i}));
+#if defined(__AVX512F__)
+  if constexpr (!is_narrow<T>) {
+    if (i < n) store_first(out + i, n - i, f(FirstAt<A>{i, n - i}));
+    return;
+  }
+#endif
   for (; i < n; ++i) out[i] = rounded<T>(f(ElementAt<A>{i}));
+}
+
+/// Rows that go into sums of columns together: these are in memory, where reading and writing them for every row takes
+/// longer than adding.
+constexpr int64_t kRowsTogether = 4;
+
+/// f(first row, whether kRowsTogether rows or one) for rows [0, rows).
+template <class F>
+[[gnu::always_inline]] inline void by_rows_together(int64_t rows, F f) {
+  int64_t r = 0;
+  for (; r + kRowsTogether <= rows; r += kRowsTogether) f(r, std::true_type());
+  for (; r < rows; ++r) f(r, std::false_type());
+}
+
+/// The sum of f(row) over kRowsTogether rows, or of f(0) alone.
+template <bool together, class F>
+[[gnu::always_inline]] inline auto sum_of_rows(F f) {
+  if constexpr (together) return (f(0) + f(1)) + (f(2) + f(3));
+  else return f(0);
+}
+
+/// first[i] and second[i] = the parts of f(at).
+template <class A, class F>
+[[gnu::always_inline]] inline void write_both_by(int64_t n, A* first, A* second, F f) {
+  constexpr int64_t lanes = VectorOf<A>::lanes;
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto [x, y] = f(VectorAt<A>{i});
+    store_rounded(first + i, x);
+    store_rounded(second + i, y);
+  }
+#if defined(__AVX512F__)
+  if (i < n) {
+    const auto [x, y] = f(FirstAt<A>{i, n - i});
+    store_first(first + i, n - i, x);
+    store_first(second + i, n - i, y);
+  }
+  return;
+#endif
+  for (; i < n; ++i) {
+    const auto [x, y] = f(ElementAt<A>{i});
+    first[i] = x;
+    second[i] = y;
+  }
 }
 
 }  // namespace facula::cpu::FACULA_ISA

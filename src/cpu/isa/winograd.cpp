@@ -2,7 +2,7 @@
 // Convolutional Neural Networks", 2016), along vectors of channels, with the points 0, p, -p, q, -q and infinity. The
 // usual 1 and 2 for p and q save a few multiplications and double the rounding error; 5/8 and 3/2 come near the least
 // error. With a seventh point r, F(5x5, 3x3) and F(3x3, 5x5): its error is 2.7 times as large with the points below,
-// the best of 1,800 tried, which is a quarter more than that of F(4x4, 3x3) with the usual ones.
+// which is a quarter more than that of F(4x4, 3x3) with the usual ones.
 #include <algorithm>
 
 #include "cpu/conv_winograd.h"
@@ -311,16 +311,21 @@ WinogradSteps steps_of() {
 
 // Measured against oneDNN's convolutions of the level, one thread. Its AVX2 kernels run slower than products, at worst
 // at half the rate, so that gathering windows pays where it costs little beside the products: many channels, windows
-// that overlap little or not at all. Its AVX-512 kernels (AMD Zen 4) run at the rate of products, but for gradients of
-// large weights and one-pixel windows with few results; tiles take 0.4 to 0.8 of their time.
+// that overlap little or not at all. Its AVX-512 kernels (AMD Zen 4 and 5) run at the rate of products, but for
+// gradients of weights, where it takes up to 2.7 times as long, unless there are so few channels that gathering is most
+// of the work, and for one-pixel windows with few results or large weights; tiles take 0.4 to 0.8 of their time. Where
+// both take as long, products are better: what runs before and after them shares their threads, and OpenMP's would spin
+// beside these.
 void register_winograd() {
 #if defined(__AVX512F__)
-  conv_policy = {
-      .tiles = true, .weight_outputs = 256, .weight_size = 1 << 14, .pointwise_results = 16, .heavy_weights = 1 << 20};
+  conv_policy = {.tiles = true,
+                 .weight_channels = 16,
+                 .pointwise_percent = 100,
+                 .pointwise_results = 24,
+                 .heavy_weights = 1 << 20};
 #elif defined(__AVX2__)
   conv_policy = {.tiles = true,
-                 .weight_outputs = 0,
-                 .weight_size = 0,
+                 .weight_channels = 0,
                  .pointwise_percent = 125,
                  .gathered_channels = 512,
                  .gathered_step = 4,
