@@ -141,3 +141,16 @@ def test_lgamma_is_zero_at_one_and_two_and_exact_beside_them(dtype):
     near = facula.tensor([1 + 2.0**-20, 1 - 2.0**-20, 2 + 2.0**-18, 2 - 2.0**-18])
     exact = facula.lgamma(near.double())
     assert ((facula.lgamma(near).double() - exact) / exact).abs().max() < 2e-7
+
+
+@pytest.mark.parametrize("dtype", [facula.float32, facula.float64], ids=str)
+@pytest.mark.parametrize("beside", [1.0, 1e30, float("nan")], ids=["moderate", "large", "nan"])
+def test_a_sine_does_not_depend_on_what_lies_beside_the_element(dtype, beside):
+    x = facula.linspace(-4, 4, 200, dtype=dtype)
+    x[::7] = -0.0
+    mixed = facula.full((400,), beside, dtype=dtype)
+    mixed[::2] = x
+    for f in (facula.sin, facula.cos):
+        alone, together = f(x), f(mixed)[::2]
+        assert facula.equal(alone, together) and facula.equal(alone.signbit(), together.signbit())
+    assert facula.sin(x)[::7].signbit().all()

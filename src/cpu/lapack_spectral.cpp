@@ -2,7 +2,6 @@
 #include <bit>
 
 #include "cpu/lapack.h"
-#include "cpu/own_eig.h"
 #include "cpu/own_svd.h"
 #include "cpu/symmetric.h"
 #include "ops/linalg.h"
@@ -143,13 +142,6 @@ void eig(const Tensor& a, const Tensor& w, const Tensor& v, const Tensor& info) 
       Int* status = info.data<Int>() + i;
       std::vector<R> re(static_cast<size_t>(2 * n + 1)), im(static_cast<size_t>(n + 1));
       std::vector<T> packed(vectors && !is_complex_v<T> ? static_cast<size_t>(n) * n : 1);
-      if constexpr (!is_complex_v<T>) {
-        if (n <= kOwnEigen && own_eigen<T>(n, x, re.data(), im.data(), vectors ? packed.data() : nullptr)) {
-          for (Int j = 0; j < n; ++j) values[j] = {re[j], im[j]};
-          if (vectors) unpack_vectors<R>(n, im.data(), packed.data(), vectors);
-          return;
-        }
-      }
       auto run = [&](T* work, Int size) {
         if constexpr (is_complex_v<T>) {
           lapack_call<"geev", T>(&no, &job, &n, x, &ld, values, x, &one, vectors ? vectors : x, &ld, work, &size,

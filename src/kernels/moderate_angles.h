@@ -26,7 +26,8 @@ FACULA_FN float sin_half_turn(float r, UInt32 turns) {
 
 FACULA_FN float sin_moderate(float x) {
   const float shifted = mul_add(x, 0.318309886f, float_to_integer);
-  return sin_half_turn(without_half_turns(x, shifted - float_to_integer), bits(shifted));
+  const float value = sin_half_turn(without_half_turns(x, shifted - float_to_integer), bits(shifted));
+  return x == 0 ? x : value;  // zeros keep their signs
 }
 
 FACULA_FN float cos_moderate(float x) {  // cos x = sin(x + pi/2)

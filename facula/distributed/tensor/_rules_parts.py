@@ -299,7 +299,9 @@ def _mse_loss(func, args, kwargs):
     if not (isinstance(a, DTensor) and isinstance(b, DTensor)) or a.shape != b.shape or len(args) > 3:
         return NotImplemented
     squares = (a - b).square()
-    return squares if reduction == 0 else _reduction(facula.mean if reduction == 1 else facula.sum, (squares,), {})
+    if reduction in ("none", 0):
+        return squares
+    return _reduction(facula.mean if reduction in ("mean", 1) else facula.sum, (squares,), {})
 
 
 def _wrapped(results, first, out):

@@ -57,9 +57,7 @@ def call(func, args, kwargs):
     found = RULES.get(short) or RULES.get(name)
     if found is not None and not is_inplace(name):
         return found(func, short, args, kwargs)
-    if short in _LOSSES:  # asked for by the core, whose arguments are not those of the public function
-        return pointwise(getattr(_C.nn_functional, short, func), short, args, kwargs)
-    if short in POINTWISE or short in _LIKE:
+    if short in _LOSSES or short in POINTWISE or short in _LIKE:
         return pointwise(func, short, args, kwargs, is_inplace(name))
     raise NotImplementedError(f"{name}: not supported for nested tensors, got {shapes_of([*args, *kwargs.values()])}")
 

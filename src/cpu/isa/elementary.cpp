@@ -171,7 +171,9 @@ struct HalfTurns {
     p = _mm512_fmadd_ps(p, s, all(-0x1.55554cp-3f));
     const Vector value = _mm512_range_ps(_mm512_fmadd_ps(p, _mm512_mul_ps(s, r), r), all(1.0f), 2);  // no more than 1
     const __m512i sign = _mm512_slli_epi32(_mm512_castps_si512(shifted), 31);
-    return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(value), sign));
+    const Vector turned = _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(value), sign));
+    if (Cosine) return turned;
+    return _mm512_mask_mov_ps(turned, _mm512_cmp_ps_mask(x, all(0.0f), _CMP_EQ_OQ), x);  // zeros keep their signs
   }
 };
 
@@ -196,7 +198,9 @@ struct HalfTurnsDouble {
     }
     const __m512d value = _mm512_range_pd(_mm512_fmadd_pd(p, _mm512_mul_pd(s, r), r), all(1.0), 2);
     const __m512i sign = _mm512_slli_epi64(_mm512_castpd_si512(shifted), 63);
-    return _mm512_castsi512_pd(_mm512_xor_si512(_mm512_castpd_si512(value), sign));
+    const __m512d turned = _mm512_castsi512_pd(_mm512_xor_si512(_mm512_castpd_si512(value), sign));
+    if (Cosine) return turned;
+    return _mm512_mask_mov_pd(turned, _mm512_cmp_pd_mask(x, all(0.0), _CMP_EQ_OQ), x);
   }
 };
 
