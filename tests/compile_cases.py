@@ -11,10 +11,23 @@ import random
 import types
 from collections import OrderedDict
 
+import pytest
+
 import facula
-from facula import nn
+from facula import _dynamo, nn
+from facula._dynamo.utils import counters
 
 CASES = {}
+
+
+@pytest.fixture(autouse=True)
+def from_nothing():
+    """Forget recordings, counts, stances and logs around each test of a file that imports this."""
+    _dynamo.reset()
+    counters.clear()
+    yield
+    facula.compiler.set_stance("default")
+    facula._logging.set_logs()
 
 
 class World:

@@ -13,20 +13,11 @@ import threading
 import weakref
 
 import pytest
+from compile_cases import from_nothing  # noqa: F401  before and after each test
 
 import facula
 from facula import _dynamo, nn
 from facula._dynamo import exc
-from facula._dynamo.utils import counters
-
-
-@pytest.fixture(autouse=True)
-def from_nothing():
-    _dynamo.reset()
-    counters.clear()
-    yield
-    facula.compiler.set_stance("default")
-    facula._logging.set_logs()
 
 
 def double(x):

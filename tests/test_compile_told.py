@@ -9,21 +9,13 @@ import types
 from pathlib import Path
 
 import pytest
+from compile_cases import from_nothing  # noqa: F401  before and after each test
 
 import facula
 from facula import _dynamo, nn
 from facula._dynamo import config, exc
 from facula._dynamo.testing import CompileCounter, CompileCounterWithBackend
 from facula._dynamo.utils import counters
-
-
-@pytest.fixture(autouse=True)
-def from_nothing():
-    _dynamo.reset()
-    counters.clear()
-    yield
-    facula.compiler.set_stance("default")
-    facula._logging.set_logs()
 
 
 def fresh(function):

@@ -1,4 +1,4 @@
-"""What programs reach as `torch._dynamo`: compiled functions, marks, settings, errors.
+"""Give programs what they reach as `torch._dynamo`: compiled functions, marks, settings, errors.
 
 Nothing is translated here: the core records what a compiled function does while Python runs it (docs/compile.md).
 """
@@ -23,7 +23,7 @@ __all__ += ["optimize", "optimize_assert", "register_backend", "reset", "run", "
 
 
 def is_compiling() -> bool:
-    """Whether this is a call of a compiled function, or one that `torch.export` records."""
+    """Return whether this is a call of a compiled function, or one that `torch.export` records."""
     from facula import compiler
 
     return compiler.is_compiling()

@@ -1,4 +1,4 @@
-"""What the core has for compiled functions, and what it makes of a recording.
+"""Show what the core has for compiled functions, and what it makes of a recording.
 
 - `CompiledFunction(function, settings)`: a callable with `function`, `state` ("look", "learn", "trial", "follow", "pass"),
   `calls`, `recordings`, `reset()`; methods by `__get__`; a dictionary of its own (`functools.update_wrapper`), weak
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Recording:
-    """What is remembered of a call.
+    """Hold what is remembered of a call.
 
     Args:
         ops: (name, form, "file:line" or "", operands, results, group or -1) of each op.

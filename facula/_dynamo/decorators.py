@@ -121,7 +121,7 @@ def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = F
 
 
 def is_dynamo_disable_recursive(method: Callable[..., Any]) -> bool | None:
-    """Whether a function that `disable` made leaves out what it calls; None for others.
+    """Return whether a function that `disable` made leaves out what it calls; None for others.
 
     Args:
         method: the function.

@@ -129,7 +129,7 @@ def reset_code(code: Any) -> None:
 
 
 class OptimizeContext:
-    """What compiles a function or module that it is called with: how a compiled module was made is one, its `dynamo_ctx`.
+    """Compile a function or module that it is called with: how a compiled module was made is one, its `dynamo_ctx`.
 
     Args:
         settings: how; None: what it is called with is given back.
@@ -288,7 +288,7 @@ def run(fn: Any = None) -> Any:
 def optimize(backend: Any = "inductor", *, nopython: bool = False, guard_export_fn: Any = None, guard_fail_fn: Any = None,
              guard_filter_fn: Any = None, disable: bool = False, dynamic: bool | None = None,
              package: Any = None) -> Any:  # fmt: skip
-    """What compiles a function or module that it is called with.
+    """Return what compiles a function or module that it is called with.
 
     Args:
         backend, dynamic, disable: those of `compile`.

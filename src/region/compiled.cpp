@@ -177,7 +177,7 @@ void CompiledCalls::become(CompileState next) {
 void CompiledCalls::reset() {
   std::lock_guard guard(work->lock);
   work->recordings.clear();
-  work->calls = work->misses = 0;
+  work->misses = 0;
   looks_ = 0;
   looked_.clear();
   looks_again_ = false;

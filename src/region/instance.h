@@ -49,14 +49,16 @@ struct RecordedPlace {
 /// alone. One thread adds steps; any thread may need a result.
 class Instance final : public Recipe {
  public:
-  explicit Instance(const ops::ElementwiseShape& space)
-      : sizes_(space.sizes), strides_(space.strides[0]), order_(space.order) {
+  Instance(const ops::ElementwiseShape& space, int16_t number)
+      : number(number), sizes_(space.sizes), strides_(space.strides[0]), order_(space.order) {
     constexpr size_t kUsual = 16;
     values_.reserve(kUsual);
     inputs_.reserve(kUsual);
     steps_.reserve(kUsual);
     outs_.reserve(kUsual);
   }
+
+  const int16_t number;  // among those of the call
 
   bool has_space(const ops::ElementwiseShape& space) const {
     return sizes_ == space.sizes && strides_ == space.strides[0];

@@ -268,7 +268,10 @@ bool Region::op_begins(const OpCall& call) {
   if (follows_ && !follow(call)) miss();
   if (records_) note(call);
   noted_ = cursor_++;
-  return follows_ && learned(recording_->ops[noted_].waits) && !are_ops_seen() && put_off(call);
+  if (!follows_) return false;
+  RecordedOp& op = recording_->ops[noted_];
+  learn(op.group, int16_t{-1});
+  return learned(op.waits) && !are_ops_seen() && put_off(call);
 }
 
 void Region::op_ends(const OpCall& call, bool failed) {
@@ -344,7 +347,7 @@ Ref<Instance> Region::instance_for(const ElementCall& call) {
     all_.clear();
     open_.clear();
   }
-  all_.push_back(Ref<Instance>::adopt(new Instance(call.derived)));
+  all_.push_back(Ref<Instance>::adopt(new Instance(call.derived, begun_++)));
   open_.push_back(all_.back());
   return all_.back();
 }
@@ -372,8 +375,14 @@ bool Region::put_off(const OpCall& call) {
   for (;;) {
     const Ref<Instance> instance = join(e);
     if (!instance) return false;
-    if (instance->add(e, place, call.results[0].as<Tensor>())) return true;
+    if (instance->add(e, place, call.results[0].as<Tensor>())) return is_in(*instance);
   }
+}
+
+/// Remembers the group that the op was put into.
+bool Region::is_in(const Instance& instance) {
+  learn(recording_->ops[noted_].group, instance.number);
+  return true;
 }
 
 /// A reduction along rows begins or joins the group of the space that it reads.
@@ -389,7 +398,7 @@ bool Region::put_off_rows(const OpCall& call, const RowCall& r) {
   for (;;) {
     const Ref<Instance> instance = join(space);
     if (!instance || !instance->can_look_at_rows()) return false;
-    if (instance->add_rows(r, {recording_, noted_}, call.results)) return true;
+    if (instance->add_rows(r, {recording_, noted_}, call.results)) return is_in(*instance);
   }
 }
 
@@ -418,7 +427,7 @@ bool Region::put_off_write(ElementCall& e, const RecordedPlace& place) {
   e.derived.order = dimension_order(e.derived.sizes, {e.derived.strides.data(), 1});
   const Ref<Instance> instance = join(e);
   const int result = instance ? instance->result_of(self) : -1;
-  return result >= 0 && instance->add_write(e, place, static_cast<size_t>(result));
+  return result >= 0 && instance->add_write(e, place, static_cast<size_t>(result)) && is_in(*instance);
 }
 
 void Region::settle(Instance& instance) {

@@ -24,7 +24,7 @@ struct Work {
                     // the interpreter's lock
   std::vector<std::shared_ptr<Recording>> recordings;  // the last used first
   size_t limit = 64;                                   // recordings that are kept
-  int64_t calls = 0, misses = 0;
+  int64_t misses = 0;
   bool keeps_places = false;  // the place of every op is noted
 };
 
@@ -66,6 +66,7 @@ class Region {
   bool put_off_write(ElementCall& call, const RecordedPlace& place);
   Ref<Instance> instance_for(const ElementCall& call);
   Ref<Instance> join(ElementCall& call);
+  bool is_in(const Instance& instance);
   void settle(Instance& instance);
   void bound_memory();
 
@@ -78,6 +79,7 @@ class Region {
   int depth_ = 0;     // ops inside ops
   size_t noted_ = 0;  // the op that runs now, for op_ends()
   Recording::Counts counts_;
+  int16_t begun_ = 0;  // groups of this call
   std::vector<Ref<Instance>> open_, all_;
 };
 

@@ -121,5 +121,5 @@ def lookup_backend(compiler_fn: str | Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_own(name: Any) -> bool:
-    """Whether a backend is one of Facula's, which is given no graph."""
+    """Return whether a backend is one of Facula's, which is given no graph."""
     return isinstance(name, str) and name in _OWN
