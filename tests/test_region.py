@@ -390,3 +390,52 @@ def test_what_waits_holds_little_that_the_program_has_let_go():
     for _ in range(3):
         bytes, result = peak(g)
         assert torch.equal(result, wanted) and bytes < 30 * 4 * n
+
+
+def test_whoever_sees_ops_sees_those_of_eager_execution():
+    from facula.utils._python_dispatch import TorchDispatchMode
+
+    class Names(TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.seen = []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    def f(x):
+        return (x * 2 + 1).exp().sum(-1, keepdim=True) * x
+
+    def under(call, x):
+        with Names() as names:
+            return call(x), names.seen
+
+    g, x = compiled(f), big()
+    wanted, seen = under(f, x)
+    for i in range(5):
+        got, also = under(g, x) if i % 2 else (g(x), seen)
+        assert torch.equal(got, wanted) and also == seen
+    with torch.profiler.profile() as profile:
+        assert torch.equal(g(x), wanted)
+    assert {"aten::mul", "aten::add", "aten::exp"} <= {event.key for event in profile.key_averages()}
+
+
+@pytest.mark.parametrize("mode", ["autocast", "vmap", "inference", "forward"])
+def test_modes_in_and_around_a_function(mode):
+    def f(x):
+        if mode == "autocast":
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return (x * 2 + 1) @ x.T + x.sum()
+        if mode == "vmap":
+            return torch.vmap(lambda row: (row * 2 + 1).tanh() - row.mean())(x)
+        if mode == "inference":
+            with torch.inference_mode():
+                return (x * 2 + 1).tanh() - x
+        return torch.func.jvp(lambda t: (t * 2 + 1).tanh() - t, (x,), (x * 0.5,))[1]
+
+    g, x = compiled(f), big()
+    wanted = f(x)
+    for _ in range(4):
+        got = g(x)
+        assert torch.equal(got, wanted) and got.dtype == wanted.dtype and got.is_inference() == wanted.is_inference()
