@@ -19,7 +19,17 @@ namespace {
 /// Behind the header of a deferred storage, in its block.
 struct Waiting {
   size_t which = 0;                 // result of the recipe
-  std::vector<TensorImpl*> listed;  // tensors on the storage
+  TensorImpl* first = nullptr;      // a tensor on the storage: most have one
+  std::vector<TensorImpl*> others;  // that are on it
+
+  void list(TensorImpl* impl) {
+    if (first) others.push_back(impl);
+    else first = impl;
+  }
+  void unlist(TensorImpl* impl) {
+    if (first == impl) first = nullptr;
+    else std::erase(others, impl);
+  }
 };
 static_assert(kStorageHeader + sizeof(Waiting) <= 128);
 constexpr uint32_t kDeferredHeader = kStorageHeader + sizeof(Waiting);
@@ -122,7 +132,8 @@ void give(Storage* s, char* data) {
   s->release_data = release_allocated;
   s->context = nullptr;
   Waiting& waiting = waiting_of(s);
-  for (TensorImpl* impl : waiting.listed) put_right(impl);
+  if (waiting.first) put_right(waiting.first);
+  for (TensorImpl* impl : waiting.others) put_right(impl);
   std::destroy_at(&waiting);
 }
 
@@ -205,7 +216,7 @@ Tensor defer(const Ref<Recipe>& recipe, IntList sizes, IntList strides, DType dt
     const Lock lock(doors().lock);
     waiting->which = Deferral::add(*recipe, s);
     Ref<Recipe>(recipe).detach();  // the storage's
-    waiting->listed.push_back(impl);
+    waiting->list(impl);
     impl->listed = true;
   }
   set_sizes(impl, sizes, strides);
@@ -216,7 +227,7 @@ void list_deferred(TensorImpl* impl) {
   const Lock lock(doors().lock);
   if (!impl->storage->is_deferred()) return put_right(impl);
   if (impl->listed) return;
-  waiting_of(impl->storage).listed.push_back(impl);
+  waiting_of(impl->storage).list(impl);
   impl->flags |= kDeferred;
   impl->listed = true;
 }
@@ -224,7 +235,7 @@ void list_deferred(TensorImpl* impl) {
 void unlist_deferred(TensorImpl* impl) {
   const Lock lock(doors().lock);
   if (!impl->listed) return;
-  std::erase(waiting_of(impl->storage).listed, impl);
+  waiting_of(impl->storage).unlist(impl);
   impl->listed = false;
 }
 

@@ -139,13 +139,11 @@ void tell(F&& f) {
   if (__builtin_expect(nobody, 0)) forget_bits();
 }
 
-bool has_flags(const OpCall& call, uint32_t flags) {
-  bool found = false;
-  for (const Argument& argument : call.arguments) found |= (argument.flags() & flags) != 0;
-  return found;
+uint32_t flags_of(const OpCall& call) {
+  uint32_t flags = 0;
+  for (const Argument& argument : call.arguments) flags |= argument.flags();
+  return flags;
 }
-
-bool wants_dispatch(const OpCall& call) { return (watching() & kWatchDispatch) || has_flags(call, kPythonDispatch); }
 
 /// What a kernel is given has bytes; a view is made without.
 void give_bytes(const OpCall& call) {
@@ -215,11 +213,13 @@ OpScope::OpScope(uint16_t op, OpForm form, List<Argument> arguments, List<Result
   tell([this](Observer& o) { o.op_begins(call_); });
   if (form == OpForm::Composite) return;
   try {
-    if (host.dispatch && wants_dispatch(call_)) replaced_ = host.dispatch(call_);
-    if (!replaced_ && has_flags(call_, kSparse)) replaced_ = run_sparse(call_);
+    const uint32_t flags = flags_of(call_);
+    const bool wants_dispatch = (watching() & kWatchDispatch) || (flags & kPythonDispatch);
+    if (host.dispatch && wants_dispatch) replaced_ = host.dispatch(call_);
+    if (!replaced_ && (flags & kSparse)) replaced_ = run_sparse(call_);
     if (__builtin_expect((watching() & kWatchRegion) != 0, 0) && !replaced_) replaced_ = region_hooks.op_begins(call_);
     if (__builtin_expect((watching() & kWatchDeferral) != 0, 0) && !replaced_) replaced_ = defer_op(call_);
-    if (!replaced_ && has_flags(call_, kDeferred)) give_bytes(call_);
+    if (!replaced_ && (flags_of(call_) & kDeferred)) give_bytes(call_);
   } catch (...) {
     finish(true);
     throw;

@@ -281,10 +281,38 @@ void run_derived(const ElementwiseOp& op, const Operand* inputs, int count, cons
   run_plan(derived.device, plan);
 }
 
+/// Most calls: tensors of one shape and one floating dtype whose elements lie in order, and numbers that do not promote
+/// them. Nothing is to be broadcast, converted or refused. False: the long way.
+bool derive_plain(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
+                  ElementwiseShape& derived) {
+  const TensorImpl* first = inputs[count - 1].impl() ? inputs[count - 1].impl() : inputs[0].impl();
+  if (!first || !is_floating(first->dtype) || !contains(op.dtypes, first->dtype)) return false;
+  if (!numbers_fit(op, first->dtype, params, param_count)) return false;
+  for (int i = 0; i < count; ++i) {
+    const TensorImpl* t = inputs[i].impl();
+    if (!t && inputs[i].scalar().is_complex()) return false;
+    if (!t) continue;
+    const DType wanted = i == 0 && op.condition_first ? DType::Bool : first->dtype;
+    const bool plain = (t->flags & kContiguous) && t->dtype == wanted && t->storage->device == first->storage->device;
+    if (!plain || (t != first && !same_shape(t, first))) return false;
+  }
+  for (int d = 0; d < first->ndim; ++d)
+    if (first->dims[d] <= 1) return false;  // strides of such dimensions may be anything
+  derived.common = first->dtype;
+  derived.result = loop_result(op, first->dtype);
+  derived.device = first->storage->device;
+  derived.sizes = Dims(first->sizes());
+  for (int i = 0; i < count; ++i)
+    derived.strides[i + 1] = inputs[i].impl() ? Dims(first->strides()) : Dims(derived.sizes.size());
+  derived.in_order = true;
+  return true;
+}
+
 }  // namespace
 
 void derive_elementwise(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params,
                         int param_count, ElementwiseShape& derived) {
+  if (derive_plain(op, inputs, count, params, param_count, derived)) return;
   check_operands(op, inputs, count);
   const DType common = common_dtype(op, inputs, count);
   if (op.checks & kCheckOneDtype) check_one_dtype(op, inputs, count, common);
@@ -307,6 +335,13 @@ void derive_elementwise(const ElementwiseOp& op, const Operand* inputs, int coun
 }
 
 void lay_out_result(const Operand* inputs, int count, ElementwiseShape& derived) {
+  if (derived.in_order) {
+    const size_t dims = derived.sizes.size();
+    derived.order.resize(dims);
+    for (size_t d = 0; d < dims; ++d) derived.order[d] = static_cast<int64_t>(dims - 1 - d);
+    derived.strides[0] = contiguous_strides(derived.sizes);
+    return;
+  }
   std::array<Dims, kMaxInputs> of_tensors;
   size_t tensors = 0;
   for (int i = 0; i < count; ++i) {

@@ -39,6 +39,7 @@ struct ElementwiseShape {
   DType result;
   Device device;
   Dims sizes;
+  bool in_order = false;                     // elements of all tensors lie one after the other, as `sizes` counts them
   Dims order;                                // of the dimensions in memory, innermost first
   std::array<Dims, kMaxInputs + 1> strides;  // of the result, then of the inputs seen as `sizes`; in elements
 };

@@ -158,8 +158,9 @@ PyObject* call_in_region(PyObject* object, const CompiledCalls::Way& way, Compil
   return result.release();
 }
 
-bool forced_eager = false;             // compiled functions are called as they are
-thread_local long compiled_calls = 0;  // that run on this thread, whatever their state
+bool forced_eager = false;  // compiled functions are called as they are
+// that run on this thread, whatever their state
+thread_local constinit long compiled_calls __attribute__((tls_model("initial-exec"))) = 0;
 
 class CountedCall {
  public:
@@ -173,10 +174,11 @@ PyObject* compiled_call(PyObject* object, PyObject* const* args, size_t nargsf, 
   if (forced_eager) return call_python(PyObject_Vectorcall, self->function, args, nargsf, names);
   const CountedCall counted;
   if (Region::is_on()) return call_python(PyObject_Vectorcall, self->function, args, nargsf, names);
+  const uint64_t sizes = sizes_of(args, PyVectorcall_NARGS(nargsf) + (names ? PyTuple_GET_SIZE(names) : 0));
+  if (self->calls->passes(sizes)) return call_python(PyObject_Vectorcall, self->function, args, nargsf, names);
   const SharedCalls calls = self->calls;
   return guarded([&]() -> PyObject* {
-    const Py_ssize_t count = PyVectorcall_NARGS(nargsf) + (names ? PyTuple_GET_SIZE(names) : 0);
-    CompiledCalls::Way way = calls->begin(sizes_of(args, count));
+    CompiledCalls::Way way = calls->begin(sizes);
     if (way.asks && !may_look(object)) way = {};
     const int64_t begin = way.timed ? now() : 0;
     CompiledCalls::Outcome outcome;

@@ -38,6 +38,15 @@ class CompiledCalls {
   bool always_follows = false;  // for tests: no trial, nothing passes
   int64_t calls = 0;
 
+  /// Whether this call, on tensors of these sizes, is one of many that only call the function: then it is counted, and
+  /// there is nothing else to do.
+  bool passes(uint64_t sizes) {
+    if (state != CompileState::Pass || sizes != sizes_ || always_follows || in_state_ >= kTrusted) return false;
+    ++calls;
+    if (!never_follows) ++in_state_;
+    return true;
+  }
+
   /// How a call is made. `asks`: it would be recorded for the first time with tensors of these sizes, so that the
   /// settings are asked before, and told afterwards.
   struct Way {

@@ -223,6 +223,8 @@ Group Instance::part_for(const std::vector<size_t>& written, std::vector<uint16_
     if (step.rows) group.row = row_;
   }
   number.assign(values_.size(), 0);
+  group.values.reserve(values_.size());
+  group.steps.reserve(steps_.size());
   for (size_t i = 0; i < values_.size(); ++i) {
     if (!needed[i]) continue;
     number[i] = static_cast<uint16_t>(group.values.size());

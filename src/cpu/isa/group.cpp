@@ -35,14 +35,14 @@ int64_t block_of(const Group& group) { return group.row ? rows_of_block(group) *
 class Rooms {
  public:
   Rooms(size_t count, int64_t bytes) : pitch_((bytes + 63) / 64 * 64 + 320) {
-    block_.resize(count * static_cast<size_t>(pitch_) + 64);
-    first_ = block_.data() + (-reinterpret_cast<uintptr_t>(block_.data()) & 63);
+    block_ = std::make_unique_for_overwrite<char[]>(count * static_cast<size_t>(pitch_) + 64);
+    first_ = block_.get() + (-reinterpret_cast<uintptr_t>(block_.get()) & 63);
   }
   char* operator[](size_t i) const { return first_ + static_cast<int64_t>(i) * pitch_; }
 
  private:
   int64_t pitch_;  // from one room to the next: at other places within pages
-  std::vector<char> block_;
+  std::unique_ptr<char[]> block_;
   char* first_;
 };
 
