@@ -3,8 +3,8 @@
     python benchmarks/compile_models.py                     ten models of each package, whole training steps
     python benchmarks/compile_models.py --only timm:resnet10t --calls 40 --json FILE
 
-Every eager step has a compiled one beside it, in turns, on the same weights and inputs. Times are processor time, in milliseconds.
-Packages are those of `facula.compat`'s list; a model whose package is not installed is named and left out.
+Every eager step has a compiled one beside it, in turns, on the same weights and inputs. Times are processor time, in
+milliseconds. A model whose package is not installed is named and left out.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import facula  # noqa: E402
 facula.compat.install()
 from model_zoo import built, prepare  # noqa: E402
 
-MODELS = """timm:resnet10t timm:vit_tiny_patch16_224 timm:mixer_s32_224 timm:convnext_atto timm:mobilenetv4_conv_small timm:ghostnet_100
-    timm:edgenext_xx_small timm:poolformer_s12 timm:xcit_nano_12_p16_224 timm:regnetz_005 transformers:bert transformers:distilbert
-    transformers:gpt2 transformers:llama transformers:t5 transformers:roberta transformers:albert transformers:electra
-    transformers:opt transformers:qwen2""".split()
+MODELS = """timm:resnet10t timm:vit_tiny_patch16_224 timm:mixer_s32_224 timm:convnext_atto timm:mobilenetv4_conv_small
+    timm:ghostnet_100 timm:edgenext_xx_small timm:poolformer_s12 timm:xcit_nano_12_p16_224 timm:regnetz_005 transformers:bert
+    transformers:distilbert transformers:gpt2 transformers:llama transformers:t5 transformers:roberta transformers:albert
+    transformers:electra transformers:opt transformers:qwen2""".split()
 FIRST = 20  # calls in which a compiled function finds out what is faster
 
 

@@ -17,6 +17,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from facula import _C
@@ -28,18 +29,23 @@ if TYPE_CHECKING:
 class Recording:
     """Hold what is remembered of a call.
 
-    Args:
-        ops: (name, form, "file:line" or "", operands, results, group or -1) of each op.
+    Attributes:
+        ops: (name, form, "file:line" or "", operands, results, group or -1) of each op; made when they are asked for.
+        count: of the ops.
         demands: (what, "file:line" or "", how many ops before) of each value that the program asked for.
         groups, put_off, never_made, bytes_saved: of the last call that followed: groups that ran, ops that waited, results
             that nobody wanted, and their bytes.
         followed: calls that it served to the end.
     """
 
-    def __init__(self, ops: list[Any], demands: list[Any], groups: int = 0, put_off: int = 0, never_made: int = 0,
+    def __init__(self, shared: Any, count: int, demands: list[Any], groups: int = 0, put_off: int = 0, never_made: int = 0,
                  bytes_saved: int = 0, followed: int = 0) -> None:  # fmt: skip
-        self.ops, self.demands, self.groups, self.put_off = ops, demands, groups, put_off
+        self._shared, self.count, self.demands, self.groups, self.put_off = shared, count, demands, groups, put_off
         self.never_made, self.bytes_saved, self.followed = never_made, bytes_saved, followed
+
+    @functools.cached_property
+    def ops(self) -> list[tuple[Any, ...]]:
+        return _C._region_ops(self._shared)
 
     def __str__(self) -> str:
         asked: dict[int, list[str]] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import threading
 from collections import namedtuple
@@ -78,15 +79,15 @@ def breaks(recording: Any) -> list[GraphCompileReason]:
     return found
 
 
+def cuts(recording: Any) -> list[tuple[int, int]]:
+    """The first op and the end of every stretch of a recording that has ops."""
+    ends = [end for what, _, end in recording.demands if is_break(what)]
+    return [(begin, end) for begin, end in itertools.pairwise((0, *ends, recording.count)) if end > begin]
+
+
 def stretches(recording: Any) -> list[list[Any]]:
     """The ops of a recording, cut where a stretch ends; without empty ones."""
-    found, begin = [], 0
-    ops = list(recording.ops)
-    for what, _, end in recording.demands:
-        if is_break(what):
-            found.append(ops[begin:end])
-            begin = max(begin, end)
-    return [ops for ops in (*found, ops[begin:]) if ops]
+    return [recording.ops[begin:end] for begin, end in cuts(recording)]
 
 
 def raised(what: str, source: str) -> exc.Unsupported | None:
@@ -174,9 +175,7 @@ class set_stance:
 
         @functools.wraps(fn)
         def in_stance(*args, **kwargs):
-            with type(self)(
-                self.stance, skip_guard_eval_unsafe=self.skip_guard_eval_unsafe, force_backend=self.force_backend
-            ):
+            with type(self)(self.stance, skip_guard_eval_unsafe=self.skip_guard_eval_unsafe, force_backend=self.force_backend):
                 return fn(*args, **kwargs)
 
         return in_stance
@@ -286,15 +285,15 @@ class Settings:
         if recording is None:
             return
         frames["ok"] += 1
-        cut = stretches(recording)
-        utils.counters["stats"]["calls_captured"] += len(recording.ops)
+        cut = cuts(recording)
+        utils.counters["stats"]["calls_captured"] += recording.count
         utils.counters["stats"]["unique_graphs"] += len(cut)
         reasons = breaks(recording)
         for reason in reasons:
             utils.counters["graph_break"][reason.reason] += 1
         if self.counter is not None:
             self.counter.frame_count += len(cut)
-            self.counter.op_count += len(recording.ops)
+            self.counter.op_count += recording.count
         log = _log()
         if not log.any_told():
             return
@@ -305,7 +304,7 @@ class Settings:
         if len(compiled.recordings) > 1:
             log.told("recompiles", f"{name}: recorded once more, for other tensors: recording {len(compiled.recordings)}")
         for kind in ("graph_code", "output_code"):
-            log.told(kind, f"{name}: {len(recording.ops)} ops, {recording.groups} groups\n{recording}")
+            log.told(kind, f"{name}: {recording.count} ops, {recording.groups} groups\n{recording}")
 
 
 @functools.cache

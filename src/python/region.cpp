@@ -85,7 +85,8 @@ bool setting(PyObject* settings, const char* name) {
 
 // ---- what is asked of facula._dynamo, and told: at looks, never in calls that are followed
 
-PyObject* wrap_recording(const Recording& recording);
+using SharedRecording = std::shared_ptr<const Recording>;
+PyObject* wrap_recording(const SharedRecording& recording);
 
 Owned dynamo(const char* module) { return Owned(check(PyImport_ImportModule(module))); }
 
@@ -119,10 +120,10 @@ bool may_record_miss(void* self) {
   return may_look(static_cast<PyObject*>(self));
 }
 
-void tell_look_ended(PyObject* self, const Recording* recording) {
+void tell_look_ended(PyObject* self, const SharedRecording& recording) {
   PyObject* settings = compiled(self)->settings;
   if (!settings || !has_attribute(settings, "look_ended")) return;
-  Owned wrapped = recording ? Owned(wrap_recording(*recording)) : Owned::share(Py_None);
+  Owned wrapped = recording ? Owned(wrap_recording(recording)) : Owned::share(Py_None);
   Owned(check(call_python(PyObject_CallMethod, settings, "look_ended", "OO", self, wrapped.get())));
 }
 
@@ -154,7 +155,7 @@ PyObject* call_in_region(PyObject* object, const CompiledCalls::Way& way, Compil
   const KeptError raised;
   region.leave();
   outcome.missed = way.follows && !region.follows();
-  if (region.records() && (way.asks || way.follows)) tell_look_ended(object, raised ? nullptr : &region.recording());
+  if (region.records() && (way.asks || way.follows)) tell_look_ended(object, raised ? nullptr : region.recording());
   return result.release();
 }
 
@@ -256,27 +257,54 @@ PyObject* compiled_get(PyObject* self, PyObject* instance, PyObject*) {
 
 // ---- what it tells of itself
 
-/// A `facula._dynamo._region.Recording` of what it remembers.
-PyObject* wrap_recording(const Recording& recording) {
+constexpr const char* kRowsName = "facula.recording";
+
+/// `recording` for Python; its ops are asked for with _region_ops().
+PyObject* share_recording(const SharedRecording& recording) {
+  auto shared = std::make_unique<SharedRecording>(recording);
+  PyObject* capsule = check(PyCapsule_New(shared.get(), kRowsName, [](PyObject* dying) {
+    delete static_cast<SharedRecording*>(PyCapsule_GetPointer(dying, kRowsName));
+  }));
+  shared.release();
+  return capsule;
+}
+
+PyObject* wrap_op(const RecordedOp& op) {
   static const char* const forms[] = {"function", "inplace", "out", "composite"};
-  Owned ops(check(PyList_New(0))), demands(check(PyList_New(0)));
-  for (const RecordedOp& op : recording.ops) {
-    Owned place(place_of(op.place));
-    const char* form = forms[static_cast<size_t>(op.form)];
-    Owned row(check(Py_BuildValue("(ssOiii)", op_name(op.op), form, place.get(), op.operands, op.results, op.group)));
-    check(PyList_Append(ops.get(), row.get()));
-  }
-  for (const Demand& demand : recording.demands) {
+  Owned place(place_of(op.place));
+  const char* form = forms[static_cast<size_t>(op.form)];
+  return check(Py_BuildValue("(ssOiii)", op_name(op.op), form, place.get(), op.operands, op.results, op.group));
+}
+
+// _region_ops(shared) -> a row for each op
+PyObject* function_ops(PyObject*, PyObject* shared) {
+  return guarded([&] {
+    const void* recording = PyCapsule_GetPointer(shared, kRowsName);
+    if (!recording) throw PythonError{};
+    Owned rows(check(PyList_New(0)));
+    for (const RecordedOp& op : (*static_cast<const SharedRecording*>(recording))->ops) {
+      Owned row(wrap_op(op));
+      check(PyList_Append(rows.get(), row.get()));
+    }
+    return rows.release();
+  });
+}
+
+/// A `facula._dynamo._region.Recording` of what it remembers.
+PyObject* wrap_recording(const SharedRecording& recording) {
+  Owned demands(check(PyList_New(0))), shared(share_recording(recording));
+  for (const Demand& demand : recording->demands) {
     Owned place(place_of(demand.place));
     Owned row(check(Py_BuildValue("(sOn)", demand.what.c_str(), place.get(), static_cast<Py_ssize_t>(demand.ops))));
     check(PyList_Append(demands.get(), row.get()));
   }
+  const Recording::Counts& counts = recording->counts;
+  const auto number = [](int64_t n) { return static_cast<long long>(n); };
   Owned module = dynamo("facula._dynamo._region");
-  return check(
-      call_python(PyObject_CallMethod, module.get(), "Recording", "OOLLLLL", ops.get(), demands.get(),
-                  static_cast<long long>(recording.counts.groups), static_cast<long long>(recording.counts.put_off),
-                  static_cast<long long>(recording.counts.never_made),
-                  static_cast<long long>(recording.counts.bytes_saved), static_cast<long long>(recording.followed)));
+  return check(call_python(PyObject_CallMethod, module.get(), "Recording", "OnOLLLLL", shared.get(),
+                           static_cast<Py_ssize_t>(recording->ops.size()), demands.get(), number(counts.groups),
+                           number(counts.put_off), number(counts.never_made), number(counts.bytes_saved),
+                           number(recording->followed)));
 }
 
 PyObject* get_function(PyObject* self, void*) { return Py_NewRef(compiled(self)->function); }
@@ -292,7 +320,7 @@ PyObject* get_recordings(PyObject* self, void*) {
     }
     Owned list(check(PyList_New(0)));
     for (const auto& recording : recordings) {
-      Owned wrapped(wrap_recording(*recording));
+      Owned wrapped(wrap_recording(recording));
       check(PyList_Append(list.get(), wrapped.get()));
     }
     return list.release();
@@ -400,6 +428,8 @@ PyObject* function_force_eager(PyObject*, PyObject* yes) {
 }
 
 PyMethodDef functions[] = {
+    {"_region_ops", function_ops, METH_O,
+     "_region_ops(shared): (name, form, place, operands, results, group) of each op."},
     {"_region_demand", function_demand, METH_VARARGS, "_region_demand(what): notes that the program asks for a value."},
     {"_region_force_eager", function_force_eager, METH_O,
      "_region_force_eager(yes): compiled functions are called as they are; what was set before."},

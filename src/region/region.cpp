@@ -46,6 +46,16 @@ uint8_t tensors_in(const OpCall& call) {
   return static_cast<uint8_t>(std::min<size_t>(count, 255));
 }
 
+/// Whether the call reads what waits, or many elements.
+bool is_worth_it(const OpCall& call) {
+  return std::ranges::any_of(call.arguments, [](const Argument& a) {
+    const TensorImpl* t = a.kind() == Argument::Kind::Tensor    ? a.as<Tensor>().impl()
+                          : a.kind() == Argument::Kind::Operand ? a.as<Operand>().impl()
+                                                                : nullptr;
+    return t && ((t->flags & kDeferred) || t->numel >= kLeastElements);
+  });
+}
+
 /// A number among the arguments; false for an argument of another kind.
 bool number_in(const Argument& a, Scalar& number) {
   switch (a.kind()) {
@@ -185,8 +195,6 @@ bool read_call(const OpCall& call, ElementCall& e) {
   const OpSemantics& semantics = op_semantics(call.op);
   e.op = semantics.element;
   if (!e.op || (e.op->checks & (ops::kCheckDegree | ops::kCheckQuotient))) return false;
-  int64_t largest = 0;
-  bool waiting = false;
   for (const Argument& a : call.arguments) {
     const bool operand = a.kind() == Argument::Kind::Tensor || a.kind() == Argument::Kind::Operand;
     if (!operand) {
@@ -199,14 +207,9 @@ bool read_call(const OpCall& call, ElementCall& e) {
     if (a.kind() == Argument::Kind::Operand) input = a.as<Operand>();
     else if (a.as<Tensor>().defined()) input = Operand(a.as<Tensor>());
     else return false;
-    if (const TensorImpl* t = input.impl()) {
-      if (!can_wait(t)) return false;
-      waiting = waiting || (t->flags & kDeferred);
-      largest = std::max(largest, t->numel);
-    }
+    if (input.is_tensor() && !can_wait(input.impl())) return false;
   }
-  const bool worth_it = waiting || largest >= kLeastElements;
-  return e.inputs == semantics.operands && worth_it && (e.inputs > 1 || e.input[0].is_tensor());
+  return e.inputs == semantics.operands && (e.inputs > 1 || e.input[0].is_tensor());
 }
 
 /// Whether elements of these strides lie one after the other.
@@ -269,9 +272,10 @@ bool Region::op_begins(const OpCall& call) {
   if (records_) note(call);
   noted_ = cursor_++;
   if (!follows_) return false;
+  if (noted_ % kOpsPerLook == 0) bound_memory();
   RecordedOp& op = recording_->ops[noted_];
   learn(op.group, int16_t{-1});
-  return learned(op.waits) && !are_ops_seen() && put_off(call);
+  return learned(op.waits) && is_worth_it(call) && !are_ops_seen() && put_off(call);
 }
 
 void Region::op_ends(const OpCall& call, bool failed) {
@@ -354,13 +358,11 @@ Ref<Instance> Region::instance_for(const ElementCall& call) {
 
 /// What waits does not keep much memory that the program has let go.
 void Region::bound_memory() {
-  if (noted_ % kOpsPerLook != 0) return;
   for (const Ref<Instance>& waiting : all_)
     if (waiting->held_bytes() > kMostHeld) waiting->make_wanted();
 }
 
 bool Region::put_off(const OpCall& call) {
-  bound_memory();
   if (const RowOp* rows = row_op(call.op)) {
     RowCall r;
     return read_row_call(call, *rows, r) && put_off_rows(call, r);

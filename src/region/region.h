@@ -43,7 +43,7 @@ class Region {
   static Region* current();
   /// Whether ops of this thread come to a region: there is one, and it is not paused.
   static bool is_on() { return (watching() & kWatchRegion) != 0; }
-  const Recording& recording() const { return *recording_; }
+  std::shared_ptr<const Recording> recording() const { return recording_; }
 
   bool op_begins(const OpCall& call);
   void op_ends(const OpCall& call, bool failed);
