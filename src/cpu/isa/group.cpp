@@ -13,6 +13,7 @@
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
+#include "cpu/isa/group_runs.h"
 #include "cpu/isa/half.h"
 #include "cpu/isa/positions.h"
 #include "cpu/isa/stream.h"
@@ -90,6 +91,7 @@ enum class Way : uint8_t {
   Written,  // a result that is written to memory by the loop,
   Sent,     // or around the caches, from a room
   Room,
+  Inside,  // a result that never leaves the registers of a run
 };
 
 /// How values are held, found once for a run.
@@ -99,6 +101,8 @@ struct Layout {
   size_t room_count = 0;
   int64_t item = 1;  // of the widest dtype
   bool by_rows = false;
+  std::shared_ptr<const GroupRuns> runs;
+  std::vector<const GroupRun*> run_of;  // by step; null where a loop is called
 
   explicit Layout(const Group& group) : ways(group.values.size()), rooms(group.values.size()) {
     for (size_t i = 0; i < ways.size(); ++i) {
@@ -110,6 +114,7 @@ struct Layout {
       if (kept || ways[i] == Way::Sent) rooms[i] = static_cast<uint16_t>(room_count++);
     }
     for (const GroupStep& s : group.steps) item = std::max({item, item_size(s.compute), item_size(s.loop_result)});
+    find_runs(group);
     give_rooms(group);
   }
 
@@ -128,11 +133,27 @@ struct Layout {
     return BlockWriter<char>::is_worth(group.numel * item_size(v.dtype)) ? Way::Sent : Way::Written;
   }
 
-  /// Rooms for results that nobody else wants, each until the last step that reads it.
+  void find_runs(const Group& group) {
+    run_of.resize(group.steps.size());
+    std::vector<Held> held(ways.size(), Held::Elements);
+    for (size_t i = 0; i < ways.size(); ++i) {
+      if (ways[i] == Way::Number) held[i] = Held::Number;
+      if (ways[i] == Way::OfRows) held[i] = group.row < kLongRow ? Held::Unfit : Held::OfRows;
+    }
+    runs = runs_of(group, held, kRunLevel);
+    if (!runs) return;
+    for (const GroupRun& run : runs->runs)
+      for (size_t s = run.first; s < run.end; ++s) run_of[s] = &run;
+    for (size_t i = 0; i < ways.size(); ++i)
+      if (runs->inside[i]) ways[i] = Way::Inside;
+  }
+
+  /// Rooms for results that nobody else wants, each until the last step that reads it, or the end of that step's run.
   void give_rooms(const Group& group) {
+    const auto end_of = [&](size_t s) { return static_cast<int>(run_of[s] ? run_of[s]->end - 1 : s); };
     std::vector<int> last(ways.size(), -1);
     for (size_t s = 0; s < group.steps.size(); ++s)
-      for (int k = 0; k < group.steps[s].inputs; ++k) last[group.steps[s].in[k]] = static_cast<int>(s);
+      for (int k = 0; k < group.steps[s].inputs; ++k) last[group.steps[s].in[k]] = end_of(s);
     std::vector<uint16_t> free;
     for (size_t s = 0; s < group.steps.size(); ++s) {
       const GroupStep& step = group.steps[s];
@@ -143,11 +164,14 @@ struct Layout {
         rooms[v] = free.back();
         free.pop_back();
       }
-      for (int k = 0; k < step.inputs; ++k) {
-        const uint16_t v = step.in[k];
-        if (ways[v] != Way::Room || last[v] != static_cast<int>(s)) continue;
-        last[v] = -2;  // once, also where it is read twice
-        free.push_back(rooms[v]);
+      if (end_of(s) != static_cast<int>(s)) continue;
+      for (size_t t = run_of[s] ? run_of[s]->first : s; t <= s; ++t) {
+        for (int k = 0; k < group.steps[t].inputs; ++k) {
+          const uint16_t v = group.steps[t].in[k];
+          if (ways[v] != Way::Room || last[v] != static_cast<int>(s)) continue;
+          last[v] = -2;  // once, also where it is read twice
+          free.push_back(rooms[v]);
+        }
       }
     }
   }
@@ -182,6 +206,7 @@ class Part {
       switch (layout.ways[i]) {
         case Way::Number: now_[i] = number_bytes(v); break;
         case Way::Row: now_[i] = v.data; break;
+        case Way::Inside: break;
         case Way::Flat:
         case Way::Written:
           now_[i] = v.data;
@@ -196,6 +221,7 @@ class Part {
       }
     }
     for (const GroupStep& step : group.steps) ready_.push_back(ready(step));
+    if (layout.runs) callers_ = RunCaller::all(group, *layout.runs, [&](size_t s, size_t k) { return ready_[s].number[k]; });
     int64_t bytes = 0;
     for (const size_t i : moving_) bytes += group.numel * item_size(group.values[i].dtype);
     asks_ = bytes >= kAskedBytes;
@@ -319,9 +345,11 @@ class Part {
   }
 
   void run_block(int64_t from, int64_t count) {
+    size_t runs = 0;
     for (size_t s = 0; s < group_.steps.size(); ++s) {
       ask_for_next(from + count, count, s);
-      loop(s, count);
+      if (!layout_.run_of[s]) loop(s, count);
+      else if (layout_.run_of[s]->first == s) callers_[runs++].run(now_, count);
     }
   }
 
@@ -329,11 +357,14 @@ class Part {
   void run_rows(int64_t from, int64_t count) {
     const int64_t rows = count / group_.row;
     find_elements_of_rows(from / group_.row, rows);
-    size_t tensors = 0;
+    size_t tensors = 0, runs = 0;
+    const auto is_row = [&](uint16_t value) { return layout_.ways[value] == Way::Row; };
     for (size_t s = 0; s < group_.steps.size(); ++s) {
       const GroupStep& step = group_.steps[s];
       ask_for_next(from + count, count, s);
-      if (step.rows) {
+      if (const GroupRun* run = layout_.run_of[s]) {
+        if (run->first == s) callers_[runs++].run_rows(now_, rows, is_row);
+      } else if (step.rows) {
         look_at_rows(step, rows, tensors);
       } else if (step.per_row) {
         loop(s, rows);
@@ -471,6 +502,7 @@ class Part {
   std::vector<std::pair<size_t, PlanOperand>> packed_;
   std::vector<std::pair<size_t, char*>> repeated_;
   std::vector<RoomTensor> tensors_;
+  std::vector<RunCaller> callers_;  // of the runs, in order
   Dims row_shape_;
   bool asks_ = false;
 };

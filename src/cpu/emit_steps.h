@@ -1,0 +1,126 @@
+// What element-wise steps compute, in operations that a vector unit has one instruction for, or a few. They are those
+// of the scalar functions in src/kernels, operation by operation: results are the same bits, but the sign of a NaN.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "core/dtype.h"
+
+namespace facula::cpu::emit {
+
+/// The number of a node.
+using Value = uint16_t;
+
+enum class Do : uint8_t {
+  Load,      // elements of memory, converted to the compute dtype; bytes of truth values as whole numbers
+  Number,    // one for all elements
+  Constant,  // the same, known here
+  Add,
+  Sub,
+  Mul,
+  Div,
+  Smaller,  // a < b ? a : b
+  Larger,   // a > b ? a : b
+  Root,
+  Round,
+  MulAdd,  // a * b + c, rounded once
+  MulSub,  // c - a * b, rounded once
+  And,
+  Or,
+  Xor,
+  AddBits,
+  ShiftBits,  // to the right
+  IsAbove,    // of whole numbers
+  Compare,    // all bits of a lane where it holds
+  Choose,     // where all bits of a are set b, else c
+  ChooseBy,   // Compare(a, b) ? c : d
+  Narrow,     // to float16 or float32, and back
+  Store,
+};
+
+enum class Test : uint8_t { Equal = 0, Unordered = 3, NotEqual = 4, Less = 0x11, LessEqual = 0x12 };
+enum class Rounding : uint8_t { Even = 8, Down = 9, Up = 10, ToZero = 11 };
+
+struct Node {
+  Do what;
+  uint8_t how = 0;  // Test, Rounding, or bits to shift
+  uint8_t inputs = 0;
+  bool fixed = false;  // the same for all elements
+  DType dtype = DType::Float32;
+  uint16_t argument = 0;  // of the code: what is loaded, stored, or the number
+  uint16_t offset = 0;    // bytes, of a number
+  std::array<Value, 4> in = {};
+  uint64_t bits = 0;
+};
+
+class Program {
+ public:
+  explicit Program(DType compute) : compute_(compute) {}
+  const std::vector<Node>& nodes() const { return nodes_; }
+  DType compute() const { return compute_; }
+  bool is_double() const { return compute_ == DType::Float64; }
+
+  Value load(uint16_t argument, DType dtype);
+  Value number(uint16_t argument, uint16_t offset);
+  void store(uint16_t argument, DType dtype, Value value);
+  Value bits(uint64_t pattern);
+  Value constant(double value);
+
+  Value add(Value a, Value b) { return node(Do::Add, {a, b}); }
+  Value sub(Value a, Value b) { return node(Do::Sub, {a, b}); }
+  Value mul(Value a, Value b) { return node(Do::Mul, {a, b}); }
+  Value div(Value a, Value b) { return node(Do::Div, {a, b}); }
+  Value smaller(Value a, Value b) { return node(Do::Smaller, {a, b}); }
+  Value larger(Value a, Value b) { return node(Do::Larger, {a, b}); }
+  Value root(Value a) { return node(Do::Root, {a}); }
+  Value round(Rounding how, Value a) { return node(Do::Round, {a}, static_cast<uint8_t>(how)); }
+  Value mul_add(Value a, Value b, Value c) { return node(Do::MulAdd, {a, b, c}); }
+  Value mul_sub(Value a, Value b, Value c) { return node(Do::MulSub, {a, b, c}); }
+  Value both(Value a, Value b) { return node(Do::And, {a, b}); }
+  Value either(Value a, Value b) { return node(Do::Or, {a, b}); }
+  Value differ(Value a, Value b) { return node(Do::Xor, {a, b}); }
+  Value compare(Test test, Value a, Value b) { return node(Do::Compare, {a, b}, static_cast<uint8_t>(test)); }
+  Value choose(Value truth, Value a, Value b) { return node(Do::Choose, {truth, a, b}); }
+  Value choose_by(Test test, Value a, Value b, Value yes, Value no) {
+    return node(Do::ChooseBy, {a, b, yes, no}, static_cast<uint8_t>(test));
+  }
+  Value negated(Value truth) { return differ(truth, bits(~uint64_t{0})); }
+  Value magnitude(Value a) { return both(a, bits(is_double() ? ~uint64_t{0} >> 1 : 0x7fffffff)); }
+  Value opposite(Value a) { return differ(a, bits(is_double() ? uint64_t{1} << 63 : 0x80000000)); }
+
+  Value truth_of(Value number) { return compare(Test::NotEqual, number, constant(0)); }
+  Value number_of(Value truth) { return both(truth, constant(1)); }
+  Value truth_of_bytes(Value bytes);
+  /// The number as it comes back from elements of a narrower dtype.
+  Value narrowed(DType to, Value a);
+
+ private:
+  Value node(Do what, std::initializer_list<Value> in, uint8_t how = 0);
+  Value bfloat(Value a);
+
+  DType compute_;
+  std::vector<Node> nodes_;
+};
+
+/// How a step is made of such operations.
+struct Rule {
+  enum class Form : uint8_t {
+    Number,  // numbers give a number
+    Test,    // numbers give a truth value
+    Logic,   // truth values do
+    Where,   // a truth value chooses one of two numbers
+  };
+  uint16_t loop;
+  Form form;
+  uint8_t params;  // numbers beside the inputs
+  Value (*make)(Program&, const Value* in, const Value* params);
+  Value (*make_plain)(Program&, const Value* in) = nullptr;  // where the only one of them is 1
+  bool keeps_digits = false;                                 // the result has those of the input: nothing to round
+};
+
+/// Null where a loop stays a call.
+const Rule* rule_of(uint16_t loop, DType compute);
+
+}  // namespace facula::cpu::emit

@@ -1,0 +1,311 @@
+#include "cpu/group_runs.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+
+namespace facula::cpu {
+namespace {
+
+using emit::Level;
+using emit::Rule;
+using Form = Rule::Form;
+using Kind = GroupRun::Argument::Kind;
+
+constexpr size_t kMostArguments = 64;
+constexpr int kNotMade = -1;
+
+const Rule* rule_of(const GroupStep& step) {
+  return step.rows || step.per_row || step.outs != 1 ? nullptr : emit::rule_of(step.loop, step.compute);
+}
+
+/// Whether the only parameter of a step is the number 1, which then need not be read.
+bool is_plain(const Rule& rule, const GroupStep& step) {
+  if (!rule.make_plain) return false;
+  if (step.compute == DType::Float64) {
+    double value;
+    std::memcpy(&value, step.params, sizeof value);
+    return value == 1;
+  }
+  float value;
+  std::memcpy(&value, step.params, sizeof value);
+  return value == 1;
+}
+
+/// Makes the program of one run.
+class RunBuilder {
+ public:
+  RunBuilder(const Group& group, const std::vector<Held>& held, DType compute)
+      : group_(group), held_(held), program_(compute), numbers_(group.values.size(), kNotMade), truths_(numbers_) {
+    run_.compute = compute;
+  }
+
+  /// Whether a step can be part of the run, given that those before it are.
+  static bool takes(const Group& group, const std::vector<Held>& held, size_t s, DType compute) {
+    const GroupStep& step = group.steps[s];
+    const Rule* rule = rule_of(step);
+    if (!rule || (step.compute != compute && step.compute != DType::Bool)) return false;
+    const GroupValue& out = group.values[step.out[0]];
+    const bool gives_truth = rule->form == Form::Test || rule->form == Form::Logic;
+    if (out.per_row || (out.dtype == DType::Bool) != gives_truth) return false;
+    if (!gives_truth && !emit::can_store(out.dtype, compute)) return false;
+    for (size_t k = 0; k < step.inputs; ++k)
+      if (!takes_input(group, held, step, *rule, k, compute)) return false;
+    return true;
+  }
+
+  void add(size_t s) {
+    const GroupStep& step = group_.steps[s];
+    const Rule& rule = *rule_of(step);
+    emit::Value in[kMaxInputs], params[kMaxParams];
+    for (size_t k = 0; k < step.inputs; ++k)
+      in[k] = reads_truth(rule, k) ? truth(step.in[k]) : number(s, k);
+    const GroupValue& out = group_.values[step.out[0]];
+    if (is_plain(rule, step)) {
+      set(step.out[0], rule.make_plain(program_, in));
+    } else {
+      if (rule.params) argument({Kind::Params, 0, static_cast<uint16_t>(s)});
+      const auto last = static_cast<uint16_t>(run_.arguments.size() - 1);
+      for (uint16_t k = 0; k < rule.params; ++k)
+        params[k] = program_.number(last, static_cast<uint16_t>(k * item_size(step.compute)));
+      set(step.out[0], rule.make(program_, in, params));
+    }
+    const bool rounds = out.dtype != DType::Bool && !(rule.keeps_digits && dtype_of(step.in[0]) == out.dtype);
+    if (rounds) numbers_[step.out[0]] = program_.narrowed(out.dtype, static_cast<emit::Value>(numbers_[step.out[0]]));
+  }
+
+  void store(uint16_t value) {
+    const DType dtype = dtype_of(value);
+    const auto item = static_cast<uint8_t>(item_size(dtype));
+    const uint16_t to = argument({Kind::Stored, 0, value, item});
+    const int made = dtype == DType::Bool ? truths_[value] : numbers_[value];
+    program_.store(to, dtype, static_cast<emit::Value>(made));
+  }
+
+  bool fits() const { return run_.arguments.size() <= kMostArguments; }
+  const emit::Program& program() const { return program_; }
+  GroupRun run() { return run_; }
+
+ private:
+  static bool reads_truth(const Rule& rule, size_t k) {
+    return rule.form == Form::Logic || (rule.form == Form::Where && k == 0);
+  }
+  static bool takes_input(const Group& group, const std::vector<Held>& held, const GroupStep& step, const Rule& rule,
+                          size_t k, DType compute) {
+    const uint16_t v = step.in[k];
+    const DType dtype = group.values[v].dtype;
+    if (held[v] == Held::Unfit) return false;
+    if (held[v] == Held::Number || held[v] == Held::OfRows) return !reads_truth(rule, k) && step.compute != DType::Bool;
+    return emit::can_load(dtype, compute) && (dtype == DType::Bool || step.compute != DType::Bool);
+  }
+
+  DType dtype_of(uint16_t value) const { return group_.values[value].dtype; }
+  uint16_t argument(GroupRun::Argument a) {
+    run_.arguments.push_back(a);
+    return static_cast<uint16_t>(run_.arguments.size() - 1);
+  }
+  void set(uint16_t value, emit::Value made) { (dtype_of(value) == DType::Bool ? truths_ : numbers_)[value] = made; }
+
+  /// An input as a number. Those that are numbers for all elements are read in the compute dtype.
+  emit::Value number(size_t s, size_t k) {
+    const uint16_t v = group_.steps[s].in[k];
+    if (numbers_[v] == kNotMade) {
+      const bool one = held_[v] == Held::Number || held_[v] == Held::OfRows;
+      if (one) {
+        const Kind kind = held_[v] == Held::Number ? Kind::Number : Kind::OfRows;
+        numbers_[v] = program_.number(
+            argument({kind, static_cast<uint8_t>(k), kind == Kind::Number ? static_cast<uint16_t>(s) : v}), 0);
+      } else if (dtype_of(v) == DType::Bool) {
+        numbers_[v] = program_.number_of(truth(v));
+      } else {
+        numbers_[v] = load(v);
+      }
+    }
+    return static_cast<emit::Value>(numbers_[v]);
+  }
+  emit::Value truth(uint16_t v) {
+    if (truths_[v] == kNotMade) {
+      if (dtype_of(v) == DType::Bool) truths_[v] = program_.truth_of_bytes(load(v));
+      else truths_[v] = program_.truth_of(numbers_[v] == kNotMade ? load(v) : static_cast<emit::Value>(numbers_[v]));
+    }
+    return static_cast<emit::Value>(truths_[v]);
+  }
+  emit::Value load(uint16_t v) {
+    const auto item = static_cast<uint8_t>(item_size(dtype_of(v)));
+    return program_.load(argument({Kind::Elements, 0, v, item}), dtype_of(v));
+  }
+
+  const Group& group_;
+  const std::vector<Held>& held_;
+  emit::Program program_;
+  std::vector<int> numbers_, truths_;  // by value
+  GroupRun run_;
+};
+
+/// Splits a group into runs and translates them.
+class Splitter {
+ public:
+  Splitter(const Group& group, const std::vector<Held>& held, Level level)
+      : group_(group), held_(held), level_(level), last_(group.values.size(), 0) {
+    for (size_t s = 0; s < group.steps.size(); ++s)
+      for (size_t k = 0; k < group.steps[s].inputs; ++k) last_[group.steps[s].in[k]] = s;
+  }
+
+  std::shared_ptr<const GroupRuns> split() {
+    auto result = std::make_shared<GroupRuns>();
+    result->inside.resize(group_.values.size());
+    std::vector<uint8_t> code;
+    std::vector<size_t> places;
+    for (size_t s = 0; s < group_.steps.size();) {
+      const size_t end = end_of(s);
+      const size_t taken = end - s > 1 ? translate(s, end, *result, code, places) : 0;
+      s = taken ? taken : std::max(end, s + 1);
+    }
+    if (result->runs.empty() || !(result->code = emit::Code::make(code))) return nullptr;
+    for (size_t i = 0; i < places.size(); ++i)
+      result->runs[i].code = reinterpret_cast<emit::RunFn>(reinterpret_cast<uintptr_t>(result->code->at(places[i])));
+    return result;
+  }
+
+ private:
+  DType compute_of(size_t s) const {
+    for (; s < group_.steps.size() && rule_of(group_.steps[s]); ++s)
+      if (group_.steps[s].compute != DType::Bool) return group_.steps[s].compute;
+    return DType::Float32;
+  }
+  size_t end_of(size_t s) const {
+    const DType compute = compute_of(s);
+    while (s < group_.steps.size() && RunBuilder::takes(group_, held_, s, compute)) ++s;
+    return s;
+  }
+  bool is_wanted(uint16_t value, size_t end) const { return group_.values[value].data || last_[value] >= end; }
+
+  /// Where the run ends that begins with a step: earlier than asked where registers do not suffice; 0 where none is.
+  size_t translate(size_t first, size_t end, GroupRuns& result, std::vector<uint8_t>& code,
+                   std::vector<size_t>& places) {
+    for (; end - first > 1; end = first + (end - first) * 3 / 4) {
+      RunBuilder builder(group_, held_, compute_of(first));
+      for (size_t s = first; s < end; ++s) {
+        builder.add(s);
+        if (is_wanted(group_.steps[s].out[0], end)) builder.store(group_.steps[s].out[0]);
+      }
+      while (code.size() % 64) code.push_back(0xcc);
+      const size_t place = code.size();
+      if (!builder.fits() || !emit::translate(builder.program(), level_, code)) continue;
+      places.push_back(place);
+      GroupRun& run = result.runs.emplace_back(builder.run());
+      run.first = first;
+      run.end = end;
+      run.lanes = level_ == Level::Avx512 ? 0 : emit::lanes_of(level_, run.compute);
+      for (size_t s = first; s < end; ++s)
+        result.inside[group_.steps[s].out[0]] = !is_wanted(group_.steps[s].out[0], end);
+      return end;
+    }
+    return 0;
+  }
+
+  const Group& group_;
+  const std::vector<Held>& held_;
+  Level level_;
+  std::vector<size_t> last_;  // by value: the last step that reads it
+};
+
+// ---- The cache
+
+/// What code depends on, in bytes. The writer of numbers and addresses is the call.
+class Key {
+ public:
+  Key(const Group& group, const std::vector<Held>& held, Level level) {
+    bytes_.reserve(16 + group.values.size() * 2 + group.steps.size() * 12);
+    put(static_cast<uint8_t>(level));
+    put16(group.values.size());
+    for (size_t i = 0; i < group.values.size(); ++i) {
+      const GroupValue& v = group.values[i];
+      put(static_cast<uint8_t>(v.dtype));
+      put(static_cast<uint8_t>(static_cast<int>(held[i]) | (v.per_row ? 16 : 0) | (v.data && v.kind == GroupValue::Kind::Result ? 32 : 0)));
+    }
+    for (const GroupStep& step : group.steps) put_step(step);
+  }
+  std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
+
+ private:
+  void put_step(const GroupStep& step) {
+    const Rule* rule = rule_of(step);
+    put(rule ? 1 : 0);
+    if (!rule) put(step.outs);
+    for (size_t k = 0; k < step.outs; ++k) put16(step.out[k]);
+    put(step.inputs);
+    for (size_t k = 0; k < step.inputs; ++k) put16(step.in[k]);
+    if (!rule) return;
+    put16(step.loop);
+    put(static_cast<uint8_t>(step.compute));
+    put(is_plain(*rule, step) ? 1 : 0);
+  }
+  void put(uint8_t byte) { bytes_.push_back(byte); }
+  void put16(size_t number) {
+    put(static_cast<uint8_t>(number & 255));
+    put(static_cast<uint8_t>(number >> 8));
+  }
+  std::vector<uint8_t> bytes_;
+};
+
+struct Hash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+};
+
+struct Cache {
+  static constexpr size_t kMost = 1024;  // then all are forgotten
+  std::mutex lock;
+  std::unordered_map<std::string, std::shared_ptr<const GroupRuns>, Hash, std::equal_to<>> known;
+};
+
+Cache& cache() {
+  static auto* const all = new Cache;  // threads may run groups while the program ends
+  return *all;
+}
+
+bool is_off() {
+  static const char* const asked = std::getenv("FACULA_COMPILE_EMIT");
+  return asked && *asked == '0';
+}
+
+}  // namespace
+
+std::shared_ptr<const GroupRuns> runs_of(const Group& group, const std::vector<Held>& held, Level level) {
+  if (level == Level::None || group.steps.size() < 2 || is_off()) return nullptr;
+  const Key key(group, held, level);
+  Cache& c = cache();
+  std::lock_guard guard(c.lock);
+  if (const auto found = c.known.find(key.text()); found != c.known.end()) return found->second;
+  if (c.known.size() >= Cache::kMost) c.known.clear();
+  return c.known.emplace(key.text(), Splitter(group, held, level).split()).first->second;
+}
+
+void call_run(const GroupRun& run, int64_t n, const void* const* arguments) {
+  const int64_t rest = run.lanes ? n % run.lanes : 0, whole = n - rest;
+  if (whole) run.code(whole, arguments);
+  if (!rest) return;
+  constexpr size_t kBuffer = 64;
+  alignas(64) char buffers[kMostArguments][kBuffer];
+  const void* at[kMostArguments];
+  for (size_t k = 0; k < run.arguments.size(); ++k) {
+    const GroupRun::Argument& a = run.arguments[k];
+    at[k] = a.item ? buffers[k] : arguments[k];
+    if (a.kind != Kind::Elements) continue;
+    std::memset(buffers[k], 0, kBuffer);
+    std::memcpy(buffers[k], static_cast<const char*>(arguments[k]) + whole * a.item, static_cast<size_t>(rest * a.item));
+  }
+  run.code(run.lanes, at);
+  for (size_t k = 0; k < run.arguments.size(); ++k) {
+    const GroupRun::Argument& a = run.arguments[k];
+    if (a.kind != Kind::Stored) continue;
+    char* to = static_cast<char*>(const_cast<void*>(arguments[k]));
+    std::memcpy(to + whole * a.item, buffers[k], static_cast<size_t>(rest * a.item));
+  }
+}
+
+}  // namespace facula::cpu
