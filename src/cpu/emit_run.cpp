@@ -5,7 +5,8 @@
 namespace facula::cpu::emit {
 
 bool can_load(DType dtype, DType compute) {
-  if (compute == DType::Float64) return dtype == DType::Float64 || dtype == DType::Float32 || dtype == DType::Bool || dtype == DType::Int32;
+  if (compute == DType::Float64)
+    return dtype == DType::Float64 || dtype == DType::Float32 || dtype == DType::Bool || dtype == DType::Int32;
   switch (dtype) {
     case DType::Bool:
     case DType::UInt8:
@@ -175,31 +176,32 @@ class Writer {
 
   std::vector<uint8_t> write(const Registers& registers) {
     constexpr int64_t kUnrolled = 2;
-    const auto lanes = static_cast<int32_t>(lanes_of(as_.has_masks() ? Level::Avx512 : Level::Avx2, program_.compute()));
+    const auto lanes =
+        static_cast<int32_t>(lanes_of(as_.has_masks() ? Level::Avx512 : Level::Avx2, program_.compute()));
     enter();
     for (const Placed& p : registers.before) put(p);
-    as_.bytes({0x31, 0xc0});                           // xor eax, eax
-    as_.bytes({0x48, 0x81, 0xef});                     // sub rdi, lanes of a round
+    as_.bytes({0x31, 0xc0});        // xor eax, eax
+    as_.bytes({0x48, 0x81, 0xef});  // sub rdi, lanes of a round
     as_.word(static_cast<uint32_t>(kUnrolled * lanes));
-    as_.bytes({0x48, 0x39, 0xf8});                     // cmp rax, rdi
-    const size_t few = as_.jump_later(0x8f);           // jg
+    as_.bytes({0x48, 0x39, 0xf8});            // cmp rax, rdi
+    const size_t few = as_.jump_later(0x8f);  // jg
     as_.align();
     const size_t rounds = as_.here();
     for (int u = 0; u < kUnrolled; ++u) vector_of(registers, u * lanes);
     advance(kUnrolled * lanes);
     as_.bytes({0x48, 0x39, 0xf8});
-    as_.jump(0x8e, rounds);                            // jle
+    as_.jump(0x8e, rounds);  // jle
     as_.lands_here(few);
-    as_.bytes({0x48, 0x81, 0xc7});                     // add rdi, what was subtracted
+    as_.bytes({0x48, 0x81, 0xc7});  // add rdi, what was subtracted
     as_.word(static_cast<uint32_t>(kUnrolled * lanes));
     const size_t singles = as_.here();
-    as_.bytes({0x48, 0x8d, 0x90});                     // lea rdx, [rax + lanes]
+    as_.bytes({0x48, 0x8d, 0x90});  // lea rdx, [rax + lanes]
     as_.word(static_cast<uint32_t>(lanes));
-    as_.bytes({0x48, 0x39, 0xfa});                     // cmp rdx, rdi
+    as_.bytes({0x48, 0x39, 0xfa});  // cmp rdx, rdi
     const size_t no_more = as_.jump_later(0x8f);
     vector_of(registers, 0);
     advance(lanes);
-    as_.jump(0x8d, singles);                           // jge: the sum of two counts is not negative
+    as_.jump(0x8d, singles);  // jge: the sum of two counts is not negative
     as_.lands_here(no_more);
     if (as_.has_masks()) tail(registers);
     leave();
@@ -217,11 +219,11 @@ class Writer {
   }
   /// The rest of the elements, fewer than a vector has.
   void tail(const Registers& registers) {
-    as_.bytes({0x29, 0xc7});                           // sub edi, eax
-    const size_t none = as_.jump_later(0x84);          // jz
+    as_.bytes({0x29, 0xc7});                   // sub edi, eax
+    const size_t none = as_.jump_later(0x84);  // jz
     as_.set32(Rdx, ~0u);
-    as_.bytes({0xc4, 0xe2, 0x40, 0xf5, 0xd2});         // bzhi edx, edx, edi
-    as_.bytes({0xc5, 0xf8, 0x92, 0xfa});               // kmovw k7, edx
+    as_.bytes({0xc4, 0xe2, 0x40, 0xf5, 0xd2});  // bzhi edx, edx, edi
+    as_.bytes({0xc5, 0xf8, 0x92, 0xfa});        // kmovw k7, edx
     tail_ = true;
     vector_of(registers, 0);
     as_.lands_here(none);
@@ -294,13 +296,9 @@ class Writer {
   Insn broadcast() const {
     return {Map::M0F38, Prefix::P66, static_cast<uint8_t>(wide_ ? 0x19 : 0x18), wide_ && as_.has_masks()};
   }
-  Insn above() const {
-    return wide_ ? Insn{Map::M0F38, Prefix::P66, 0x37, true} : Insn{Map::M0F, Prefix::P66, 0x66};
-  }
+  Insn above() const { return wide_ ? Insn{Map::M0F38, Prefix::P66, 0x37, true} : Insn{Map::M0F, Prefix::P66, 0x66}; }
   /// Of the bits of every lane; `way` is the instruction's number: 2 to the right, 6 to the left.
-  void shift(int dst, int a, int way, uint8_t count) {
-    as_.vector(lane_bits(wide_ ? 0x73 : 0x72), way, dst, a, count);
-  }
+  void shift(int dst, int a, int way, uint8_t count) { as_.vector(lane_bits(wide_ ? 0x73 : 0x72), way, dst, a, count); }
   void copy(int dst, int a) { as_.vector(lane_bits(0xeb), dst, a, a); }
 
   void constant(uint64_t bits, int dst) {
@@ -426,7 +424,7 @@ class Writer {
     as_.vector(kQuarters, spare, 0, spare, kFirstAndThird);
     if (wide_) as_.low(kPackSigned, spare, spare, spare);
     as_.low(kPackBytes, spare, spare, spare);
-    as_.low({Map::M0F38, Prefix::P66, 0x1c}, spare, 0, spare);  // the magnitudes: 1
+    as_.low({Map::M0F38, Prefix::P66, 0x1c}, spare, 0, spare);        // the magnitudes: 1
     if (wide_) as_.low({Map::M0F, Prefix::P66, 0x7e}, spare, 0, to);  // 4 bytes
     else as_.low({Map::M0F, Prefix::P66, 0xd6}, spare, 0, to);        // 8
   }

@@ -118,6 +118,7 @@ struct Rule {
   Value (*make)(Program&, const Value* in, const Value* params);
   Value (*make_plain)(Program&, const Value* in) = nullptr;  // where the only one of them is 1
   bool keeps_digits = false;                                 // the result has those of the input: nothing to round
+  uint8_t factors = 0;  // inputs, as bits, of a product that is rounded together with a sum
 };
 
 /// Null where a loop stays a call.

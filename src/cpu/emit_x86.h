@@ -91,7 +91,9 @@ class Assembler {
   void evex(Insn, int reg, int v, Address, Lanes lanes);
   void evex_prefix(Insn, int reg, int v, bool x, bool b, Lanes lanes);
   void byte(unsigned value) { code_.push_back(static_cast<uint8_t>(value)); }
-  void registers(int reg, int rm) { byte(0xc0u | (static_cast<unsigned>(reg) & 7) << 3 | (static_cast<unsigned>(rm) & 7)); }
+  void registers(int reg, int rm) {
+    byte(0xc0u | (static_cast<unsigned>(reg) & 7) << 3 | (static_cast<unsigned>(rm) & 7));
+  }
   void memory(int reg, Address at);
 
   bool wide_;

@@ -52,6 +52,7 @@ class RunBuilder {
     const bool gives_truth = rule->form == Form::Test || rule->form == Form::Logic;
     if (out.per_row || (out.dtype == DType::Bool) != gives_truth) return false;
     if (!gives_truth && !emit::can_store(out.dtype, compute)) return false;
+    if (is_half(out.dtype) && multiplies_numbers(held, step, *rule)) return false;
     for (size_t k = 0; k < step.inputs; ++k)
       if (!takes_input(group, held, step, *rule, k, compute)) return false;
     return true;
@@ -61,8 +62,7 @@ class RunBuilder {
     const GroupStep& step = group_.steps[s];
     const Rule& rule = *rule_of(step);
     emit::Value in[kMaxInputs], params[kMaxParams];
-    for (size_t k = 0; k < step.inputs; ++k)
-      in[k] = reads_truth(rule, k) ? truth(step.in[k]) : number(s, k);
+    for (size_t k = 0; k < step.inputs; ++k) in[k] = reads_truth(rule, k) ? truth(step.in[k]) : number(s, k);
     const GroupValue& out = group_.values[step.out[0]];
     if (is_plain(rule, step)) {
       set(step.out[0], rule.make_plain(program_, in));
@@ -92,6 +92,13 @@ class RunBuilder {
  private:
   static bool reads_truth(const Rule& rule, size_t k) {
     return rule.form == Form::Logic || (rule.form == Form::Where && k == 0);
+  }
+  /// Loops over float16 and bfloat16 (half.cpp) multiply numbers once, before they go through elements: that product is
+  /// rounded.
+  static bool multiplies_numbers(const std::vector<Held>& held, const GroupStep& step, const Rule& rule) {
+    for (size_t k = 0; k < step.inputs; ++k)
+      if (rule.factors >> k & 1 && held[step.in[k]] != Held::Number && held[step.in[k]] != Held::OfRows) return false;
+    return rule.factors != 0;
   }
   static bool takes_input(const Group& group, const std::vector<Held>& held, const GroupStep& step, const Rule& rule,
                           size_t k, DType compute) {
@@ -225,7 +232,8 @@ class Key {
     for (size_t i = 0; i < group.values.size(); ++i) {
       const GroupValue& v = group.values[i];
       put(static_cast<uint8_t>(v.dtype));
-      put(static_cast<uint8_t>(static_cast<int>(held[i]) | (v.per_row ? 16 : 0) | (v.data && v.kind == GroupValue::Kind::Result ? 32 : 0)));
+      put(static_cast<uint8_t>(static_cast<int>(held[i]) | (v.per_row ? 16 : 0) |
+                               (v.data && v.kind == GroupValue::Kind::Result ? 32 : 0)));
     }
     for (const GroupStep& step : group.steps) put_step(step);
   }
@@ -297,7 +305,8 @@ void call_run(const GroupRun& run, int64_t n, const void* const* arguments) {
     at[k] = a.item ? buffers[k] : arguments[k];
     if (a.kind != Kind::Elements) continue;
     std::memset(buffers[k], 0, kBuffer);
-    std::memcpy(buffers[k], static_cast<const char*>(arguments[k]) + whole * a.item, static_cast<size_t>(rest * a.item));
+    std::memcpy(buffers[k], static_cast<const char*>(arguments[k]) + whole * a.item,
+                static_cast<size_t>(rest * a.item));
   }
   run.code(run.lanes, at);
   for (size_t k = 0; k < run.arguments.size(); ++k) {

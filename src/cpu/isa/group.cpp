@@ -221,7 +221,8 @@ class Part {
       }
     }
     for (const GroupStep& step : group.steps) ready_.push_back(ready(step));
-    if (layout.runs) callers_ = RunCaller::all(group, *layout.runs, [&](size_t s, size_t k) { return ready_[s].number[k]; });
+    if (layout.runs)
+      callers_ = RunCaller::all(group, *layout.runs, [&](size_t s, size_t k) { return ready_[s].number[k]; });
     int64_t bytes = 0;
     for (const size_t i : moving_) bytes += group.numel * item_size(group.values[i].dtype);
     asks_ = bytes >= kAskedBytes;
