@@ -217,7 +217,10 @@ OpScope::OpScope(uint16_t op, OpForm form, List<Argument> arguments, List<Result
     const bool wants_dispatch = (watching() & kWatchDispatch) || (flags & kPythonDispatch);
     if (host.dispatch && wants_dispatch) replaced_ = host.dispatch(call_);
     if (!replaced_ && (flags & kSparse)) replaced_ = run_sparse(call_);
-    if (__builtin_expect((watching() & kWatchRegion) != 0, 0) && !replaced_) replaced_ = region_hooks.op_begins(call_);
+    if (__builtin_expect((watching() & kWatchRegion) != 0, 0) && !replaced_) {
+      in_region_ = true;
+      replaced_ = region_hooks.op_begins(call_);
+    }
     if (__builtin_expect((watching() & kWatchDeferral) != 0, 0) && !replaced_) replaced_ = defer_op(call_);
     if (!replaced_ && (flags_of(call_) & kDeferred)) give_bytes(call_);
   } catch (...) {
@@ -228,8 +231,7 @@ OpScope::OpScope(uint16_t op, OpForm form, List<Argument> arguments, List<Result
 
 void OpScope::finish(bool failed) {
   done_ = true;
-  if (__builtin_expect((watching() & kWatchRegion) != 0, 0) && call_.form != OpForm::Composite)
-    region_hooks.op_ends(call_, failed);
+  if (__builtin_expect(in_region_, 0)) region_hooks.op_ends(call_, failed);
   tell([&](Observer& o) { o.op_ends(call_, failed); });
 }
 

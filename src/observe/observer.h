@@ -74,6 +74,7 @@ class OpScope {
   OpCall call_;
   bool done_ = false;
   bool replaced_ = false;
+  bool in_region_ = false;  // a region was told that it begins
 };
 
 /// Installed by src/sparse. Of a call with sparse tensors: runs what stands in for the kernel and puts the results into
