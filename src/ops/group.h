@@ -63,4 +63,22 @@ void collapse(Group& group, IntList sizes, const Dims& order);
 /// Runs the steps in their order and writes the results that have a place.
 inline Kernel<void(const Group&)> run_group{"group"};
 
+/// Installed by devices whose work goes to streams: makes one the calling thread's current stream, and gives the one
+/// that was.
+inline Stream (*exchange_stream)(Stream stream) = nullptr;
+/// While it lives, work of this thread goes to the stream.
+class OnStream {
+ public:
+  explicit OnStream(Stream stream) {
+    if (!stream.device.is_cpu() && exchange_stream) before_ = exchange_stream(stream);
+  }
+  ~OnStream() {
+    if (!before_.device.is_cpu()) exchange_stream(before_);
+  }
+  OnStream(const OnStream&) = delete;
+
+ private:
+  Stream before_{kCPU};
+};
+
 }  // namespace facula

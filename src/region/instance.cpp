@@ -114,12 +114,18 @@ bool Instance::add_step(const ElementCall& call, const RecordedPlace& place, std
   step.loop_result = ops::loop_result(*call.op, compute);
   step.inputs = static_cast<uint8_t>(call.inputs);
   for (int i = 0; i < call.params; ++i) ops::store_number(compute, call.param[i], step.params + i * item_size(compute));
+  std::array<Scalar, kMaxInputs> numbers;  // of tensors of the CPU beside those of another device
+  for (size_t i = 0; i < static_cast<size_t>(call.inputs); ++i)
+    if (const Operand& o = call.input[i]; o.is_tensor() && o.tensor().device() != stream.device)
+      numbers[i] = o.tensor().item();
   std::lock_guard guard(lock_);
   if (!open_) return false;
   for (size_t i = 0; i < static_cast<size_t>(call.inputs); ++i) {
     const Operand& input = call.input[i];
     if (call.waiting[i] >= 0) step.in[i] = static_cast<uint16_t>(call.waiting[i]);
-    else if (input.is_tensor()) step.in[i] = stream_of(input.tensor(), shape.strides[i + 1], per_row);
+    else if (input.is_tensor() && input.tensor().device() == stream.device)
+      step.in[i] = stream_of(input.tensor(), shape.strides[i + 1], per_row);
+    else if (input.is_tensor()) step.in[i] = number_of(compute, numbers[i]);
     else step.in[i] = number_of(compute, input.scalar());
   }
   step.out[0] = result_value(shape.result, per_row);
@@ -133,7 +139,7 @@ bool Instance::add_step(const ElementCall& call, const RecordedPlace& place, std
 void Instance::read_inputs_late(const ElementCall& call) {
   for (int i = 0; i < call.inputs; ++i) {
     const TensorImpl* t = call.input[static_cast<size_t>(i)].impl();
-    if (t && !(t->flags & kDeferred)) read_late(t->storage);
+    if (t && !(t->flags & kDeferred) && t->storage->device == stream.device) read_late(t->storage);
   }
 }
 
@@ -177,7 +183,7 @@ bool Instance::add_rows(const RowCall& call, const RecordedPlace& place, List<Re
   for (size_t k = 0; k < call.results.size(); ++k) {
     const RowCall::Result& r = call.results[k];
     Tensor& result = results[k].as<Tensor>();
-    result = defer(Ref<Recipe>::share(this), r.sizes, contiguous_strides(r.sizes), r.dtype);
+    result = defer(Ref<Recipe>::share(this), r.sizes, contiguous_strides(r.sizes), r.dtype, stream.device);
     outs_[first + k].storage = result.storage();
   }
   if (waiting < 0) read_late(self.storage());
@@ -257,14 +263,15 @@ void Instance::make(size_t which) {
   std::vector<uint16_t> number;
   std::vector<Tensor> bytes;
   Group group = part_for(written, number);
+  const OnStream there(stream);
   for (const size_t r : written) {
     GroupValue& v = group.values[number[outs_[r].value]];
-    v.data = bytes.emplace_back(empty_strided(outs_[r].sizes, outs_[r].strides, v.dtype)).impl()->data;
+    v.data = bytes.emplace_back(empty_strided(outs_[r].sizes, outs_[r].strides, v.dtype, stream.device)).impl()->data;
   }
   group.numel = 1;
   for (const int64_t size : sizes_) group.numel *= size;
   collapse(group, sizes_, order_);
-  run_group(kCPU, group);
+  run_group(stream.device, group);
   for (size_t k = 0; k < written.size(); ++k) {
     put(written[k], bytes[k]);
     outs_[written[k]].made = true;
@@ -296,7 +303,29 @@ Instance::Outcome Instance::finish() {
     ++o.never_made;
     o.bytes_saved += r.place.op().bytes;
   }
+  o.not_moved = bytes_not_moved();
   return o;
+}
+
+/// What the ops alone would have read and written, less what one run reads and writes, in bytes.
+int64_t Instance::bytes_not_moved() const {
+  std::vector<int64_t> bytes(values_.size());
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i].kind == GroupValue::Kind::Number) continue;
+    bytes[i] = item_size(values_[i].dtype);
+    for (size_t d = 0; d < sizes_.size(); ++d)
+      if (values_[i].kind != GroupValue::Kind::Stream || values_[i].strides[d] != 0) bytes[i] *= sizes_[d];
+  }
+  int64_t saved = 0;
+  for (const GroupStep& step : steps_) {
+    for (size_t k = 0; k < step.inputs; ++k) saved += bytes[step.in[k]];
+    for (size_t k = 0; k < step.outs; ++k) saved += bytes[step.out[k]];
+  }
+  for (size_t i = 0; i < values_.size(); ++i)
+    if (values_[i].kind == GroupValue::Kind::Stream) saved -= runs_ * bytes[i];
+  for (const Result& r : outs_)
+    if (r.made) saved -= bytes[r.value];
+  return saved;
 }
 
 }  // namespace facula

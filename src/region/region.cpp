@@ -67,8 +67,11 @@ bool number_in(const Argument& a, Scalar& number) {
   }
 }
 
+/// Whether there are groups on the device.
+bool has_groups(Device device) { return run_group.table[static_cast<size_t>(device.type)]; }
+
 bool can_wait(const TensorImpl* t) {
-  if (!t || (t->flags & kNotPutOff) || !t->storage->device.is_cpu()) return false;
+  if (!t || (t->flags & kNotPutOff) || !has_groups(t->storage->device)) return false;
   return (t->flags & kDeferred) || can_be_read_late(t->storage);
 }
 
@@ -370,7 +373,7 @@ bool Region::put_off(const OpCall& call) {
   ElementCall e;
   if (!read_call(call, e)) return false;
   ops::derive_elementwise(*e.op, e.input.data(), e.inputs, e.param.data(), e.params, e.derived);
-  if (!e.derived.device.is_cpu()) return false;
+  if (!has_groups(e.derived.device)) return false;
   const RecordedPlace place{recording_, noted_};
   if (call.form == OpForm::InPlace) return put_off_write(e, place);
   ops::lay_out_result(e.input.data(), e.inputs, e.derived);
@@ -390,10 +393,12 @@ bool Region::is_in(const Instance& instance) {
 /// A reduction along rows begins or joins the group of the space that it reads.
 bool Region::put_off_rows(const OpCall& call, const RowCall& r) {
   const Tensor& self = *r.self;
-  if (!can_wait(self.impl()) || self.numel() < kLeastElements || !self.is_contiguous()) return false;
+  if (!self.device().is_cpu() || !can_wait(self.impl()) || self.numel() < kLeastElements || !self.is_contiguous())
+    return false;
   ElementCall space;  // of an op with one operand
   space.inputs = 1;
   space.input[0] = Operand(self);
+  space.derived.device = self.device();
   space.derived.sizes = Dims(self.sizes());
   space.derived.strides[0] = Dims(self.strides());
   space.derived.order = dimension_order(self.sizes(), {space.derived.strides.data(), 1});
@@ -439,6 +444,9 @@ void Region::settle(Instance& instance) {
   counts_.put_off += outcome.steps;
   counts_.never_made += outcome.never_made;
   counts_.bytes_saved += outcome.bytes_saved;
+  if (instance.stream.device.is_cpu()) return;
+  ++counts_.on_devices;
+  counts_.not_moved += outcome.not_moved;
 }
 
 void Region::leave() {

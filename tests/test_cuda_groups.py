@@ -1,0 +1,254 @@
+"""Groups of compiled functions on CUDA devices: bits of eager calls, streams, graphs, and when a call is followed."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import cuda_kernels
+import pytest
+from cuda_environment import environment
+
+HERE = Path(__file__).resolve().parent
+WORKER = str(HERE / "cuda_groups_worker.py")
+MODES = [{"FACULA_EMULATED_MODE": mode} for mode in ("async", "eager", "lazy")]
+
+
+def run(program, groups="wait", **more):
+    """What the program prints, as lines; it has the names of cuda_groups_worker.py."""
+    source = (
+        f"import sys\nsys.path.append({str(HERE)!r})\nfrom cuda_groups_worker import *\nfrom facula import cuda\n"
+        + textwrap.dedent(program)
+    )
+    env = environment(FACULA_CUDA_GROUPS=groups, **more)
+    done = subprocess.run([sys.executable, "-c", source], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_groups_have_the_bits_of_eager_calls():
+    done = cuda_kernels.run([sys.executable, WORKER, "cases"], FACULA_CUDA_GROUPS="wait")
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [0, 40])
+def test_random_programs_in_groups(first):
+    done = cuda_kernels.run([sys.executable, WORKER, "random", str(first), "40"], FACULA_CUDA_GROUPS="wait")
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES[1:], ids=lambda mode: next(iter(mode.values())))
+def test_random_programs_in_steps(mode):
+    done = cuda_kernels.run([sys.executable, WORKER, "random", "1000", "150"], FACULA_CUDA_GROUPS="steps", **mode)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+
+
+CHAIN = """
+def chain(x, y):
+    return (x * y + 1.5).tanh() * 0.5 - x
+x, y = big(), big(seed=1)
+f, wanted = compiled(chain), chain(x, y)
+"""
+
+
+def test_no_call_waits_for_the_compiler():
+    lines = run(
+        CHAIN
+        + """
+        for _ in range(3):
+            assert torch.equal(f(x, y), wanted)
+        early = torch._C._cuda_groups()
+        torch._C._cuda_finish_groups()
+        assert torch.equal(f(x, y), wanted)
+        late = torch._C._cuda_groups()
+        print(early["in_steps"] > 0, late["launches"] > early["launches"], late["compiled"])
+        """,
+        groups="background",
+    )
+    assert lines == ["True True 1"]
+
+
+def test_sizes_and_numbers_are_arguments():
+    lines = run(
+        """
+        def scaled(x, by, y):
+            return ((x + by) * y - by) * by
+        f = compiled(scaled)
+        for rows in (96, 100, 200):
+            for by in (0.5, 3.0, -1.25):
+                x, y = big(rows, 128), big(rows, 128, seed=1)
+                assert torch.equal(f(x, by, y), scaled(x, by, y)), (rows, by)
+        print(torch._C._cuda_groups()["compiled"])
+        """
+    )
+    assert lines == ["1"]
+
+
+def test_bytes_that_are_moved_are_those_of_the_plan():
+    lines = run(
+        CHAIN
+        + """
+        f(x, y)
+        for _ in range(4):
+            before = torch._C._cuda_groups()["bytes"]
+            f(x, y)
+            print((torch._C._cuda_groups()["bytes"] - before) / (3 * x.numel() * 4))
+        """
+    )
+    assert lines == ["1.0"] * 4
+
+
+def test_a_call_is_followed_where_fewer_bytes_are_moved():
+    lines = run(
+        CHAIN
+        + """
+        for function in (chain, lambda x, y: (x.sum(), y.sum() * 2)):
+            f = torch.compile(function)
+            states = []
+            for _ in range(8):
+                f(x, y)
+                states.append(f.state)
+            print(states[-1], "trial" in states)
+        """
+    )
+    assert lines == ["follow False", "pass False"]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: next(iter(mode.values())))
+def test_streams_and_events_see_what_was_called_before(mode):
+    run(
+        CHAIN
+        + """
+        side, third = cuda.Stream(), cuda.Stream()
+        def across(x, y):
+            a = x * y + 1
+            b = a * 2
+            side.wait_stream(cuda.current_stream())
+            with cuda.stream(side):
+                c = a + b
+                d = c * c
+                e = cuda.Event()
+                e.record()
+            third.wait_event(e)
+            with cuda.stream(third):
+                h = d * 2 - c
+            cuda.current_stream().wait_stream(third)
+            return a, b, c, d, h
+        f, wanted = compiled(across), across(x, y)
+        for _ in range(4):
+            for got, want in zip(f(x, y), wanted):
+                assert torch.equal(got, want)
+        """,
+        **mode,
+    )
+
+
+def test_the_stream_of_a_group_is_that_of_its_ops():
+    run(
+        CHAIN
+        + """
+        import threading
+        side = cuda.Stream()
+        torch.cuda.synchronize()
+        def asked(x, y):
+            a = x * y + 1
+            seen = []
+            thread = threading.Thread(target=lambda: seen.append(a.sum().item()))
+            thread.start()
+            thread.join()
+            return a * 2, seen[0]
+        f, wanted = compiled(asked), asked(x, y)
+        with cuda.stream(side):
+            for _ in range(4):
+                got = f(x, y)
+                side.synchronize()
+                assert torch.equal(got[0], wanted[0]) and got[1] == wanted[1]
+        """
+    )
+
+
+def test_writes_that_nobody_counts_come_after_what_was_called():
+    run(
+        """
+        static = big()
+        g = cuda.CUDAGraph()
+        with cuda.graph(g):
+            static.mul_(2)
+        def replayed(x):
+            a = x + static
+            b = a * 2
+            g.replay()
+            return a, b, static + b
+        def restored(function, x):
+            static.copy_(big())
+            return function(x)
+        x = big(seed=1)
+        f, wanted = compiled(replayed), restored(replayed, x)
+        for _ in range(4):
+            for got, want in zip(restored(f, x), wanted):
+                assert torch.equal(got, want)
+        def written(x, y):
+            a = x * 3 + y
+            x.add_(1)
+            y[3:] = 7
+            torch.mul(x, 2, out=y)
+            return a * x, y
+        inputs = lambda: (big(), big(seed=1))
+        f, wanted = compiled(written), written(*inputs())
+        for _ in range(4):
+            for got, want in zip(f(*inputs()), wanted):
+                assert torch.equal(got, want)
+        """
+    )
+
+
+def test_calls_are_captured_in_graphs():
+    run(
+        CHAIN
+        + """
+        for _ in range(3):
+            f(x, y)
+        g = cuda.CUDAGraph()
+        with cuda.graph(g):
+            z = f(x, y)
+        x.copy_(big(seed=5))
+        g.replay()
+        assert torch.equal(z, chain(x, y))
+        """
+    )
+
+
+def test_training_steps_are_those_of_eager_calls():
+    run(
+        """
+        def loss(x, w):
+            y = (x * w).tanh() * 0.5 + w
+            return (y * y - x).abs()
+        def step(function):
+            x, w = big(), big(128, seed=1).requires_grad_()
+            for _ in range(5):
+                function(x, w).sum().backward()
+                with torch.no_grad():
+                    w -= 1e-4 * w.grad
+                    w.grad = None
+            return w
+        wanted, f = step(loss), compiled(loss)
+        for _ in range(3):
+            assert torch.equal(step(f), wanted)
+        assert f.recordings[0].put_off > 3
+        """
+    )
+
+
+def test_a_fault_in_the_text_would_be_seen():
+    """A product that is joined with the sum behind it is what the cases look for: `chains` tells the two apart."""
+    lines = run(
+        """
+        x, y = big(), big(seed=1)
+        joined = (x.double() * y.double() + x.double()).float()  # rounds once
+        print(torch.equal(joined, x * y + x))
+        """
+    )
+    assert lines == ["False"]
