@@ -13,13 +13,22 @@ HERE = Path(__file__).resolve().parent
 WORKER = str(HERE / "cuda_groups_worker.py")
 MODES = [{"FACULA_EMULATED_MODE": mode} for mode in ("async", "eager", "lazy")]
 
+#: what the programs below have
+BEGIN = """
+import sys, threading
+sys.path.append('{here}')
+from cuda_groups_worker import *
+from facula import cuda
+def chain(x, y):
+    return (x * y + 1.5).tanh() * 0.5 - x
+x, y = big(), big(seed=1)
+f, wanted = compiled(chain), chain(x, y)
+"""
+
 
 def run(program, groups="wait", **more):
     """What the program prints, as lines; it has the names of cuda_groups_worker.py."""
-    source = (
-        f"import sys\nsys.path.append({str(HERE)!r})\nfrom cuda_groups_worker import *\nfrom facula import cuda\n"
-        + textwrap.dedent(program)
-    )
+    source = BEGIN.format(here=HERE) + textwrap.dedent(program)
     env = environment(FACULA_CUDA_GROUPS=groups, **more)
     done = subprocess.run([sys.executable, "-c", source], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -32,31 +41,15 @@ def test_groups_have_the_bits_of_eager_calls():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", [0, 40])
-def test_random_programs_in_groups(first):
-    done = cuda_kernels.run([sys.executable, WORKER, "random", str(first), "40"], FACULA_CUDA_GROUPS="wait")
+@pytest.mark.parametrize("groups, mode", [("wait", "async"), ("steps", "lazy"), ("background", "eager")])
+def test_random_programs(groups, mode):
+    done = cuda_kernels.run([sys.executable, WORKER, "random", "0", "30"], FACULA_CUDA_GROUPS=groups, FACULA_EMULATED_MODE=mode)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES[1:], ids=lambda mode: next(iter(mode.values())))
-def test_random_programs_in_steps(mode):
-    done = cuda_kernels.run([sys.executable, WORKER, "random", "1000", "150"], FACULA_CUDA_GROUPS="steps", **mode)
-    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
-
-
-CHAIN = """
-def chain(x, y):
-    return (x * y + 1.5).tanh() * 0.5 - x
-x, y = big(), big(seed=1)
-f, wanted = compiled(chain), chain(x, y)
-"""
 
 
 def test_no_call_waits_for_the_compiler():
     lines = run(
-        CHAIN
-        + """
+        """
         for _ in range(3):
             assert torch.equal(f(x, y), wanted)
         early = torch._C._cuda_groups()
@@ -88,8 +81,7 @@ def test_sizes_and_numbers_are_arguments():
 
 def test_bytes_that_are_moved_are_those_of_the_plan():
     lines = run(
-        CHAIN
-        + """
+        """
         f(x, y)
         for _ in range(4):
             before = torch._C._cuda_groups()["bytes"]
@@ -102,8 +94,7 @@ def test_bytes_that_are_moved_are_those_of_the_plan():
 
 def test_a_call_is_followed_where_fewer_bytes_are_moved():
     lines = run(
-        CHAIN
-        + """
+        """
         for function in (chain, lambda x, y: (x.sum(), y.sum() * 2)):
             f = torch.compile(function)
             states = []
@@ -119,8 +110,7 @@ def test_a_call_is_followed_where_fewer_bytes_are_moved():
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: next(iter(mode.values())))
 def test_streams_and_events_see_what_was_called_before(mode):
     run(
-        CHAIN
-        + """
+        """
         side, third = cuda.Stream(), cuda.Stream()
         def across(x, y):
             a = x * y + 1
@@ -147,9 +137,7 @@ def test_streams_and_events_see_what_was_called_before(mode):
 
 def test_the_stream_of_a_group_is_that_of_its_ops():
     run(
-        CHAIN
-        + """
-        import threading
+        """
         side = cuda.Stream()
         torch.cuda.synchronize()
         def asked(x, y):
@@ -206,8 +194,7 @@ def test_writes_that_nobody_counts_come_after_what_was_called():
 
 def test_calls_are_captured_in_graphs():
     run(
-        CHAIN
-        + """
+        """
         for _ in range(3):
             f(x, y)
         g = cuda.CUDAGraph()
