@@ -103,6 +103,14 @@ uint16_t Instance::number_of(DType compute, const Scalar& number) {
   return static_cast<uint16_t>(values_.size() - 1);
 }
 
+/// The numbers in tensors of the CPU that stand beside tensors of another device.
+std::array<Scalar, kMaxInputs> Instance::numbers_beside(const ElementCall& call) const {
+  std::array<Scalar, kMaxInputs> numbers;
+  for (size_t i = 0; i < static_cast<size_t>(call.inputs); ++i)
+    if (is_elsewhere(call.input[i])) numbers[i] = call.input[i].tensor().item();
+  return numbers;
+}
+
 bool Instance::add_step(const ElementCall& call, const RecordedPlace& place, std::optional<size_t> into) {
   const ops::ElementwiseShape& shape = call.derived;
   const DType compute = compute_dtype(shape.common);
@@ -114,19 +122,16 @@ bool Instance::add_step(const ElementCall& call, const RecordedPlace& place, std
   step.loop_result = ops::loop_result(*call.op, compute);
   step.inputs = static_cast<uint8_t>(call.inputs);
   for (int i = 0; i < call.params; ++i) ops::store_number(compute, call.param[i], step.params + i * item_size(compute));
-  std::array<Scalar, kMaxInputs> numbers;  // of tensors of the CPU beside those of another device
-  for (size_t i = 0; i < static_cast<size_t>(call.inputs); ++i)
-    if (const Operand& o = call.input[i]; o.is_tensor() && o.tensor().device() != stream.device)
-      numbers[i] = o.tensor().item();
+  std::array<Scalar, kMaxInputs> numbers;
+  if (!stream.device.is_cpu()) numbers = numbers_beside(call);
   std::lock_guard guard(lock_);
   if (!open_) return false;
   for (size_t i = 0; i < static_cast<size_t>(call.inputs); ++i) {
     const Operand& input = call.input[i];
     if (call.waiting[i] >= 0) step.in[i] = static_cast<uint16_t>(call.waiting[i]);
-    else if (input.is_tensor() && input.tensor().device() == stream.device)
-      step.in[i] = stream_of(input.tensor(), shape.strides[i + 1], per_row);
-    else if (input.is_tensor()) step.in[i] = number_of(compute, numbers[i]);
-    else step.in[i] = number_of(compute, input.scalar());
+    else if (!input.is_tensor()) step.in[i] = number_of(compute, input.scalar());
+    else if (!is_elsewhere(input)) step.in[i] = stream_of(input.tensor(), shape.strides[i + 1], per_row);
+    else step.in[i] = number_of(compute, numbers[i]);
   }
   step.out[0] = result_value(shape.result, per_row);
   steps_.push_back(step);
@@ -139,7 +144,7 @@ bool Instance::add_step(const ElementCall& call, const RecordedPlace& place, std
 void Instance::read_inputs_late(const ElementCall& call) {
   for (int i = 0; i < call.inputs; ++i) {
     const TensorImpl* t = call.input[static_cast<size_t>(i)].impl();
-    if (t && !(t->flags & kDeferred) && t->storage->device == stream.device) read_late(t->storage);
+    if (t && !(t->flags & kDeferred) && !is_elsewhere(call.input[static_cast<size_t>(i)])) read_late(t->storage);
   }
 }
 
@@ -303,7 +308,7 @@ Instance::Outcome Instance::finish() {
     ++o.never_made;
     o.bytes_saved += r.place.op().bytes;
   }
-  o.not_moved = bytes_not_moved();
+  if (!stream.device.is_cpu()) o.not_moved = bytes_not_moved();
   return o;
 }
 

@@ -116,6 +116,8 @@ class Instance final : public Recipe {
     const Storage* storage = nullptr;
     bool made = false;
   };
+  bool is_elsewhere(const Operand& o) const { return o.impl() && o.impl()->storage->device != stream.device; }
+  std::array<Scalar, kMaxInputs> numbers_beside(const ElementCall& call) const;
   bool add_step(const ElementCall& call, const RecordedPlace& place, std::optional<size_t> into);
   void read_inputs_late(const ElementCall& call);
   std::vector<size_t> choose_written(size_t which) const;
