@@ -133,6 +133,42 @@ def functions():
     yield adam, (big(dtype=torch.float64), big(seed=1), big(seed=2), big(seed=3).abs())
 
 
+def statistics(x, w):
+    """Folds of rows, and what is done with them."""
+    y = x * w
+    mean = y.mean(-1, keepdim=True)
+    var = (y - mean).pow(2).sum(-1, keepdim=True)
+    low, at = y.min(-1)
+    return (y - mean) * torch.rsqrt(var + 1e-5), y.amax(-1), low, at, y.sum(-1) * 2 + low, var
+
+
+def softmax_by_hand(x):
+    """With the largest element and its place."""
+    e = (x * 0.125 - x.max(-1, keepdim=True).values).exp()
+    return e / e.sum(-1, keepdim=True)
+
+
+def softmaxes(x, y):
+    """As ops."""
+    z = x * 2 + y
+    return z.softmax(-1) * y, (z - 1).log_softmax(-1), z.amin(-1, keepdim=True) - y
+
+
+@case
+def rows():
+    """Rows of lengths that groups of 1, 32 and 256 threads take; some are left to the ops alone."""
+    for length in (3, 8, 64, 512, 1000, 2048):
+        x, w = big(20000 // length + 3, length), big(length, seed=1)
+        for dtype in (torch.float32, torch.float64) if length in (3, 64, 2048) else (torch.float32,):
+            yield statistics, (x.to(dtype), w.to(dtype))
+            yield softmax_by_hand, (x.to(dtype),)
+            yield softmaxes, (x.to(dtype), x.to(dtype).sin())
+    x = big(40, 8, 2, 64)
+    yield softmaxes, (x, big(8, 1, 64, seed=1))  # rows lie apart in the second
+    yield statistics, (x, big(40, 1, 2, 64, seed=1))
+    yield (lambda x, y: (x + y).sum(-1) + y[..., 0] * 2), (x, big(40, 8, 2, 1, seed=1))
+
+
 def many(x, y):
     """More steps than a group has, and more inputs."""
     for i in range(60):

@@ -102,19 +102,25 @@ CUfunction function_of(const Group& group, const GroupForm& form, int device) {
   return state == GroupKernel::Ready ? kernel->function : nullptr;
 }
 
-/// Elements of a stream that lie in memory, each counted once.
+/// Elements of a value that lie in memory, each counted once.
 int64_t elements_of(const Group& group, const GroupValue& v) {
   int64_t count = 1;
-  for (size_t d = 0; d < group.shape.size(); ++d)
-    if (v.strides[d] != 0) count *= group.shape[d];
+  for (size_t d = v.per_row ? 1 : 0; d < group.shape.size(); ++d)
+    if (v.kind == Kind::Result || v.strides[d] != 0) count *= group.shape[d];
   return count;
 }
 
 int64_t bytes_of(const Group& group, const GroupForm& form) {
   int64_t bytes = 0;
   for (const uint16_t v : form.inputs) bytes += elements_of(group, group.values[v]) * item_size(group.values[v].dtype);
-  for (const uint16_t v : form.outputs) bytes += group.numel * item_size(group.values[v].dtype);
+  for (const uint16_t v : form.outputs) bytes += elements_of(group, group.values[v]) * item_size(group.values[v].dtype);
   return bytes;
+}
+
+void put_divisor(DType dtype, double divisor, char* to) {
+  const auto narrow = static_cast<float>(divisor);
+  if (dtype == DType::Float64) std::memcpy(to, &divisor, sizeof divisor);
+  else std::memcpy(to, &narrow, sizeof narrow);
 }
 
 GroupArgs arguments_of(const Group& group, const GroupForm& form) {
@@ -136,29 +142,23 @@ GroupArgs arguments_of(const Group& group, const GroupForm& form) {
   for (size_t i = 0; i < group.steps.size(); ++i) {
     const int begin = form.parameters[i];
     const int end = i + 1 < group.steps.size() ? form.parameters[i + 1] : form.used;
-    std::memcpy(a.values + begin, group.steps[i].params, static_cast<size_t>(end - begin));
+    if (!group.steps[i].rows) std::memcpy(a.values + begin, group.steps[i].params, static_cast<size_t>(end - begin));
+    else if (end > begin)
+      put_divisor(group.values[group.steps[i].in[0]].dtype, group.steps[i].divisor, a.values + begin);
   }
   return a;
 }
 
 // ---- steps one by one
 
-/// Strides of elements that lie in the order of the group.
-Dims strides_in_order(const Group& group, DType dtype) {
-  Dims strides;
-  int64_t stride = item_size(dtype);
-  for (const int64_t size : group.shape) {
-    strides.push_back(stride);
-    stride *= size;
-  }
-  return strides;
-}
-
 /// Runs the steps as their ops run alone. Results that nobody wants live until the last step that reads them.
 class Steps {
  public:
   Steps(const Group& group, int device)
-      : group_(group), device_(device), own_(group.values.size()), last_(group.values.size()) {
+      : group_(group),
+        device_{DeviceType::CUDA, static_cast<int8_t>(device)},
+        own_(group.values.size()),
+        last_(group.values.size()) {
     for (size_t s = 0; s < group.steps.size(); ++s)
       for (size_t k = 0; k < group.steps[s].inputs; ++k) last_[group.steps[s].in[k]] = s;
   }
@@ -166,57 +166,101 @@ class Steps {
   void run() {
     for (size_t s = 0; s < group_.steps.size(); ++s) {
       const GroupStep& step = group_.steps[s];
-      FACULA_CHECK(!step.rows && !step.per_row && step.outs == 1, ErrorKind::NotImplemented,
-                   "compile: on CUDA, steps over elements, got one over rows");
-      run(step);
+      for (size_t k = 0; k < step.outs; ++k) {
+        const GroupValue& v = group_.values[step.out[k]];
+        if (!v.data)
+          own_[step.out[k]] = empty({v.per_row ? group_.numel / group_.row : group_.numel}, v.dtype, device_);
+      }
+      if (step.rows) look_at_rows(step);
+      else run(step);
       for (size_t k = 0; k < step.inputs; ++k)
         if (last_[step.in[k]] == s) own_[step.in[k]] = Tensor();
     }
   }
 
  private:
-  PlanOperand operand_of(uint16_t number) const {
-    const GroupValue& v = group_.values[number];
-    PlanOperand operand;
-    operand.data = own_[number].defined() ? own_[number].impl()->data : v.data;
-    operand.dtype = v.dtype;
-    operand.strides = v.kind == Kind::Stream ? v.strides : strides_in_order(group_, v.dtype);
-    return operand;
+  char* data_of(uint16_t v) const { return own_[v].defined() ? own_[v].impl()->data : group_.values[v].data; }
+
+  /// A value's elements as rows, or as one column.
+  Tensor rows_of(uint16_t v) const {
+    const GroupValue& value = group_.values[v];
+    const int64_t rows = group_.numel / group_.row, length = value.per_row ? 1 : group_.row;
+    Storage* storage = borrow_storage(
+        data_of(v), static_cast<size_t>(rows * length * item_size(value.dtype)), device_, [](Storage*) {}, nullptr);
+    Tensor t = tensor_on_storage(storage, value.dtype, 0, Dims{rows, length}, Dims{length, 1}, "compile");
+    facula::release(storage);
+    return t;
   }
 
-  void run(const GroupStep& step) {
+  void look_at_rows(const GroupStep& step) const {
+    Tensor results[kMaxResults];
+    const Tensor* places[kMaxResults];
+    for (size_t k = 0; k < step.outs; ++k) {
+      results[k] = rows_of(step.out[k]);
+      places[k] = &results[k];
+    }
+    (*step.rows)(rows_of(step.in[0]), places);
+  }
+
+  /// Strides in the order of the group, of a step on one element for each row without the rows.
+  Dims strides_of(const GroupValue& v, bool per_row) const {
+    Dims strides;
+    int64_t stride = item_size(v.dtype);
+    for (size_t d = 0; d < group_.shape.size(); ++d) {
+      const bool repeated = d == 0 && v.per_row;
+      if (d > 0 || !per_row) strides.push_back(repeated ? 0 : v.kind == Kind::Stream ? v.strides[d] : stride);
+      if (!repeated) stride *= group_.shape[d];
+    }
+    if (strides.empty()) strides.push_back(0);
+    return strides;
+  }
+
+  void run(const GroupStep& step) const {
     Plan plan;
     plan.inputs = step.inputs;
-    plan.numel = group_.numel;
-    plan.shape = group_.shape;
+    plan.numel = step.per_row ? group_.numel / group_.row : group_.numel;
+    for (size_t d = step.per_row ? 1 : 0; d < group_.shape.size(); ++d) plan.shape.push_back(group_.shape[d]);
+    if (plan.shape.empty()) plan.shape.push_back(1);
     plan.compute = step.compute;
     plan.loop_result = step.loop_result;
     plan.loop = step.loop;
-    const uint16_t out = step.out[0];
-    if (!group_.values[out].data)
-      own_[out] = empty({group_.numel}, group_.values[out].dtype, {DeviceType::CUDA, static_cast<int8_t>(device_)});
-    plan.out = operand_of(out);
+    plan.out = operand_of(step.out[0], step.per_row);
     for (size_t k = 0; k < step.inputs; ++k) {
       const GroupValue& v = group_.values[step.in[k]];
       if (v.kind != Kind::Number) {
-        plan.in[k] = operand_of(step.in[k]);
+        plan.in[k] = operand_of(step.in[k], step.per_row);
         continue;
       }
       std::memcpy(plan.numbers[k], v.number, sizeof v.number);
       plan.in[k].data = plan.numbers[k];
       plan.in[k].residency = Residency::Number;
       plan.in[k].dtype = step.compute;
-      plan.in[k].strides = Dims(group_.shape.size());
+      plan.in[k].strides = Dims(plan.shape.size());
     }
     std::memcpy(plan.params, step.params, sizeof plan.params);
-    run_loop(device_loops[plan.loop], plan, device_);
+    run_loop(device_loops[plan.loop], plan, device_.index);
+  }
+
+  PlanOperand operand_of(uint16_t number, bool per_row) const {
+    const GroupValue& v = group_.values[number];
+    PlanOperand operand;
+    operand.data = data_of(number);
+    operand.dtype = v.dtype;
+    operand.strides = strides_of(v, per_row);
+    return operand;
   }
 
   const Group& group_;
-  const int device_;
+  const Device device_;
   std::vector<Tensor> own_;   // results without a place, by value
   std::vector<size_t> last_;  // step that reads a value
 };
+
+Grid grid_of(const Group& group, const GroupForm& form, int device) {
+  if (!group.row) return grid_for(device, (group.numel + form.wide - 1) / form.wide, kThreads);
+  const int64_t threads = form.warps ? 32 * form.warps : 1;
+  return grid_for(device, group.numel / group.row * threads, kThreads);
+}
 
 void run_group_cuda(const Group& group) {
   const int device = active_index();
@@ -224,7 +268,7 @@ void run_group_cuda(const Group& group) {
     if (const CUfunction function = function_of(group, *form, device)) {
       GroupArgs arguments = arguments_of(group, *form);
       void* addresses[] = {&arguments, nullptr};
-      launch(function, device, grid_for(device, (group.numel + form->wide - 1) / form->wide, kThreads), addresses);
+      launch(function, device, grid_of(group, *form, device), addresses);
       ++launches;
       bytes_moved += bytes_of(group, *form);
       return;

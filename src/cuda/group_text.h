@@ -21,6 +21,7 @@ enum class Reading : char {
 /// How a group is laid out as a kernel.
 struct GroupForm {
   int wide = 1;                   // elements that a thread reads at once
+  int warps = 0, held = 0;        // of steps on rows: of a group of threads, and each thread's elements of a row
   bool small = true;              // element numbers fit 32 bits
   bool in_order = true;           // every input is
   std::vector<uint16_t> inputs;   // values, those first that are not read in order
@@ -31,7 +32,7 @@ struct GroupForm {
   int used = 0;                   // bytes of all of these
 };
 
-/// None for a group that a kernel's arguments have no room for, or that does more than steps on elements.
+/// None for a group that a kernel's arguments have no room for, or with steps that no kernel takes.
 std::optional<GroupForm> form_of(const Group& group);
 /// All that the text depends on.
 std::string key_of(const Group& group, const GroupForm& form);

@@ -172,6 +172,8 @@ bool Instance::add_rows(const RowCall& call, const RecordedPlace& place, List<Re
     row_ = sizes_.back();
     GroupStep step;
     step.rows = call.function;
+    step.work = call.work;
+    step.divisor = call.divisor;
     step.inputs = 1;
     step.in[0] = waiting >= 0 ? static_cast<uint16_t>(waiting) : stream_of(self, Dims(self.strides()), false);
     step.outs = static_cast<uint8_t>(call.results.size());

@@ -28,6 +28,8 @@ struct ElementCall {
 struct RowCall {
   const Tensor* self = nullptr;
   std::shared_ptr<const RowFunction> function;
+  RowWork work = RowWork::Other;
+  double divisor = 1;
   struct Result {
     DType dtype;
     Dims sizes;
