@@ -1,5 +1,5 @@
 """Programs of compiled functions on a CUDA device, which print where they differ from eager calls: `python cuda_groups_worker.py random FIRST COUNT`
-runs random ones (compile_programs.py), `... cases` those below."""
+runs random ones (compile_programs.py), `... cases [NAME ...]` those below."""
 
 from __future__ import annotations
 
@@ -70,6 +70,21 @@ def chains():
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.complex128):
         yield chain, (big(dtype=dtype), big(dtype=dtype, seed=1))
         yield chain, (big(95, 127, dtype=dtype), big(95, 127, dtype=dtype, seed=1))  # vectors do not fit
+
+
+@case
+def joined():
+    """The same, and what the parts of a step could be joined with, for compilers that join them."""
+
+    def twice(x, y, z):
+        t = x * y  # is computed in addcmul, too
+        u = torch.addcmul(z, x, y)
+        e = x.tanh() * y
+        return t + u, u - t, e + z, (x.exp() + z) * y - z, (t * z).sum(-1), (x * y + z).softmax(-1)
+
+    for dtype in (torch.float32, torch.float64):
+        yield chain, (big(dtype=dtype), big(dtype=dtype, seed=1))
+        yield twice, (big(dtype=dtype), big(dtype=dtype, seed=1), big(dtype=dtype, seed=2))
 
 
 @case
@@ -188,10 +203,10 @@ def same(a, b):
     return all(compile_programs.same(x, y) for x, y in pairs)
 
 
-def cases():
-    """Run all cases; each has to be one kernel at least."""
-    for name, make in CASES.items():
-        for number, (function, arguments) in enumerate(make()):
+def cases(*names):
+    """Run cases, or all; each has to be one kernel at least."""
+    for name in names or CASES:
+        for number, (function, arguments) in enumerate(CASES[name]()):
             wanted, f, before = function(*arguments), compiled(function), torch._C._cuda_groups()
             f.reset()
             for call in range(3):
