@@ -173,7 +173,7 @@ void Recipe::make_wanted() {
 
 void Recipe::put(size_t which, const Tensor& from) {
   Storage* source = from.storage();
-  FACULA_CHECK(source->refs.load() == 1 && source->device.is_cpu() && !source->is_deferred(), ErrorKind::Runtime,
+  FACULA_CHECK(source->refs.load() == 1 && !source->device.is_meta() && !source->is_deferred(), ErrorKind::Runtime,
                "defer: bytes that nobody else holds are expected, got a tensor of shape ", from.sizes());
   char* data = take_bytes(source);
   const size_t bytes = source->nbytes;
@@ -182,7 +182,7 @@ void Recipe::put(size_t which, const Tensor& from) {
   {
     const Lock lock(doors().lock);
     target = which < results_.size() ? results_[which] : nullptr;
-    if (target && target->nbytes == bytes) {
+    if (target && target->nbytes == bytes && target->device == source->device) {
       give(target, data);
       Deferral::forget(*this, which);
       held = Ref<Recipe>::adopt(this);  // the storage's

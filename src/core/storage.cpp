@@ -61,7 +61,8 @@ void move_bytes(Storage* s, char* fresh, size_t count) {
 
 bool can_be_read_late(const Storage* s) {
   const bool ours = !s->release_data || s->release_data == release_allocated || s->release_data == release_room;
-  return (ours || s->is_deferred()) && s->resizable && s->device.is_cpu() && s->exposures.load() == 0;
+  return (ours || s->is_deferred()) && s->resizable && (s->device.is_cpu() || s->device.is_cuda()) &&
+         s->exposures.load() == 0;
 }
 
 Storage* make_large_storage(size_t nbytes, Device device) {

@@ -267,6 +267,7 @@ SharedStorage share_storage(Storage* s) {
       "multiprocessing: a tensor of this process, or a clone(), since another process holds its memory, got one "
       "that was received, of ",
       s->nbytes, " bytes");
+  expose_address(s);  // another process may write from here on
   ipc_collect();
   const int device = s->device.index;
   DeviceGuard guard(device);

@@ -1,5 +1,6 @@
 // NVRTC's functions for the emulated device: the kernel's source is compiled by the host's C++ compiler into a shared
-// library. $CXX names the compiler, FACULA_EMULATED_FLAGS its flags (default -O1).
+// library. $CXX names the compiler, FACULA_EMULATED_FLAGS its flags (default -O1). With -DFACULA_EMULATED_INLINED, -O2,
+// -mfma and -ffp-contract=fast among them, products and sums become one instruction where a GPU's compiler would do so.
 #include <unistd.h>
 
 #include <algorithm>
@@ -70,10 +71,11 @@ std::string full_source(const Program& p) {
 
 std::vector<std::string> command_line(const Program& p, const fs::path& in, const fs::path& out) {
   std::vector<std::string> command = host_compiler();
+  command.push_back("-ffp-contract=off");
   const char* flags = std::getenv("FACULA_EMULATED_FLAGS");
   for (const std::string& flag : words(flags ? flags : "-O1")) command.push_back(flag);
   for (const char* flag : {"-std=c++20", "-w", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math",
-                           "-ffp-contract=off", "-fwrapv", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti"})
+                           "-fwrapv", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti"})
     command.push_back(flag);
   for (const std::string& option : p.options)
     if (option.starts_with("-D")) command.push_back(option);

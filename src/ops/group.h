@@ -30,12 +30,19 @@ struct GroupValue {
 using RowFunction = std::function<void(const Tensor& rows, const Tensor* const* results)>;
 constexpr int kMaxResults = 3;
 
+/// What such a step computes, for engines that print kernels.
+enum class RowWork : uint8_t { Other, Sum, Max, Min, FirstMax, FirstMin, Softmax, LogSoftmax };
+/// Whether it makes one element of a row, and not its position.
+constexpr bool is_fold(RowWork work) { return work >= RowWork::Sum && work <= RowWork::Min; }
+
 struct GroupStep {
   uint8_t inputs = 0, outs = 1;
   std::array<uint16_t, kMaxInputs> in = {};  // value numbers
   std::array<uint16_t, kMaxResults> out = {};
   std::shared_ptr<const RowFunction> rows;  // null: a loop over elements, which is:
-  bool per_row = false;                     // over one element for each row
+  RowWork work = RowWork::Other;
+  double divisor = 1;    // of a sum
+  bool per_row = false;  // over one element for each row
   uint16_t loop = 0;
   DType compute = DType::Float32;      // what the loop reads
   DType loop_result = DType::Float32;  // what the loop writes
@@ -62,5 +69,32 @@ void collapse(Group& group, IntList sizes, const Dims& order);
 
 /// Runs the steps in their order and writes the results that have a place.
 inline Kernel<void(const Group&)> run_group{"group"};
+
+/// On devices other than the CPU: whether a group can look at rows of that length with the bits that the op alone gives.
+/// There a row belongs to a group of threads, whose number says in which order its elements are taken. Folds and other
+/// ops choose different ones for some lengths: there others than folds run at once.
+constexpr bool can_take_rows(RowWork work, int64_t length) {
+  constexpr int64_t kLongest = 4096;
+  if (work == RowWork::Other || length > kLongest) return false;
+  return is_fold(work) || length <= 4 || (length > 8 && length <= 512) || length > 1024;
+}
+
+/// Installed by devices whose work goes to streams: makes one the calling thread's current stream, and gives the one
+/// that was.
+inline Stream (*exchange_stream)(Stream stream) = nullptr;
+/// While it lives, work of this thread goes to the stream.
+class OnStream {
+ public:
+  explicit OnStream(Stream stream) {
+    if (!stream.device.is_cpu() && exchange_stream) before_ = exchange_stream(stream);
+  }
+  ~OnStream() {
+    if (!before_.device.is_cpu()) exchange_stream(before_);
+  }
+  OnStream(const OnStream&) = delete;
+
+ private:
+  Stream before_{kCPU};
+};
 
 }  // namespace facula

@@ -3,6 +3,7 @@
 //
 // Long because it is one table of functions with a few lines each.
 #include "core/parallel.h"
+#include "core/recipe.h"
 #include "cuda/activity.h"
 #include "cuda/allocator.h"
 #include "cuda/allocator_settings.h"
@@ -164,6 +165,7 @@ PyObject* can_access_peer(PyObject*, PyObject* args) {
 PyObject* synchronize_device(PyObject*, PyObject* args) {
   return none_after([&] {
     const int device = Given(args, 1, "synchronize").device(0, "synchronize");
+    run_waiting();
     LockRelease release(true);
     cuda::OpName name("synchronize");
     cuda::synchronize_device(device);
@@ -198,6 +200,9 @@ PyObject* error_text(PyObject*, PyObject* args) {
 
 // ---- streams
 
+// What was called before goes to its stream before another one is asked for, or anything is said of a stream: ops of
+// compiled functions may wait (core/recipe.h).
+
 PyObject* stream_number(Stream stream) { return check(PyLong_FromUnsignedLongLong(stream.id)); }
 
 PyObject* current_stream(PyObject*, PyObject* args) {
@@ -206,7 +211,11 @@ PyObject* current_stream(PyObject*, PyObject* args) {
   });
 }
 PyObject* set_stream(PyObject*, PyObject* args) {
-  return none_after([&] { cuda::set_current_stream(Given(args, 2, "set_stream").stream(0, "set_stream")); });
+  return none_after([&] {
+    const Stream stream = Given(args, 2, "set_stream").stream(0, "set_stream");
+    run_waiting();
+    cuda::set_current_stream(stream);
+  });
 }
 PyObject* new_stream(PyObject*, PyObject* args) {
   return guarded([&] {
@@ -217,6 +226,7 @@ PyObject* new_stream(PyObject*, PyObject* args) {
 PyObject* query_stream(PyObject*, PyObject* args) {
   return guarded([&] {
     const Stream stream = Given(args, 2, "Stream.query").stream(0, "Stream.query");
+    run_waiting();
     cuda::OpName name("Stream.query");
     return wrap(cuda::is_done(stream));
   });
@@ -224,6 +234,7 @@ PyObject* query_stream(PyObject*, PyObject* args) {
 PyObject* synchronize_stream(PyObject*, PyObject* args) {
   return none_after([&] {
     const Stream stream = Given(args, 2, "Stream.synchronize").stream(0, "Stream.synchronize");
+    run_waiting();
     LockRelease release(true);
     cuda::OpName name("Stream.synchronize");
     cuda::synchronize(stream);
@@ -238,6 +249,7 @@ PyObject* record_stream(PyObject*, PyObject* args) {
     const Tensor& t = tensor_of(given.object(0));
     FACULA_CHECK(t.device().is_cuda(), ErrorKind::NotImplemented, "record_stream: a CUDA tensor, got one on ",
                  t.device());
+    materialize_bytes(t);
     if (t.storage()->data) cuda::record_stream(t.storage()->data, given.stream(1, "record_stream"));
   });
 }
@@ -266,6 +278,7 @@ PyObject* new_event(PyObject*, PyObject* args) {
 PyObject* record_event(PyObject*, PyObject* args) {
   return none_after([&] {
     const Given given(args, 3, "Event.record");
+    run_waiting();
     cuda::OpName name("Event.record");
     cuda_event_of(given.object(0)).record(given.stream(1, "Event.record"));
   });
@@ -273,6 +286,7 @@ PyObject* record_event(PyObject*, PyObject* args) {
 PyObject* block_on_event(PyObject*, PyObject* args) {
   return none_after([&] {
     const Given given(args, 3, "Event.wait");
+    run_waiting();
     cuda::OpName name("Event.wait");
     cuda_event_of(given.object(0)).block(given.stream(1, "Event.wait"));
   });
@@ -286,6 +300,7 @@ PyObject* event_id(PyObject*, PyObject* args) {
 PyObject* query_event(PyObject*, PyObject* args) {
   return guarded([&] {
     const cuda::Event& event = cuda_event_of(Given(args, 1, "Event.query").object(0));
+    run_waiting();
     cuda::OpName name("Event.query");
     return wrap(event.is_done());
   });
@@ -293,6 +308,7 @@ PyObject* query_event(PyObject*, PyObject* args) {
 PyObject* synchronize_event(PyObject*, PyObject* args) {
   return none_after([&] {
     const cuda::Event& event = cuda_event_of(Given(args, 1, "Event.synchronize").object(0));
+    run_waiting();
     LockRelease release(true);
     cuda::OpName name("Event.synchronize");
     event.synchronize();

@@ -1,5 +1,6 @@
 // Kernels for CUDA devices that need not be there: for tests of the sources, and to fill the disk cache.
 #include "cuda/compile.h"
+#include "cuda/group.h"
 #include "python/bindings.h"
 #include "python/free_threading.h"
 
@@ -88,7 +89,38 @@ PyObject* keep_together(PyObject*, PyObject* arguments) {
   });
 }
 
+PyObject* group_mode(PyObject*, PyObject* name) {
+  return guarded([&] {
+    const char* text = PyUnicode_AsUTF8(name);
+    if (!text) throw PythonError{};
+    cuda::set_group_mode(text);
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* groups(PyObject*, PyObject*) {
+  return guarded([&] {
+    const cuda::GroupCounts c = cuda::count_groups();
+    return Py_BuildValue("{sLsLsLsL}", "launches", static_cast<long long>(c.launches), "in_steps",
+                         static_cast<long long>(c.in_steps), "compiled", static_cast<long long>(c.compiled), "bytes",
+                         static_cast<long long>(c.bytes));
+  });
+}
+
+PyObject* finish_groups(PyObject*, PyObject*) {
+  return guarded([&] {
+    WithoutLock lock;
+    cuda::finish_groups();
+    return Py_NewRef(Py_None);
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_cuda_group_mode", group_mode, METH_O,
+     "(name): groups of compiled functions are compiled in the \"background\", or calls \"wait\" for them, or ops run "
+     "one by one, in \"steps\"."},
+    {"_cuda_groups", groups, METH_NOARGS, "How many groups ran as one kernel and how many in steps, and other counts."},
+    {"_cuda_finish_groups", finish_groups, METH_NOARGS, "Wait for the kernels that are being compiled."},
     {"_cuda_compile", compile, METH_VARARGS,
      "(source, expression, architecture, option=None) -> (name, image, log): compiles a kernel, for example for "
      "architecture 90; no device is needed."},

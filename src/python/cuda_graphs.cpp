@@ -1,4 +1,5 @@
 // Graphs of CUDA, as facula.cuda.graphs uses them: objects that only functions here read.
+#include "core/recipe.h"
 #include "cuda/device.h"
 #include "cuda/graph.h"
 #include "cuda/stream.h"
@@ -41,19 +42,28 @@ PyObject* begin(PyObject*, PyObject* args) {
   unsigned long long pool;
   const char* mode;
   if (!PyArg_ParseTuple(args, "OKs", &graph, &pool, &mode)) return nullptr;
-  return none_after([&] { graph_of(graph).capture_begin(pool, mode_of(mode)); });
+  return none_after([&] {
+    run_waiting();  // what was called before is not captured
+    graph_of(graph).capture_begin(pool, mode_of(mode));
+  });
 }
 PyObject* end(PyObject*, PyObject* args) {
   PyObject* graph;
   int instantiated;
   if (!PyArg_ParseTuple(args, "Op", &graph, &instantiated)) return nullptr;
-  return none_after([&] { graph_of(graph).capture_end(instantiated); });
+  return none_after([&] {
+    run_waiting();
+    graph_of(graph).capture_end(instantiated);
+  });
 }
 PyObject* instantiate(PyObject*, PyObject* graph) {
   return none_after([&] { graph_of(graph).instantiate(); });
 }
 PyObject* replay(PyObject*, PyObject* graph) {
-  return none_after([&] { graph_of(graph).replay(); });
+  return none_after([&] {
+    run_waiting();  // a replay writes to memory without telling
+    graph_of(graph).replay();
+  });
 }
 PyObject* reset(PyObject*, PyObject* graph) {
   return none_after([&] { graph_of(graph).reset(); });

@@ -162,6 +162,7 @@ void order_export(const Tensor& t, PyObject* given) {
                "__dlpack__: a thread's own default stream is not supported, got stream 2");
   FACULA_CHECK(number != 0, ErrorKind::Assertion,
                "__dlpack__: stream 0 is ambiguous on CUDA (1 is the default one), got 0");
+  materialize_bytes(t);
   const Stream own = cuda::current_stream(t.device().index);
   const Stream user{t.device(), number == 1 ? 0 : static_cast<uint64_t>(number)};
   if (own.id == user.id) return;

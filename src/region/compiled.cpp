@@ -114,7 +114,8 @@ CompiledCalls::Way CompiledCalls::begin(uint64_t sizes) {
   }
   if (state == CompileState::Pass && others && looks_ < kLooks && !has_looked_at(sizes)) become(CompileState::Look);
   if (state == CompileState::Trial && others) become(CompileState::Trial);
-  if (state == CompileState::Follow && in_state_ >= kTrusted) become(CompileState::Trial);
+  if (state == CompileState::Follow && in_state_ >= kTrusted)
+    become(judged_by_bytes().value_or(false) ? CompileState::Follow : CompileState::Trial);
   switch (state) {
     case CompileState::Look:
       // where the settings refused others, those that were recorded before go on
@@ -142,7 +143,9 @@ void CompiledCalls::end(const Way& way, const Outcome& outcome) {
       become(!never_follows && is_worth_following() ? CompileState::Learn : CompileState::Pass);
       break;
     case CompileState::Learn:
-      if (in_state_ == kLearned) become(CompileState::Trial);
+      if (in_state_ < kLearned) break;
+      if (const auto saves = judged_by_bytes()) become(*saves ? CompileState::Follow : CompileState::Pass);
+      else become(CompileState::Trial);
       break;
     case CompileState::Trial:
       (way.region ? followed_ : eager_)[static_cast<size_t>((in_state_ - 1) / 2)] = outcome.nanoseconds;
@@ -150,6 +153,13 @@ void CompiledCalls::end(const Way& way, const Outcome& outcome) {
       break;
     default: break;
   }
+}
+
+/// Whether the last call moved fewer bytes than an eager one, where devices did the work.
+std::optional<bool> CompiledCalls::judged_by_bytes() const {
+  std::lock_guard guard(work->lock);
+  if (work->recordings.empty() || work->recordings.front()->counts.on_devices == 0) return {};
+  return work->recordings.front()->counts.not_moved > 0;
 }
 
 void CompiledCalls::judge() {

@@ -7,12 +7,14 @@
 //   Pass    the function is called.
 //
 // Both ways run the same Python and give the same bits, so they can be exchanged at any call. A trial compares calls on
-// tensors of the same sizes only. Follow and Pass end after kTrusted calls, and Pass when tensors have new sizes.
+// tensors of the same sizes only. Where groups run on a device that works while Python goes on, a clock sees nothing of
+// them: there is no trial, and calls are followed where fewer bytes are moved. Follow and Pass end after kTrusted calls, and Pass when tensors have new sizes.
 // Functions of which most calls take ways that no recording knows are called as they are.
 #pragma once
 
 #include <array>
 #include <chrono>
+#include <optional>
 
 #include "region/region.h"
 
@@ -68,6 +70,7 @@ class CompiledCalls {
   static constexpr int kLearned = 2, kTried = 8, kTrusted = 1000, kLooks = 64, kMostMisses = 16;  // of 20 calls
   void become(CompileState next);
   bool is_worth_following() const;
+  std::optional<bool> judged_by_bytes() const;
   void judge();
   bool has_looked_at(uint64_t sizes) const;
 

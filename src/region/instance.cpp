@@ -103,6 +103,14 @@ uint16_t Instance::number_of(DType compute, const Scalar& number) {
   return static_cast<uint16_t>(values_.size() - 1);
 }
 
+/// The numbers in tensors of the CPU that stand beside tensors of another device.
+std::array<Scalar, kMaxInputs> Instance::numbers_beside(const ElementCall& call) const {
+  std::array<Scalar, kMaxInputs> numbers;
+  for (size_t i = 0; i < static_cast<size_t>(call.inputs); ++i)
+    if (is_elsewhere(call.input[i])) numbers[i] = call.input[i].tensor().item();
+  return numbers;
+}
+
 bool Instance::add_step(const ElementCall& call, const RecordedPlace& place, std::optional<size_t> into) {
   const ops::ElementwiseShape& shape = call.derived;
   const DType compute = compute_dtype(shape.common);
@@ -114,13 +122,16 @@ bool Instance::add_step(const ElementCall& call, const RecordedPlace& place, std
   step.loop_result = ops::loop_result(*call.op, compute);
   step.inputs = static_cast<uint8_t>(call.inputs);
   for (int i = 0; i < call.params; ++i) ops::store_number(compute, call.param[i], step.params + i * item_size(compute));
+  std::array<Scalar, kMaxInputs> numbers;
+  if (!stream.device.is_cpu()) numbers = numbers_beside(call);
   std::lock_guard guard(lock_);
   if (!open_) return false;
   for (size_t i = 0; i < static_cast<size_t>(call.inputs); ++i) {
     const Operand& input = call.input[i];
     if (call.waiting[i] >= 0) step.in[i] = static_cast<uint16_t>(call.waiting[i]);
-    else if (input.is_tensor()) step.in[i] = stream_of(input.tensor(), shape.strides[i + 1], per_row);
-    else step.in[i] = number_of(compute, input.scalar());
+    else if (!input.is_tensor()) step.in[i] = number_of(compute, input.scalar());
+    else if (!is_elsewhere(input)) step.in[i] = stream_of(input.tensor(), shape.strides[i + 1], per_row);
+    else step.in[i] = number_of(compute, numbers[i]);
   }
   step.out[0] = result_value(shape.result, per_row);
   steps_.push_back(step);
@@ -133,7 +144,7 @@ bool Instance::add_step(const ElementCall& call, const RecordedPlace& place, std
 void Instance::read_inputs_late(const ElementCall& call) {
   for (int i = 0; i < call.inputs; ++i) {
     const TensorImpl* t = call.input[static_cast<size_t>(i)].impl();
-    if (t && !(t->flags & kDeferred)) read_late(t->storage);
+    if (t && !(t->flags & kDeferred) && !is_elsewhere(call.input[static_cast<size_t>(i)])) read_late(t->storage);
   }
 }
 
@@ -161,6 +172,8 @@ bool Instance::add_rows(const RowCall& call, const RecordedPlace& place, List<Re
     row_ = sizes_.back();
     GroupStep step;
     step.rows = call.function;
+    step.work = call.work;
+    step.divisor = call.divisor;
     step.inputs = 1;
     step.in[0] = waiting >= 0 ? static_cast<uint16_t>(waiting) : stream_of(self, Dims(self.strides()), false);
     step.outs = static_cast<uint8_t>(call.results.size());
@@ -177,7 +190,7 @@ bool Instance::add_rows(const RowCall& call, const RecordedPlace& place, List<Re
   for (size_t k = 0; k < call.results.size(); ++k) {
     const RowCall::Result& r = call.results[k];
     Tensor& result = results[k].as<Tensor>();
-    result = defer(Ref<Recipe>::share(this), r.sizes, contiguous_strides(r.sizes), r.dtype);
+    result = defer(Ref<Recipe>::share(this), r.sizes, contiguous_strides(r.sizes), r.dtype, stream.device);
     outs_[first + k].storage = result.storage();
   }
   if (waiting < 0) read_late(self.storage());
@@ -257,14 +270,15 @@ void Instance::make(size_t which) {
   std::vector<uint16_t> number;
   std::vector<Tensor> bytes;
   Group group = part_for(written, number);
+  const OnStream there(stream);
   for (const size_t r : written) {
     GroupValue& v = group.values[number[outs_[r].value]];
-    v.data = bytes.emplace_back(empty_strided(outs_[r].sizes, outs_[r].strides, v.dtype)).impl()->data;
+    v.data = bytes.emplace_back(empty_strided(outs_[r].sizes, outs_[r].strides, v.dtype, stream.device)).impl()->data;
   }
   group.numel = 1;
   for (const int64_t size : sizes_) group.numel *= size;
   collapse(group, sizes_, order_);
-  run_group(kCPU, group);
+  run_group(stream.device, group);
   for (size_t k = 0; k < written.size(); ++k) {
     put(written[k], bytes[k]);
     outs_[written[k]].made = true;
@@ -296,7 +310,29 @@ Instance::Outcome Instance::finish() {
     ++o.never_made;
     o.bytes_saved += r.place.op().bytes;
   }
+  if (!stream.device.is_cpu()) o.not_moved = bytes_not_moved();
   return o;
+}
+
+/// What the ops alone would have read and written, less what one run reads and writes, in bytes.
+int64_t Instance::bytes_not_moved() const {
+  std::vector<int64_t> bytes(values_.size());
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i].kind == GroupValue::Kind::Number) continue;
+    bytes[i] = item_size(values_[i].dtype);
+    for (size_t d = 0; d < sizes_.size(); ++d)
+      if (values_[i].kind != GroupValue::Kind::Stream || values_[i].strides[d] != 0) bytes[i] *= sizes_[d];
+  }
+  int64_t saved = 0;
+  for (const GroupStep& step : steps_) {
+    for (size_t k = 0; k < step.inputs; ++k) saved += bytes[step.in[k]];
+    for (size_t k = 0; k < step.outs; ++k) saved += bytes[step.out[k]];
+  }
+  for (size_t i = 0; i < values_.size(); ++i)
+    if (values_[i].kind == GroupValue::Kind::Stream) saved -= runs_ * bytes[i];
+  for (const Result& r : outs_)
+    if (r.made) saved -= bytes[r.value];
+  return saved;
 }
 
 }  // namespace facula

@@ -28,6 +28,8 @@ struct ElementCall {
 struct RowCall {
   const Tensor* self = nullptr;
   std::shared_ptr<const RowFunction> function;
+  RowWork work = RowWork::Other;
+  double divisor = 1;
   struct Result {
     DType dtype;
     Dims sizes;
@@ -50,7 +52,11 @@ struct RecordedPlace {
 class Instance final : public Recipe {
  public:
   Instance(const ops::ElementwiseShape& space, int16_t number)
-      : number(number), sizes_(space.sizes), strides_(space.strides[0]), order_(space.order) {
+      : number(number),
+        stream(current_stream(space.device)),
+        sizes_(space.sizes),
+        strides_(space.strides[0]),
+        order_(space.order) {
     constexpr size_t kUsual = 16;
     values_.reserve(kUsual);
     inputs_.reserve(kUsual);
@@ -59,9 +65,14 @@ class Instance final : public Recipe {
   }
 
   const int16_t number;  // among those of the call
+  const Stream stream;   // on which its ops were called
 
   bool has_space(const ops::ElementwiseShape& space) const {
-    return sizes_ == space.sizes && strides_ == space.strides[0];
+    return sizes_ == space.sizes && strides_ == space.strides[0] && is_here(space.device);
+  }
+  /// Whether the ops of this thread on the device go where its ops were called.
+  bool is_here(Device device) const {
+    return stream.device == device && (device.is_cpu() || stream == current_stream(device));
   }
   /// Whether steps look at its rows, and elements of the shape stand for one row each.
   bool has_rows(IntList sizes) const { return row_ && IntList(kept_sizes()) == sizes; }
@@ -94,6 +105,7 @@ class Instance final : public Recipe {
   struct Outcome {
     int64_t runs = 0, steps = 0;
     int64_t never_made = 0, bytes_saved = 0;  // results, and their bytes
+    int64_t not_moved = 0;                    // bytes between steps, less what is read again
   };
   /// What became of it, which the recordings learn.
   Outcome finish();
@@ -106,11 +118,14 @@ class Instance final : public Recipe {
     const Storage* storage = nullptr;
     bool made = false;
   };
+  bool is_elsewhere(const Operand& o) const { return o.impl() && o.impl()->storage->device != stream.device; }
+  std::array<Scalar, kMaxInputs> numbers_beside(const ElementCall& call) const;
   bool add_step(const ElementCall& call, const RecordedPlace& place, std::optional<size_t> into);
   void read_inputs_late(const ElementCall& call);
   std::vector<size_t> choose_written(size_t which) const;
   Group part_for(const std::vector<size_t>& written, std::vector<uint16_t>& number) const;
   void forget_inputs();
+  int64_t bytes_not_moved() const;
   uint16_t stream_of(const Tensor& tensor, Dims strides, bool per_row);
   uint16_t result_value(DType dtype, bool per_row);
   Dims kept_sizes() const;

@@ -54,6 +54,8 @@ struct Recording {
     int64_t put_off = 0;      // ops
     int64_t never_made = 0;   // results that nobody wanted
     int64_t bytes_saved = 0;  // of these
+    int64_t on_devices = 0;   // groups of devices that work while Python goes on
+    int64_t not_moved = 0;    // bytes, by these groups
   };
   Counts counts;  // of the last of these calls
 };

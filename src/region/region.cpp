@@ -67,8 +67,11 @@ bool number_in(const Argument& a, Scalar& number) {
   }
 }
 
+/// Whether there are groups on the device.
+bool has_groups(Device device) { return run_group.table[static_cast<size_t>(device.type)]; }
+
 bool can_wait(const TensorImpl* t) {
-  if (!t || (t->flags & kNotPutOff) || !t->storage->device.is_cpu()) return false;
+  if (!t || (t->flags & kNotPutOff) || !has_groups(t->storage->device)) return false;
   return (t->flags & kDeferred) || can_be_read_late(t->storage);
 }
 
@@ -100,35 +103,40 @@ RowCall::Result of_rows(const Tensor& self, DType dtype, bool keepdim) {
 
 // Ops on rows: each says whether a call is one that can be a step, and what the step does.
 
-template <FoldKernel* kernel, bool mean>
+template <FoldKernel* kernel, RowWork work, bool mean>
 bool read_fold(const OpCall& call, const Tensor& self, RowCall& r) {
   if (!is_last(call.arguments[1], self)) return false;
   for (size_t i = 3; i < call.arguments.size(); ++i)
     if (call.arguments[i].as<std::optional<DType>>().value_or(self.dtype()) != self.dtype()) return false;
   FoldArgs args{.compute = self.dtype()};
   if (mean) args.divisor = static_cast<double>(self.size(-1));
+  r.work = work;
+  r.divisor = args.divisor;
   r.function = std::make_shared<RowFunction>(
-      [args](const Tensor& rows, const Tensor* const* results) { (*kernel)(kCPU, *results[0], rows, args); });
+      [args](const Tensor& rows, const Tensor* const* results) { (*kernel)(rows.device(), *results[0], rows, args); });
   r.results.push_back(of_rows(self, self.dtype(), call.arguments[2].as<bool>()));
   return true;
 }
 
-template <PositionKernel* kernel>
+template <PositionKernel* kernel, RowWork work>
 bool read_extremum(const OpCall& call, const Tensor& self, RowCall& r) {
   if (!is_last(call.arguments[1], self)) return false;
+  r.work = work;
   r.function = std::make_shared<RowFunction>([](const Tensor& rows, const Tensor* const* results) {
-    (*kernel)(kCPU, rows.dtype(), 1, rows, *results[0], *results[1]);
+    (*kernel)(rows.device(), rows.dtype(), 1, rows, *results[0], *results[1]);
   });
   for (const DType dtype : {self.dtype(), DType::Int64})
     r.results.push_back(of_rows(self, dtype, call.arguments[2].as<bool>()));
   return true;
 }
 
-template <LineKernel* kernel>
+template <LineKernel* kernel, RowWork work>
 bool read_line(const OpCall& call, const Tensor& self, RowCall& r) {
   if (!is_last(call.arguments[1], self)) return false;
-  r.function = std::make_shared<RowFunction>(
-      [](const Tensor& rows, const Tensor* const* results) { (*kernel)(kCPU, rows.dtype(), 1, rows, *results[0]); });
+  r.work = work;
+  r.function = std::make_shared<RowFunction>([](const Tensor& rows, const Tensor* const* results) {
+    (*kernel)(rows.device(), rows.dtype(), 1, rows, *results[0]);
+  });
   r.results.push_back({self.dtype(), Dims(self.sizes()), false});
   return true;
 }
@@ -166,14 +174,14 @@ struct RowOp {
   bool (*read)(const OpCall& call, const Tensor& self, RowCall& r);
 };
 const RowOp row_ops[] = {
-    {op_id::sum_dim, read_fold<&sum_fold, false>},
-    {op_id::mean_dim, read_fold<&sum_fold, true>},
-    {op_id::amax, read_fold<&max_fold, false>},
-    {op_id::amin, read_fold<&min_fold, false>},
-    {op_id::max_dim, read_extremum<&argmax_kernel>},
-    {op_id::min_dim, read_extremum<&argmin_kernel>},
-    {op_id::_softmax, read_line<&softmax_kernel>},
-    {op_id::_log_softmax, read_line<&log_softmax_kernel>},
+    {op_id::sum_dim, read_fold<&sum_fold, RowWork::Sum, false>},
+    {op_id::mean_dim, read_fold<&sum_fold, RowWork::Sum, true>},
+    {op_id::amax, read_fold<&max_fold, RowWork::Max, false>},
+    {op_id::amin, read_fold<&min_fold, RowWork::Min, false>},
+    {op_id::max_dim, read_extremum<&argmax_kernel, RowWork::FirstMax>},
+    {op_id::min_dim, read_extremum<&argmin_kernel, RowWork::FirstMin>},
+    {op_id::_softmax, read_line<&softmax_kernel, RowWork::Softmax>},
+    {op_id::_log_softmax, read_line<&log_softmax_kernel, RowWork::LogSoftmax>},
     {op_id::_row_norm, read_norm},
 };
 const RowOp* row_op(uint16_t id) {
@@ -370,7 +378,7 @@ bool Region::put_off(const OpCall& call) {
   ElementCall e;
   if (!read_call(call, e)) return false;
   ops::derive_elementwise(*e.op, e.input.data(), e.inputs, e.param.data(), e.params, e.derived);
-  if (!e.derived.device.is_cpu()) return false;
+  if (!has_groups(e.derived.device)) return false;
   const RecordedPlace place{recording_, noted_};
   if (call.form == OpForm::InPlace) return put_off_write(e, place);
   ops::lay_out_result(e.input.data(), e.inputs, e.derived);
@@ -390,10 +398,13 @@ bool Region::is_in(const Instance& instance) {
 /// A reduction along rows begins or joins the group of the space that it reads.
 bool Region::put_off_rows(const OpCall& call, const RowCall& r) {
   const Tensor& self = *r.self;
-  if (!can_wait(self.impl()) || self.numel() < kLeastElements || !self.is_contiguous()) return false;
+  if (!has_groups(self.device()) || !can_wait(self.impl()) || self.numel() < kLeastElements || !self.is_contiguous())
+    return false;
+  if (!self.device().is_cpu() && !can_take_rows(r.work, self.size(-1))) return false;
   ElementCall space;  // of an op with one operand
   space.inputs = 1;
   space.input[0] = Operand(self);
+  space.derived.device = self.device();
   space.derived.sizes = Dims(self.sizes());
   space.derived.strides[0] = Dims(self.strides());
   space.derived.order = dimension_order(self.sizes(), {space.derived.strides.data(), 1});
@@ -439,6 +450,9 @@ void Region::settle(Instance& instance) {
   counts_.put_off += outcome.steps;
   counts_.never_made += outcome.never_made;
   counts_.bytes_saved += outcome.bytes_saved;
+  if (instance.stream.device.is_cpu()) return;
+  ++counts_.on_devices;
+  counts_.not_moved += outcome.not_moved;
 }
 
 void Region::leave() {

@@ -10,7 +10,7 @@ namespace facula::cuda {
 
 /// An element. The emulated device calls it, so that it is compiled once for all kernels around a loop.
 template <class Loop, class C, class R>
-#if defined(FACULA_EMULATED_KERNEL)
+#if defined(FACULA_EMULATED_KERNEL) && !defined(FACULA_EMULATED_INLINED)
 __attribute__((noinline))
 #else
 FACULA_FN

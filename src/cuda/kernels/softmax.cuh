@@ -5,6 +5,26 @@
 
 namespace facula::cuda {
 
+/// Of a line of which the threads of a group hold their parts: calls give(element, place, result).
+template <bool kLog, int kWarps, int kHeld, class M, class C, class F>
+FACULA_FN void softmax_line(LinePart<M, C, kWarps, kHeld>& x, C* room, F give) {
+  C top = lowest<C>(), total = 0;
+  x.each([&](C& v, Int64) { top = Max::merge(top, v); });
+  top = fold_group<Max, kWarps>(top, room);
+  x.each([&](C& v, Int64) {
+    const C e = kernels::exp(v - top);
+    total += e;
+    if constexpr (!kLog && kHeld > 0) v = e;
+  });
+  total = fold_group<Add, kWarps>(total, room);
+  const C last = kLog ? kernels::log(total) : C(1) / total;
+  x.each([&](C& v, Int64 at) {
+    if constexpr (kLog) give(v, at, v - top - last);
+    else if constexpr (kHeld > 0) give(v, at, v * last);
+    else give(v, at, kernels::exp(v - top) * last);
+  });
+}
+
 template <bool kLog, class M, class C, class O, int kWarps, int kHeld>
 __global__ __launch_bounds__(256) void softmax(LineShape s, const void* in, void* out) {
   FACULA_SHARED(C, room, kMostWarps);
@@ -14,22 +34,8 @@ __global__ __launch_bounds__(256) void softmax(LineShape s, const void* in, void
     const Int64 start = has ? line_start(s, line) : 0;
     LinePart<M, C, kWarps, kHeld> x{static_cast<const M*>(in) + start, has ? s.n : 0, s.inner, member};
     x.load();
-    C top = lowest<C>(), total = 0;
-    x.each([&](C& v, Int64) { top = Max::merge(top, v); });
-    top = fold_group<Max, kWarps>(top, room);
-    x.each([&](C& v, Int64) {
-      const C e = kernels::exp(v - top);
-      total += e;
-      if constexpr (!kLog && kHeld > 0) v = e;
-    });
-    total = fold_group<Add, kWarps>(total, room);
     O* to = static_cast<O*>(out) + start;
-    const C last = kLog ? kernels::log(total) : C(1) / total;
-    x.each([&](C& v, Int64 at) {
-      if constexpr (kLog) to[at] = convert<O>(v - top - last);
-      else if constexpr (kHeld > 0) to[at] = convert<O>(v * last);
-      else to[at] = convert<O>(kernels::exp(v - top) * last);
-    });
+    softmax_line<kLog>(x, room, [&](C&, Int64 at, C result) { to[at] = convert<O>(result); });
   });
 }
 

@@ -1,0 +1,109 @@
+// Groups whose steps look at rows, which lie along the innermost dimension: a group of threads for each row, of the size
+// that the ops choose when they run alone (lines.h, reduce.cpp), so that elements are taken in the same order and results
+// have the same bits. Every thread keeps its elements of every value, and all of them keep what there is once a row.
+#pragma once
+
+#include "extremum.cuh"
+#include "group.cuh"
+#include "softmax.cuh"
+
+namespace facula::cuda {
+
+/// A row as one thread of its group sees it.
+template <int kWarps, int kHeld>
+struct RowPart {
+  static constexpr int kGroup = group_threads(kWarps);
+  Int64 row, n;
+  int member;
+  bool has;    // there is such a row; else n is 0, and the thread only comes along to barriers
+  char* room;  // of shared memory
+
+  /// Calls f(j, i) for each of the thread's elements, its j-th, which is number i of the row.
+  template <class F>
+  FACULA_FN void each(F f) const {
+#pragma unroll
+    for (int j = 0; j < kHeld; ++j)
+      if (const Int64 i = member + Int64(j) * kGroup; i < n) f(j, i);
+  }
+  template <class C>
+  FACULA_FN C* room_of() const {
+    return reinterpret_cast<C*>(room);
+  }
+};
+
+/// Where a row of the first inputs lies, in bytes.
+template <int kDims, int kCount, class Index>
+struct RowOffsets {
+  Int64 from[kCount] = {};
+  FACULA_FN RowOffsets(const GroupArgs& p, Int64 row) {
+    Index rest = static_cast<Index>(row);
+#pragma unroll
+    for (int d = 1; d < kDims; ++d) {
+      const Index size = static_cast<Index>(p.shape[d]), next = d + 1 < kDims ? rest / size : 0,
+                  at = rest - next * size;
+      for (int k = 0; k < kCount; ++k) from[k] += at * p.in[k].strides[d];
+      rest = next;
+    }
+  }
+};
+
+template <class M, class Part>
+FACULA_FN void take_in_order(M* to, const GroupInput& in, const Part& part) {
+  const M* from = static_cast<const M*>(in.data) + part.row * part.n;
+  part.each([&](int j, Int64 i) { to[j] = from[i]; });
+}
+template <class M, class Part>
+FACULA_FN void take_apart(M* to, const GroupInput& in, Int64 offset, const Part& part) {
+  const char* from = static_cast<const char*>(in.data) + offset;
+  part.each([&](int j, Int64 i) { to[j] = *reinterpret_cast<const M*>(from + i * in.strides[0]); });
+}
+/// What there is once a row.
+template <class M, class Part>
+FACULA_FN M take_of_row(const GroupInput& in, Int64 offset, const Part& part) {
+  return part.has ? *reinterpret_cast<const M*>(static_cast<const char*>(in.data) + offset) : M{};
+}
+template <class O, class Part>
+FACULA_FN void give(void* out, const O* elements, const Part& part) {
+  O* to = static_cast<O*>(out) + part.row * part.n;
+  part.each([&](int j, Int64 i) { to[i] = elements[j]; });
+}
+template <class O, class Part>
+FACULA_FN void give_of_row(void* out, O element, const Part& part) {
+  if (part.has && part.member == 0) static_cast<O*>(out)[part.row] = element;
+}
+
+// ---- steps on rows; `zero` as in apart()
+
+template <class Op, class C, int kWarps, int kHeld>
+FACULA_FN C fold_part(const C* elements, UInt32 zero, const RowPart<kWarps, kHeld>& part) {
+  C total = Op::template identity<C>();
+  part.each([&](int j, Int64) { total = Op::merge(total, apart(elements[j], zero)); });
+  return fold_group<Op, kWarps>(total, part.template room_of<C>());
+}
+template <bool kLargest, class C, int kWarps, int kHeld>
+FACULA_FN Best<C> best_part(const C* elements, UInt32 zero, const RowPart<kWarps, kHeld>& part) {
+  using Op = FirstBest<kLargest>;
+  Best<C> best = Op::template identity<Best<C>>();
+  part.each([&](int j, Int64 i) { best = Op::merge(best, Best<C>{apart(elements[j], zero), i}); });
+  return fold_group<Op, kWarps>(best, part.template room_of<Best<C>>());
+}
+template <bool kLog, class C, int kWarps, int kHeld>
+FACULA_FN void softmax_part(C* results, const C* elements, UInt32 zero, const RowPart<kWarps, kHeld>& part) {
+  LinePart<C, C, kWarps, kHeld> x{nullptr, part.n, 1, part.member};
+  part.each([&](int j, Int64) { x.held[j] = apart(elements[j], zero); });
+  softmax_line<kLog>(x, part.template room_of<C>(), [](C& element, Int64, C result) { element = result; });
+  part.each([&](int j, Int64) { results[j] = x.held[j]; });
+}
+
+template <class Group, int kWarps, int kHeld, class Index>
+__global__ __launch_bounds__(256) void group_rows(GroupArgs p) {
+  FACULA_SHARED(Best<double>, room, kMostWarps);
+  const Int64 n = p.shape[0], rows = p.numel / n;
+  for_groups<kWarps>(rows, [&](Int64 row, int member) {
+    const bool has = row < rows;
+    Group::template row<kWarps, kHeld, Index>(
+        p, RowPart<kWarps, kHeld>{row, has ? n : 0, member, has, reinterpret_cast<char*>(room)}, has ? row : 0);
+  });
+}
+
+}  // namespace facula::cuda
