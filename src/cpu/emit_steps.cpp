@@ -124,8 +124,8 @@ Value hardswish_backward(P& p, V in, V) {
 
 constexpr double kPi = 3.14159265358979323846;
 
-// As in kernels/elementwise.h, kernels/math.h and kernels/activation.h. A product that is added to or subtracted from is
-// rounded together with the sum, which compilers do with those functions.
+// As in kernels/elementwise.h, kernels/math.h and kernels/activation.h. A product that is added to or subtracted from
+// is rounded together with the sum, which compilers do with those functions.
 using namespace loop_id;
 const Rule kRules[] = {
     {abs_unary_real, Form::Number, 0, [](P& p, V in, V) { return p.magnitude(in[0]); }, nullptr, true},

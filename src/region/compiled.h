@@ -8,8 +8,9 @@
 //
 // Both ways run the same Python and give the same bits, so they can be exchanged at any call. A trial compares calls on
 // tensors of the same sizes only. Where groups run on a device that works while Python goes on, a clock sees nothing of
-// them: there is no trial, and calls are followed where fewer bytes are moved. Follow and Pass end after kTrusted calls, and Pass when tensors have new sizes.
-// Functions of which most calls take ways that no recording knows are called as they are.
+// them: there is no trial, and calls are followed where fewer bytes are moved. Follow and Pass end after kTrusted calls,
+// and Pass when tensors have new sizes. Functions of which most calls take ways that no recording knows are called as
+// they are.
 #pragma once
 
 #include <array>
