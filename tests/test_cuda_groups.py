@@ -235,7 +235,8 @@ def test_training_steps_are_those_of_eager_calls():
 FMA = "-O2 -mfma -ffp-contract=fast -DFACULA_EMULATED_INLINED"
 
 
-@pytest.mark.skipif(not "fma" in PROCESSOR, reason="needs a processor that multiplies and adds in one instruction")
+@pytest.mark.skipif("fma" not in PROCESSOR, reason="needs a processor that multiplies and adds in one instruction")
 def test_parts_of_two_steps_are_not_joined_to_one_instruction():
-    done = cuda_kernels.run([sys.executable, WORKER, "cases", "joined"], FACULA_CUDA_GROUPS="wait", FACULA_EMULATED_FLAGS=FMA)
+    env = environment(FACULA_CUDA_GROUPS="wait", FACULA_EMULATED_FLAGS=FMA)
+    done = subprocess.run([sys.executable, WORKER, "cases", "joined"], env=env, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
