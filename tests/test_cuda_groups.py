@@ -137,6 +137,26 @@ def test_streams_and_events_see_what_was_called_before(mode):
     )
 
 
+def test_nothing_waits_for_a_stream_that_was_left():
+    lines = run(
+        """
+        side, launched = cuda.Stream(), []
+        def left(x, y):
+            with cuda.stream(side):
+                a = x * y + 1
+                b = a * 2
+            launched.append(torch._C._cuda_groups()["launches"])
+            return b - a
+        f = compiled(left)
+        f(x, y)
+        for _ in range(2):
+            f(x, y)
+        print(launched[0], launched[1] > 0)
+        """
+    )
+    assert lines == ["0 True"]
+
+
 def test_the_stream_of_a_group_is_that_of_its_ops():
     run(
         """
