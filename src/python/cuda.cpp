@@ -213,7 +213,7 @@ PyObject* current_stream(PyObject*, PyObject* args) {
 PyObject* set_stream(PyObject*, PyObject* args) {
   return none_after([&] {
     const Stream stream = Given(args, 2, "set_stream").stream(0, "set_stream");
-    run_waiting();
+    run_waiting();  // the one before may soon be destroyed
     cuda::set_current_stream(stream);
   });
 }
