@@ -176,8 +176,7 @@ class Writer {
 
   std::vector<uint8_t> write(const Registers& registers) {
     constexpr int64_t kUnrolled = 2;
-    const auto lanes =
-        static_cast<int32_t>(lanes_of(as_.has_masks() ? Level::Avx512 : Level::Avx2, program_.compute()));
+    const auto lanes = static_cast<int32_t>(lanes_of(program_.compute()));
     enter();
     for (const Placed& p : registers.before) put(p);
     as_.bytes({0x31, 0xc0});        // xor eax, eax

@@ -14,7 +14,7 @@ bool can_load(DType dtype, DType compute);
 bool can_store(DType dtype, DType compute);
 
 /// Lanes of a vector.
-inline int64_t lanes_of(Level level, DType compute) { return (level == Level::Avx512 ? 64 : 32) / item_size(compute); }
+inline int64_t lanes_of(DType compute) { return kCodeBytes / item_size(compute); }
 
 /// Appends the code of a RunFn. False where there are not registers enough. With AVX2 `n` has to be whole vectors.
 bool translate(const Program& program, Level level, std::vector<uint8_t>& code);

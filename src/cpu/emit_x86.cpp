@@ -53,7 +53,7 @@ void Assembler::evex_prefix(Insn insn, int reg, int v, bool x, bool b, Lanes lan
   byte((reg & 8 ? 0u : 0x80u) | (x ? 0u : 0x40u) | (b ? 0u : 0x20u) | (reg & 16 ? 0u : 0x10u) |
        static_cast<unsigned>(insn.map));
   byte((insn.wide ? 0x80u : 0u) | (~static_cast<unsigned>(v) & 15) << 3 | 4u | static_cast<unsigned>(insn.prefix));
-  byte((lanes.zeroed ? 0x80u : 0u) | (lanes.half ? 0x20u : 0x40u) | (v & 16 ? 0u : 8u) | lanes.mask);
+  byte((lanes.zeroed ? 0x80u : 0u) | (lanes.half ? 0u : 0x20u) | (v & 16 ? 0u : 8u) | lanes.mask);
   byte(insn.opcode);
 }
 void Assembler::evex(Insn insn, int reg, int v, int rm, Lanes lanes) {

@@ -10,6 +10,10 @@ namespace facula::cpu::emit {
 
 enum class Level : uint8_t { None, Avx2, Avx512 };
 
+/// Bytes of a vector, also where registers hold twice as many: such code waits for memory (cpu/loops.h, kLight). What
+/// AVX-512 brings are 32 registers, and masks.
+constexpr int kCodeBytes = 32;
+
 /// Bytes of code that can be run, and no longer be written. Null where the system gives no such memory.
 class Code {
  public:
@@ -44,7 +48,7 @@ struct Address {
 };
 
 /// Lanes that take part: all (0), or as a mask register has it; the others become zero when read. `half` are the lower
-/// 32 bytes of a vector of 64.
+/// 16 bytes.
 struct Lanes {
   uint8_t mask = 0;
   bool zeroed = false;
@@ -55,8 +59,6 @@ class Assembler {
  public:
   explicit Assembler(Level level) : wide_(level == Level::Avx512) {}
   bool has_masks() const { return wide_; }
-  int vector_bytes() const { return wide_ ? 64 : 32; }
-  int vectors() const { return wide_ ? 32 : 16; }
 
   /// dst = f(a, b): `a` is 0 where the instruction reads one register.
   void vector(Insn, int dst, int a, int b, Lanes lanes = {});

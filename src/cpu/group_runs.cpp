@@ -206,7 +206,7 @@ class Splitter {
       GroupRun& run = result.runs.emplace_back(builder.run());
       run.first = first;
       run.end = end;
-      run.lanes = level_ == Level::Avx512 ? 0 : emit::lanes_of(level_, run.compute);
+      run.lanes = level_ == Level::Avx512 ? 0 : emit::lanes_of(run.compute);
       for (size_t s = first; s < end; ++s)
         result.inside[group_.steps[s].out[0]] = !is_wanted(group_.steps[s].out[0], end);
       return end;
@@ -297,8 +297,8 @@ void call_run(const GroupRun& run, int64_t n, const void* const* arguments) {
   const int64_t rest = run.lanes ? n % run.lanes : 0, whole = n - rest;
   if (whole) run.code(whole, arguments);
   if (!rest) return;
-  constexpr size_t kBuffer = 64;
-  alignas(64) char buffers[kMostArguments][kBuffer];
+  constexpr size_t kBuffer = emit::kCodeBytes;
+  alignas(kBuffer) char buffers[kMostArguments][kBuffer];
   const void* at[kMostArguments];
   for (size_t k = 0; k < run.arguments.size(); ++k) {
     const GroupRun::Argument& a = run.arguments[k];
