@@ -34,6 +34,13 @@ def calls():
     return found
 
 
+#: rows that no call reaches: what runs graphs, what only computes with sizes, and formulas that element-wise loops have inside
+WITHOUT_CALLS = re.compile(
+    r"(cond|while_loop|map_impl|scan|wrap_with_set_grad_enabled|(sym|int|bool)_\w+|__(and|or|xor)__)\."
+    r"|_(pow|xlogy|xlog1py|angle|sinc|sgn|gelu_tanh|mish)(_double)?_backward|_scale_grad"
+)
+
+
 def arguments(texts):
     names = {name: value for name, value in vars(preamble).items() if not name.startswith("__")}
     return tuple(eval(text, names) for text in texts)
@@ -43,7 +50,9 @@ def bits(tensor):
     """The elements of a tensor as bytes, and how they lie."""
     if tensor.layout != facula.strided:
         return bits(tensor.to_dense())
-    flat = facula._C._ops.clone(tensor.detach().resolve_conj()).contiguous().reshape(-1)
+    if tensor.device.type != "cpu":
+        return tuple(tensor.shape), str(tensor.dtype), b""
+    flat = tensor.detach().resolve_conj().clone().contiguous().reshape(-1)
     return tuple(tensor.shape), str(tensor.dtype), flat.view(facula.uint8).numpy().tobytes() if flat.numel() else b""
 
 
@@ -63,6 +72,13 @@ def ran(key, given):
         return None
 
 
+@functools.cache
+def start():
+    """The generator's state at the begin of a call."""
+    facula.manual_seed(3)
+    return bits(facula.get_rng_state())
+
+
 def on_storage(tensor):
     return tensor.untyped_storage()._cdata if tensor.layout == facula.strided and tensor.numel() else None
 
@@ -74,6 +90,8 @@ def differences(key, texts):
     results = ran(key, given)
     if results is None:
         return
+    if not info["draws"] and bits(facula.get_rng_state()) != start():
+        yield "draws"
     for (name, _, _, _, written, _), value, bytes_before in zip(info["arguments"], given, before):
         if not written and [bits(t) for t in tensors_of(value)] != bytes_before:
             yield f"writes to {name}"
@@ -83,12 +101,19 @@ def differences(key, texts):
             yield "gives a result on the memory of an argument"
     if UNSET.match(key):
         return
+    written = [w for _, _, _, _, w, _ in info["arguments"]]
+    if not any(written) and [bits(t) for t in tensors_of(ran(key, given))] != [bits(t) for t in tensors_of(results)]:
+        yield "gives another result of the same tensors"
     again = arguments(texts)
     repeated = ran(key, again)
     if [bits(t) for t in tensors_of(results)] != [bits(t) for t in tensors_of(repeated)]:
         yield "gives another result when it is repeated"
     if [bits(t) for t in tensors_of(given)] != [bits(t) for t in tensors_of(again)]:
         yield "writes something else when it is repeated"
+
+
+def test_nearly_every_row_has_a_call():
+    assert [key for key in _C._boxed_keys() if key not in calls() and not WITHOUT_CALLS.match(key)] == []
 
 
 def test_ops_do_what_the_schema_states():
@@ -98,3 +123,38 @@ def test_ops_do_what_the_schema_states():
             for what in differences(key, texts):
                 found.setdefault(f"{key} {what}", texts)
     assert not found
+
+
+MANY = 70_001
+#: sums to which several threads may come
+SUMS = {
+    "index_add": lambda x, at: facula.zeros(97).index_add(0, at, x),
+    "index_add of rows": lambda x, at: facula.zeros(97, 3).index_add(0, at, x[:, None].expand(-1, 3)),
+    "scatter_add": lambda x, at: facula.zeros(97).scatter_add(0, at, x),
+    "scatter_reduce": lambda x, at: facula.zeros(97).scatter_reduce(0, at, x, "mean"),
+    "index_put": lambda x, at: facula.zeros(97).index_put((at,), x, accumulate=True),
+    "bincount": lambda x, at: facula.bincount(at, x),
+    "histogram": lambda x, at: facula.histogram(x, 31)[0],
+    "embedding": lambda x, at: facula._C._boxed_call("embedding_dense_backward.default", (x[:, None].expand(-1, 2), at, 97, -1, False))[0],
+    "sum": lambda x, at: x.sum(),
+    "sum of columns": lambda x, at: x[: 97 * 700].reshape(700, 97).sum(0),
+    "cumsum": lambda x, at: x.cumsum(0),
+    "logsumexp": lambda x, at: x.logsumexp(0),
+    "norm": lambda x, at: x.norm(),
+    "var": lambda x, at: x.var(),
+    "mm": lambda x, at: x[:70000].reshape(100, 700) @ x[:70000].reshape(700, 100),
+    "conv_transpose1d": lambda x, at: facula.nn.functional.conv_transpose1d(x[None, None, :4001], facula.ones(1, 8, 5)),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("threads", [1, 4])
+def test_sums_by_several_threads_are_the_same_every_time(name, threads):
+    x, at = preamble.x(MANY), preamble.k(MANY, below=97)
+    before = facula.get_num_threads()
+    facula.set_num_threads(threads)
+    try:
+        first = bits(SUMS[name](x, at))
+        assert all(bits(SUMS[name](x, at)) == first for _ in range(5))
+    finally:
+        facula.set_num_threads(before)

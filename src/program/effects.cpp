@@ -30,6 +30,11 @@ bool fills(const BoxedOp& op) {
   return op.form == OpForm::Out || (op.form == OpForm::InPlace && (op.draws || known));
 }
 
+bool may_draw(const Program& program) {
+  return std::any_of(program.nodes.begin(), program.nodes.end(),
+                     [](const ProgramNode& node) { return node.op->draws || any_graph(node, may_draw); });
+}
+
 bool BoxedOp::has_effects() const {
   return draws || std::any_of(arguments.begin(), arguments.end(), [](const BoxedArgument& a) { return a.written; });
 }
@@ -79,6 +84,7 @@ void Effects::reach_shared(const Program& program, Values& values) {
   for (const ProgramInput& input : program.inputs) {
     if (input.tensor.defined() && values[static_cast<size_t>(input.value)]) storages.insert(input.tensor.storage());
   }
+  if (storages.empty()) return;
   for (const ProgramInput& input : program.inputs) {
     if (input.tensor.defined() && storages.contains(input.tensor.storage()))
       values[static_cast<size_t>(input.value)] = true;

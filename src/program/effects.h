@@ -12,6 +12,9 @@ namespace facula {
 /// Writes all elements of its first argument, whatever they were.
 bool fills(const BoxedOp& op);
 
+/// Some node may draw random numbers, or do what its row does not state.
+bool may_draw(const Program& program);
+
 class Effects {
  public:
   explicit Effects(const Program& program);

@@ -22,6 +22,12 @@ constexpr auto kAlways = [](int) { return true; };
 
 }  // namespace
 
+void Recorder::expect(size_t ops) {
+  trace_.reserve(ops);
+  held_.reserve(ops);
+  for (NumberTable* table : {&by_impl_, &by_memory_, &by_storage_}) table->reserve(ops);
+}
+
 // ---- which tensors are known
 
 int Recorder::find_impl(const Tensor& tensor) const {

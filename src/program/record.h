@@ -17,6 +17,8 @@ namespace facula {
 class Recorder {
  public:
   Recorder() : program_(std::make_shared<Program>()) {}
+  /// So many ops, inputs counted, may come: a hint.
+  void expect(size_t ops);
 
   /// A tensor that the program is given or holds. The same tensor twice is one value: false for the second.
   bool add_input(const Tensor& tensor, ProgramInput input, std::string_view name, TensorMeta meta);

@@ -1,5 +1,8 @@
 #include "program/trace.h"
 
+#include <algorithm>
+#include <bit>
+
 namespace facula {
 
 using Kind = TraceArgument::Kind;
@@ -15,15 +18,23 @@ uint64_t mixed(uint64_t hash, uint64_t more) {
 
 }  // namespace
 
-void NumberTable::grow() {
+void NumberTable::grow(size_t size) {
   const std::vector<Slot> before = std::move(slots_);
-  slots_.assign(before.empty() ? 64 : before.size() * 2, {});
+  slots_.assign(std::max<size_t>(std::bit_ceil(size), 16), {});
   for (const Slot& slot : before) {
     if (slot.number < 0) continue;
     size_t at = slot.hash & mask();
     while (slots_[at].number >= 0) at = (at + 1) & mask();
     slots_[at] = slot;
   }
+}
+
+void Trace::reserve(size_t count) {
+  rows.reserve(count);
+  arguments.reserve(count * 4);
+  constants.reserve(count * 2);
+  values.reserve(count);
+  dims.reserve(count * 6);
 }
 
 void Trace::begin(const BoxedOp& op, uint32_t place, bool no_grad) {

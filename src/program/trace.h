@@ -50,13 +50,17 @@ class NumberTable {
   /// In the place of an equal one, if there is one; true when there was none.
   template <class Same>
   bool put(uint64_t hash, int number, Same&& same) {
-    if (used_ * 2 >= slots_.size()) grow();
+    if (used_ * 2 >= slots_.size()) grow(slots_.size() * 2);
     size_t at = hash & mask();
     while (slots_[at].number >= 0 && !(slots_[at].hash == hash && same(slots_[at].number))) at = (at + 1) & mask();
     const bool fresh = slots_[at].number < 0;
     used_ += fresh;
     slots_[at] = {hash, number};
     return fresh;
+  }
+  /// Room for so many.
+  void reserve(size_t count) {
+    if (count * 2 > slots_.size()) grow(count * 2);
   }
 
  private:
@@ -65,7 +69,7 @@ class NumberTable {
     int number = -1;  // none
   };
   size_t mask() const { return slots_.size() - 1; }
-  void grow();
+  void grow(size_t size);
   std::vector<Slot> slots_;  // a power of two, half of them free
   size_t used_ = 0;
 };
@@ -81,6 +85,8 @@ class Trace {
   std::vector<TraceValue> values;
   std::vector<int64_t> dims;
 
+  /// Room for so many rows and what belongs to them.
+  void reserve(size_t count);
   /// A row, whose arguments and results follow.
   void begin(const BoxedOp& op, uint32_t place, bool no_grad);
   void put_ref(int value) { arguments.push_back({TraceArgument::Kind::Ref, static_cast<uint32_t>(value)}); }

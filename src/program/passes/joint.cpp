@@ -1,4 +1,5 @@
 #include <map>
+#include <unordered_map>
 
 #include "autograd/engine.h"
 #include "autograd/function_support.h"
@@ -28,6 +29,7 @@ void each_own_generator(const Program& program, F&& use) {
 class Redrawn {
  public:
   explicit Redrawn(const Program& program) {
+    if (!may_draw(program)) return;
     for (Generator* generator : default_generators()) keep(*generator);
     each_own_generator(program, [this](Generator& generator) { keep(generator); });
   }
@@ -68,8 +70,11 @@ void refuse_choices(const Program& program) {
 /// A program while it runs once more: on stand-ins for what it is given and what it holds.
 class Rerun {
  public:
-  Rerun(const Program& program, std::span<const Value> examples) : program_(program), effects_(program) {
+  /// It runs `factor` ops for each of the program's, or so.
+  Rerun(const Program& program, std::span<const Value> examples, size_t factor)
+      : program_(program), effects_(program) {
     refuse_choices(program);
+    recorder.expect(program.inputs.size() + program.nodes.size() * factor);
     size_t wanted = 0, at = 0;
     for (const ProgramInput& input : program.inputs) wanted += input.kind == ProgramInput::Kind::User;
     FACULA_CHECK(examples.empty() || examples.size() == wanted, ErrorKind::Type, "joint: expected ", wanted,
@@ -119,13 +124,13 @@ class Rerun {
     return leaf(clone(alias(example.tensor())), requires_grad(example.tensor()));
   }
 
-  /// Parameters share their memory, as a program does not write to them as a rule; others are copied.
+  /// A stand-in shares the memory of what the program does not write to; others are copied.
   Tensor of_held(const ProgramInput& input) {
     FACULA_CHECK(input.tensor.defined(), ErrorKind::Runtime, "joint: nothing is held for ", name(input.kind), " '",
                  input.path, "'");
     Tensor& made = held_[input.tensor.impl()];
     if (made.defined()) return made;
-    const bool shared = input.kind == ProgramInput::Kind::Parameter && !effects_.is_written(input.value);
+    const bool shared = !effects_.is_written(input.value);
     const Tensor own = alias(input.tensor);
     made = leaf(on_meta_ ? empty(own.sizes(), own.dtype(), kMeta)
                 : shared ? own
@@ -156,7 +161,7 @@ class Rerun {
   bool on_meta_ = false;
   std::vector<Tensor> stand_ins_;
   std::vector<Value> given_;
-  std::map<const TensorImpl*, Tensor> held_;
+  std::unordered_map<const TensorImpl*, Tensor> held_;
 };
 
 Arg output_of(Recorder& recorder, const Value& value) { return recorder.argument(value); }
@@ -231,7 +236,7 @@ void cut_from_autograd(Program& program) {
 
 std::shared_ptr<Program> decompose(const Program& program, std::span<const Value> examples) {
   const GradMode on(true);
-  Rerun rerun(program, examples);
+  Rerun rerun(program, examples, 1);
   const Redrawn draws(program);
   InnerRecorder inner(rerun.recorder);
   const std::vector<Value> outputs = rerun.run();
@@ -247,7 +252,7 @@ std::shared_ptr<Program> decompose(const Program& program, std::span<const Value
 
 Joint joint(const Program& program, std::span<const Value> examples, const JointOptions& options) {
   const GradMode on(true);
-  Rerun rerun(program, examples);
+  Rerun rerun(program, examples, 3);
   const Redrawn draws(program);
   InnerRecorder inner(rerun.recorder);
   const std::vector<Value> outputs = rerun.run();
