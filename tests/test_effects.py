@@ -135,7 +135,9 @@ SUMS = {
     "index_put": lambda x, at: facula.zeros(97).index_put((at,), x, accumulate=True),
     "bincount": lambda x, at: facula.bincount(at, x),
     "histogram": lambda x, at: facula.histogram(x, 31)[0],
-    "embedding": lambda x, at: facula._C._boxed_call("embedding_dense_backward.default", (x[:, None].expand(-1, 2), at, 97, -1, False))[0],
+    "embedding": lambda x, at: facula._C._boxed_call(
+        "embedding_dense_backward.default", (x[:, None].expand(-1, 2), at, 97, -1, False)
+    )[0],
     "sum": lambda x, at: x.sum(),
     "sum of columns": lambda x, at: x[: 97 * 700].reshape(700, 97).sum(0),
     "cumsum": lambda x, at: x.cumsum(0),

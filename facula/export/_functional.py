@@ -207,6 +207,15 @@ class _Rewriter:
         if info["form"] == "out":
             raise NotImplementedError(f"run_decompositions: {key} writes to out=")
         given = [self._argument(a) for a in arguments]
+        names = [a[0] for a in info["arguments"]]
+        if "inplace" in names:  # which says whether it writes to the first argument
+            at = names.index("inplace")
+            made = self._call(key, aten, [*given[:at], False, *given[at + 1 :]])
+            if given[at]:
+                self._put(made, arguments[0][1], results[0][0])
+            else:
+                self._keep(key, arguments, given, results, made)
+            return
         if info["form"] == "inplace" or key in _WRITES:
             self._write(key, aten, info, arguments[0][1], given, results[0][0])
             return
@@ -282,6 +291,9 @@ class _Rewriter:
             new = op("_to_copy.default", new, old.dtype)
         if new.shape != old.shape:
             new = op("expand.default", new, list(old.shape))
+        self._put(new, target, result)
+
+    def _put(self, new, target, result):
         self.memory.write(target, new)
         self.memory.show_same(result, target)
 

@@ -126,8 +126,10 @@ void put_outs_first(BoxedOp& op) {
 }
 
 void mark_written(BoxedOp& op, std::string_view names) {
-  for (BoxedArgument& a : op.arguments) {
+  for (size_t i = 0; i < op.arguments.size(); ++i) {
+    BoxedArgument& a = op.arguments[i];
     for (std::string_view name : split(names, ' ')) a.written = a.written || a.name == name;
+    if (a.name == "inplace") op.inplace = static_cast<int>(i);
   }
 }
 

@@ -75,6 +75,7 @@ struct BoxedOp {
   bool draws = false;                     // may draw random numbers, or raise what nobody else would notice
   bool may_alias = true;                  // results may share memory with arguments
   bool fills = false;                     // fills(): all of what it writes, whatever was there
+  int inplace = -1;                       // the argument that says whether it writes at all; -1: none
   std::string aten;  // PyTorch's name, "softmax.int"; several by operands: see aten_name(); "" for none
   BoxedFunction function{};
 

@@ -39,8 +39,14 @@ bool BoxedOp::has_effects() const {
   return draws || std::any_of(arguments.begin(), arguments.end(), [](const BoxedArgument& a) { return a.written; });
 }
 
+bool ProgramNode::writes() const {
+  const bool never = op->inplace >= 0 && arguments[static_cast<size_t>(op->inplace)].constant == Value(false);
+  return !never &&
+         std::any_of(op->arguments.begin(), op->arguments.end(), [](const BoxedArgument& a) { return a.written; });
+}
+
 bool ProgramNode::has_effects() const {
-  return op->has_effects() || any_graph(*this, [](const Program& graph) {
+  return op->draws || writes() || any_graph(*this, [](const Program& graph) {
            return std::any_of(graph.nodes.begin(), graph.nodes.end(),
                               [](const ProgramNode& node) { return node.has_effects(); });
          });
@@ -61,6 +67,7 @@ Effects::Effects(const Program& program) : written_(program.values.size()), give
 
 void Effects::find_writes(const ProgramNode& node) {
   const bool inside = any_graph(node, writes_to_inputs);
+  if (!inside && !node.writes()) return;
   for (size_t i = 0; i < node.arguments.size(); ++i) {
     if (!inside && !node.op->arguments[i].written) continue;
     node.arguments[i].each_ref([&](int ref) { written_[static_cast<size_t>(ref)] = true; });

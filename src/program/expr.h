@@ -1,6 +1,6 @@
-// Integer expressions over symbols: sizes that vary, and what programs compute from them. Immutable and shared; a plain
-// integer, which most sizes are, takes no memory of its own. What is made is simplified: sums and products are kept flat,
-// with like terms joined and in one order, so that equal polynomials have equal texts.
+// Integer expressions over symbols: sizes that vary, and what programs compute from them. Immutable and shared; an
+// integer, which most sizes are, takes no memory of its own. What is made is simplified: sums and products are kept
+// flat, with like terms joined and in one order, so that equal polynomials have equal texts.
 #pragma once
 
 #include <cstdint>

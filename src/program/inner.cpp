@@ -181,9 +181,7 @@ void InnerRecorder::put(Trace& trace, const Argument& argument, const int*& valu
 
 void InnerRecorder::give(const ResultSlot& slot) {
   switch (slot.kind()) {
-    case ResultSlot::Kind::Tensor:
-      materialize_layout(slot.as<Tensor>());
-      return recorder_.result(slot.as<Tensor>());
+    case ResultSlot::Kind::Tensor: materialize_layout(slot.as<Tensor>()); return recorder_.result(slot.as<Tensor>());
     case ResultSlot::Kind::TensorList:
       materialize_layout(TensorList(slot.as<std::vector<Tensor>>()));
       return recorder_.result(TensorList(slot.as<std::vector<Tensor>>()));
@@ -208,8 +206,8 @@ int InnerRecorder::value_of_other(const Tensor& tensor) {
 int InnerRecorder::view_of_known(const Tensor& tensor, int of) {
   const TraceValue& base = recorder_.trace().values[static_cast<size_t>(of)];
   FACULA_CHECK(base.dtype == tensor.dtype() && base.offset == 0 && base.contiguous, ErrorKind::NotImplemented,
-               "joint: ", running(), " was given another view of the memory of ",
-               recorder_.trace().meta(of).text(), ", got ", TensorMeta::of(tensor).text());
+               "joint: ", running(), " was given another view of the memory of ", recorder_.trace().meta(of).text(),
+               ", got ", TensorMeta::of(tensor).text());
   const Value made = tensor;
   recorder_.add(*find_boxed("as_strided.default"),
                 {Arg::of(of), Value(tensor.sizes()), Value(tensor.strides()), Value(tensor.storage_offset())},

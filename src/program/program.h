@@ -63,6 +63,8 @@ struct ProgramNode {
 
   /// It must run even when nobody uses its results: itself, or what is in a graph that it calls.
   bool has_effects() const;
+  /// It writes to what its row says is written.
+  bool writes() const;
 };
 
 struct ProgramValue {

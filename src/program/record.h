@@ -83,7 +83,7 @@ class Recorder {
   std::unordered_map<std::string, uint32_t> place_numbers_;  // by both texts
   NumberTable by_impl_, by_memory_, by_storage_;
   bool knows_memory_ = false;
-  std::vector<std::pair<Tensor, int>> held_;        // what was known first of an object
+  std::vector<std::pair<Tensor, int>> held_;       // what was known first of an object
   const bool grad_enabled_ = GradMode::enabled();  // where the recording began
 };
 

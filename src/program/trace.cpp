@@ -38,8 +38,7 @@ void Trace::reserve(size_t count) {
 }
 
 void Trace::begin(const BoxedOp& op, uint32_t place, bool no_grad) {
-  rows.push_back(
-      {&op, count_of(arguments.size()), count_of(values.size()), count_of(lengths.size()), place, no_grad});
+  rows.push_back({&op, count_of(arguments.size()), count_of(values.size()), count_of(lengths.size()), place, no_grad});
 }
 
 void Trace::put_refs(std::span<const int> list) {

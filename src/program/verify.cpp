@@ -122,8 +122,7 @@ class Verifier {
       expect(accepts(wanted, n.arguments[k]),
              [&] { return "has another value than a " + wanted.type.text() + " for '" + wanted.name + "'"; });
     }
-    expect(n.results.size() == n.op->results.size(),
-           [&] { return "has as many results as " + n.op->signature(); });
+    expect(n.results.size() == n.op->results.size(), [&] { return "has as many results as " + n.op->signature(); });
     for (size_t k = 0; k < n.results.size(); ++k) {
       expect(n.op->results[k].list || n.results[k].size() == 1, "has one value for each result that is no list");
       for (int value : n.results[k]) define(value);

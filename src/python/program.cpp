@@ -47,8 +47,8 @@ PyObject* describe(const BoxedOp& op) {
   return Py_BuildValue("{sNsNsNsssNsNsNsNsNsOsO}", "key", text(op.key()), "name", text(op.name), "overload",
                        text(op.overload), "form", kForms[static_cast<size_t>(op.form)], "aten", text(op.aten),
                        "signature", text(op.signature()), "arguments", arguments.release(), "results",
-                       results.release(), "result_names", names.release(), "draws", op.draws ? Py_True : Py_False, "may_alias",
-                       op.may_alias ? Py_True : Py_False);
+                       results.release(), "result_names", names.release(), "draws", op.draws ? Py_True : Py_False,
+                       "may_alias", op.may_alias ? Py_True : Py_False);
 }
 
 PyObject* boxed_keys(PyObject*, PyObject*) {

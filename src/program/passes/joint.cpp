@@ -71,8 +71,7 @@ void refuse_choices(const Program& program) {
 class Rerun {
  public:
   /// It runs `factor` ops for each of the program's, or so.
-  Rerun(const Program& program, std::span<const Value> examples, size_t factor)
-      : program_(program), effects_(program) {
+  Rerun(const Program& program, std::span<const Value> examples, size_t factor) : program_(program), effects_(program) {
     refuse_choices(program);
     recorder.expect(program.inputs.size() + program.nodes.size() * factor);
     size_t wanted = 0, at = 0;
