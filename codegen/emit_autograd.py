@@ -441,11 +441,17 @@ def _out(op: Op) -> str:
         call = f"ops::{op.name}_into(out, ops::Into::Out, {args})"
         body = f"{_resolved_out(op, names)}  {_raw_out(op, call + ';')}\n"
         return f"{_watched_out(op, call)}{head}{check}{body}}}\n"
-    body = "".join(_target(op, name, names) for name in names)
-    if not op.composite:
-        body += f"  if (is_watched({_flags(op)})) {{\n{_scope(op, 'Out', _made(op, names), written=names)}  return;\n  }}\n"
-    body += f"  GradMode no_grad(false);\n{_resolved_out(op, names)}  {_made(op, names)};\n"
+    targets = "".join(_target(op, name, names) for name in names)
+    body = ""
+    if not op.composite:  # what stands in for the kernel takes outs that have no memory here
+        call = f"{targets.strip()} {_made(op, names)}"
+        body += f"  if (is_watched({_out_flags(op)})) {{\n{_scope(op, 'Out', call, written=names)}  return;\n  }}\n"
+    body += f"{targets}  GradMode no_grad(false);\n{_resolved_out(op, names)}  {_made(op, names)};\n"
     return f"{head}{check}{_device_check(op)}{body}}}\n"
+
+
+def _out_flags(op: Op) -> str:
+    return " | ".join([_flags(op), *(f"flags_of({name})" for name in out_names(op))])
 
 
 def _checked_outs(op: Op, names: list[str]) -> str:
@@ -491,7 +497,7 @@ def _watched_out(op: Op, call: str) -> str:
 
 
 def _raw_out(op: Op, call: str) -> str:
-    return f"if (is_watched({_flags(op)})) {op.id}_out_watched({', '.join([*out_names(op), _call_args(op)])}); else {call}"
+    return f"if (is_watched({_out_flags(op)})) {op.id}_out_watched({', '.join([*out_names(op), _call_args(op)])}); else {call}"
 
 
 def _finish(names: list[str]) -> str:

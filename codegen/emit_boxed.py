@@ -85,5 +85,4 @@ def _text(op: Op) -> str:
         results = ", ".join(f"{kind} {name}".rstrip() for kind, name in zip(op.returns, names))
     own = f"{op.name}.{op.overload or 'default'}"
     aten = "" if op.aten == own else op.aten
-    may_alias = op.kind in ("view", "composite")  # kernels write to memory of their own
-    return f'{{op_id::{op.id}, {str(op.draws).lower()}, {str(may_alias).lower()}, "{results}", "{aten}", "{" ".join(op.writes)}"}}'
+    return f'{{op_id::{op.id}, "{results}", "{aten}", "{" ".join(op.writes)}"}}'

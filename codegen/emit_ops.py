@@ -174,9 +174,8 @@ def _semantics(by_topic: dict[str, list[Op]]) -> str:
 
 def _semantics_row(op: Op) -> str:
     weight = "Draw" if op.draws else WEIGHTS.get(op.kind, "Row" if op.topic in ROW_TOPICS else "Heavy")
-    may_alias = op.kind in ("view", "composite")
     element = f"&ops::{op.id}_op" if op.elementwise else "nullptr"
-    return f"{{OpWeight::{weight}, {str(may_alias).lower()}, {str(bool(op.writes)).lower()}, {len(op.inputs) if op.elementwise else 0}, {element}}}"
+    return f"{{OpWeight::{weight}, {str(op.aliases).lower()}, {str(bool(op.writes)).lower()}, {len(op.inputs) if op.elementwise else 0}, {element}}}"
 
 
 def _signature_text(op: Op) -> str:

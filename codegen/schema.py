@@ -105,6 +105,7 @@ class Op:
     aten: str  # PyTorch's name, "softmax.int"; several by operands, "TT:pow.Tensor_Tensor ..."; "-": it has none
     draws: bool  # may draw random numbers
     sparse: tuple[str, ...]  # the way it takes sparse tensors, first; none: it refuses them
+    aliases: bool  # results may share memory with arguments
     writes: tuple[str, ...]  # arguments that it writes to, besides the first of what is named with an underscore
 
     @property
@@ -295,7 +296,8 @@ class _Builder:
             out_casts=self.out_casts(kind, variants), python_only=python_only, keeps_layout=self.keeps_layout(kind),
             aten=self.aten(name, overload, args),
             draws=kind == "random" or self.topic == "random" or any(a.type == "Generator?" for a in args) or "draws" in entry.get("effects", []),
-            writes=self.writes(name, args), sparse=self.sparse(kind),
+            writes=self.writes(name, args), aliases=kind in ("view", "composite") or "aliases" in entry.get("effects", []),
+            sparse=self.sparse(kind),
         )  # fmt: skip
 
     def check_elementwise(self, name, kind, args, scalar):
@@ -335,9 +337,9 @@ class _Builder:
         own = (args[0].name,) if name.endswith("_") and not name.endswith("__") else ()
         words = self.entry.get("effects", [])
         for word in words:
-            if word != "draws" and word not in {a.name for a in args if a.is_tensor}:
-                self.fail("effects", f"'draws' or a tensor argument that is written to is expected, got {word!r}")
-        return own + tuple(w for w in words if w != "draws")
+            if word not in ("draws", "aliases") and word not in {a.name for a in args if a.is_tensor}:
+                self.fail("effects", f"'draws', 'aliases' or a tensor argument that is written to is expected, got {word!r}")
+        return own + tuple(w for w in words if w not in ("draws", "aliases"))
 
     def sparse(self, kind) -> tuple[str, ...]:
         """The ops of the topic take sparse tensors themselves; composites take what the ops take that they are made of."""

@@ -216,6 +216,8 @@ def test_what_is_refused(use, kind, text):
         (lambda x: x[0] and x[1], "bool"),
         (lambda x: str(x + 1), "repr"),
         (lambda x: [1, 2, 3][x.long()[0]], "index"),
+        (lambda x: x if facula.equal(x, x + 1) else -x, "equal"),
+        (lambda x: x if x.allclose(x + 1) else -x, "allclose"),
     ],
 )  # fmt: skip
 def test_fullgraph_refuses_where_python_wants_a_value(function, kind):

@@ -160,6 +160,43 @@ def test_wrapper_class():
     assert all(type(part) is Wrapper for part in w.split(1))
 
 
+class Outs(facula.Tensor):
+    """Has its elements in another tensor, and notes what is asked of it."""
+
+    calls: list = []
+
+    @staticmethod
+    def __new__(cls, inside):
+        return facula.Tensor._make_wrapper_subclass(cls, inside.shape, dtype=inside.dtype)
+
+    def __init__(self, inside):
+        self.inside = inside
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        plain = _pytree.tree_map_only(Outs, lambda t: t.inside, (args, kwargs or {}))
+        cls.calls.append(func)
+        func(*plain[0], **plain[1])
+        return kwargs["out"]
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "expected"),
+    [
+        ("add.out", lambda x, out: facula.add(x, x, out=out), [2.0, 4.0]),
+        ("exp.out", lambda x, out: facula.exp(x - x, out=out), [1.0, 1.0]),
+        ("cat.out", lambda x, out: facula.cat([x[:1], x[:1]], out=out), [1.0, 1.0]),
+        ("cumsum.out", lambda x, out: facula.cumsum(x, 0, out=out), [1.0, 3.0]),
+        ("mv.out", lambda x, out: facula.mv(facula.eye(2), x, out=out), [1.0, 2.0]),
+    ],
+)
+def test_a_class_sees_that_it_is_written_to(name, call, expected):
+    out = Outs(facula.zeros(2))
+    Outs.calls.clear()
+    call(facula.tensor([1.0, 2.0]), out)
+    assert [f.name() for f in Outs.calls] == [f"aten::{name}"] and out.inside.tolist() == expected
+
+
 def test_wrapper_class_has_gradients():
     w = Wrapper(facula.arange(3.0)).requires_grad_()
     ((w * w).sum() * 2).backward()

@@ -247,3 +247,21 @@ def test_programs_without_writes_give_what_they_would_write():
     assert [r.tolist() for r in results[:2]] == [[1.0], [1.0, 1.0, 1.0]] and results[3].tolist() == [[3.0, 3.0]] * 3
     module, x = program.module(), facula.ones(3, 2)
     assert module(x).tolist() == [[3.0, 3.0]] * 3 and module.calls.tolist() == [1.0] and x.tolist() == [[2.0, 2.0]] * 3
+
+
+@pytest.mark.parametrize("inplace", [True, False])
+@pytest.mark.parametrize("name", ["relu6", "relu", "elu", "hardswish", "hardtanh", "leaky_relu", "threshold", "celu", "mish"])
+def test_functions_that_write_when_they_are_told(name, inplace):
+    class Writes(nn.Module):
+        def forward(self, x):
+            y = x * 2
+            z = getattr(nn.functional, name)(y, *((0.1, 20.0) if name == "threshold" else ()), inplace=inplace)
+            return y + 1, z
+
+    x = facula.linspace(-3, 3, 13)
+    exported = export.export(Writes(), (x,))
+    for program in (exported, exported.run_decompositions()):
+        for found, expected in zip(program.module()(x), Writes()(x)):
+            close(found, expected)
+    if not inplace:
+        assert not any(node[0].split(".")[0].endswith("_") for node in exported.run_decompositions().program.nodes)

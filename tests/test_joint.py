@@ -230,3 +230,28 @@ assert [facula.equal(g.get_state(), b) for g, b in zip(generators, before)] == [
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
     assert done.returncode == 0, done.stderr
+
+
+class Renormed(facula.nn.Module):
+    """Writes to its parameter, and to a buffer, through views of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = facula.nn.Parameter(facula.tensor([[3.0, 4.0], [1.0, 2.0]]))
+        self.register_buffer("seen", facula.zeros(4))
+
+    def forward(self, x):
+        with facula.no_grad():
+            self.weight.view(-1)[:2].mul_(0.5)
+            self.seen.view(2, 2)[0].add_(1)
+        return (x @ self.weight).sum() + self.seen.sum()
+
+
+def test_what_a_program_holds_is_not_written_through_views():
+    model, x = Renormed(), facula.ones(1, 2)
+    exported = export.export(model, (x,))
+    before = {name: t.clone() for name, t in model.state_dict().items()}
+    joint_program(exported)
+    exported.program.decompose([x])
+    exported.program.decompose([])
+    assert all(facula.equal(t, before[name]) for name, t in model.state_dict().items())

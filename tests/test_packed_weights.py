@@ -87,6 +87,20 @@ def test_narrow_weights_are_kept_too(rows, inner, columns, dtype):
         assert kept()["copies"] == before + 1
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("rows", [1, 2, 4, 8, 16, 17, 24, 33, 48, 49])
+def test_every_call_rounds_as_the_first(rows, dtype):
+    """Also where few rows go another way than many, and whether or not something is kept."""
+    for inner, columns in ((768, 256), (2048, 64)):
+        x, w = (facula.randn(count, inner).to(getattr(facula, dtype)) for count in (rows, columns))
+        with facula.no_grad():
+            results = [F.linear(x, w) for _ in range(3)]
+            facula.cpu.set_packed_weights(0)
+            results.append(F.linear(x, w))
+            facula.cpu.set_packed_weights(256 << 20)
+        assert all(facula.equal(results[0], r) for r in results)
+
+
 @pytest.mark.parametrize("side", [5, 12, 22, 24, 45, 46])
 def test_images_of_odd_sizes_with_few_tiles_or_positions_left(side):
     for maker in (tiles, pointwise, windows):

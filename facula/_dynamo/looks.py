@@ -33,6 +33,8 @@ _DID = {
     "index": "takes an index from a tensor (__index__)",
     "repr": "writes the values of a tensor as a text (repr)",
     "tolist": "takes the values of a tensor (tolist)",
+    "equal": "compares the values of tensors (equal)",
+    "allclose": "compares the values of tensors (allclose)",
     "nonzero": "makes a tensor whose size depends on values",
     "graph_break": "calls graph_break()",
     "disable": "calls a function that torch.compiler.disable() leaves out",

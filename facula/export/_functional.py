@@ -13,6 +13,7 @@ import math
 import facula
 from facula import _C
 from facula.export._handlers import HANDLERS
+from facula.export._memory import Memory
 from facula.export._record import _PACKAGE, SizeDependence, Survey
 from facula.export._symint import SymInt, watching
 from facula.utils import _pytree
@@ -132,11 +133,8 @@ class _Rewriter:
         self.samples, self.survey = samples, survey
         self.handlers = dict(HANDLERS) if sizes is None else {**HANDLERS, "sizes": sizes}
         self.values = self.program.values
-        self.found = {}  # value -> tensor or number
+        self.memory = Memory()  # tensors and numbers by the numbers of values
         self.first = {}  # what inputs were at the beginning
-        self.view_of = {}  # value -> (value, how to make it again, how the other one is when this is written)
-        self.same = {}  # the result of a write -> what was written
-        self.versions, self.seen = {}, {}
 
     def run(self):
         """The new program."""
@@ -173,19 +171,19 @@ class _Rewriter:
         name, value_kind, meta = self.values[value]
         if value_kind != "Tensor":
             _C._record_input(constant, kind, name, path, True, None)
-            self.found[value] = constant
+            self.memory.values[value] = constant
             return
         if kind == "user" and isinstance(given, facula.Tensor):
             given = _C._record_unseen(lambda: given.detach().clone(), ())  # which may be given twice
         _C._record_input(given, kind, name, path, persistent, meta[1] if kind == "user" and not self.survey else None)
-        self.found[value] = self.first[value] = given
+        self.memory.values[value] = self.first[value] = given
 
     # ---- nodes
 
     def _argument(self, argument):
         kind, value = argument
         if kind == "value":
-            return self.get(value)
+            return self.memory.read(value)
         if kind == "list":
             return [self._argument(item) for item in value]
         if kind == "expr":
@@ -203,12 +201,21 @@ class _Rewriter:
             key = aten = "slice.Tensor"
         info = _C._boxed_op(key)
         if info["results"] == ["int"] or key.startswith(("int_", "bool_")):
-            self.found[results[0][0]] = self._number(key, arguments)
+            self.memory.values[results[0][0]] = self._number(key, arguments)
             return
         written = [(a, given) for a, given in zip(info["arguments"], arguments) if a[4] and given[0] == "value"]
         if info["form"] == "out":
             raise NotImplementedError(f"run_decompositions: {key} writes to out=")
         given = [self._argument(a) for a in arguments]
+        names = [a[0] for a in info["arguments"]]
+        if "inplace" in names:  # which says whether it writes to the first argument
+            at = names.index("inplace")
+            made = self._call(key, aten, [*given[:at], False, *given[at + 1 :]])
+            if given[at]:
+                self._put(made, arguments[0][1], results[0][0])
+            else:
+                self._keep(key, arguments, given, results, made)
+            return
         if info["form"] == "inplace" or key in _WRITES:
             self._write(key, aten, info, arguments[0][1], given, results[0][0])
             return
@@ -253,28 +260,11 @@ class _Rewriter:
         made = [t for one in made for t in (one if isinstance(one, (tuple, list)) else [one])]
         source = next(((a[1], g) for a, g in zip(arguments, given) if a[0] == "value" and isinstance(g, facula.Tensor)), None)
         for i, (value, tensor) in enumerate(zip(flat, made, strict=False)):
-            self.found[value] = tensor
+            self.memory.values[value] = tensor
             if source is not None and isinstance(tensor, facula.Tensor) and _share(source[1], tensor):
                 self._view(value, source[0], key, arguments, given, i)
 
     # ---- views and writes
-
-    def _root(self, value):
-        value = self.same.get(value, value)
-        while value in self.view_of:
-            value = self.view_of[value][0]
-            value = self.same.get(value, value)
-        return value
-
-    def get(self, value):
-        """A value as it is now."""
-        value = self.same.get(value, value)
-        version = self.versions.get(self._root(value), 0)
-        if value in self.view_of and self.seen.get(value, 0) != version:
-            parent, again, _ = self.view_of[value]
-            self.found[value] = again(self.get(parent))
-            self.seen[value] = version
-        return self.found[value]
 
     def _view(self, value, parent, key, arguments, given, i):
         rest = given[1:]
@@ -283,8 +273,7 @@ class _Rewriter:
             made = _pytree.tree_leaves(op(key, tensor, *rest))
             return made[i]
 
-        self.view_of[value] = (parent, again, lambda whole, part: _put_back(key, whole, part, rest, i))
-        self.seen[value] = self.versions.get(self._root(parent), 0)
+        self.memory.show(value, parent, again, lambda whole, part: _put_back(key, whole, part, rest, i))
 
     def _write(self, key, aten, info, target, given, result):
         old = given[0]
@@ -302,21 +291,11 @@ class _Rewriter:
             new = op("_to_copy.default", new, old.dtype)
         if new.shape != old.shape:
             new = op("expand.default", new, list(old.shape))
-        target = self.same.get(target, target)
-        self.same[result] = target
-        self._set(target, new)
+        self._put(new, target, result)
 
-    def _set(self, value, new):
-        """A value is something else from now on, and what it shows a part of."""
-        value = self.same.get(value, value)
-        root = self._root(value)
-        if value in self.view_of:
-            parent, _, put_back = self.view_of[value]
-            self._set(parent, put_back(self.get(parent), new))
-        else:
-            self.versions[root] = self.versions.get(root, 0) + 1
-        self.found[value] = new
-        self.seen[value] = self.versions[root]
+    def _put(self, new, target, result):
+        self.memory.write(target, new)
+        self.memory.show_same(result, target)
 
     def _norm_in_training(self, aten, arguments, given):
         x, weight, bias, mean, var, _, momentum, eps = given[:8]
@@ -330,8 +309,8 @@ class _Rewriter:
             made, _, _, *new = op(key, flat, *each, True, momentum, eps)
             made = op("view.default", made, [n, channels, *sizes])
             new_mean, new_var = (op("mean.dim", op("view.default", t, [n, channels]), [0], False) for t in new)
-        self._set(arguments[3][1], new_mean)
-        self._set(arguments[4][1], new_var)
+        self.memory.write(arguments[3][1], new_mean)
+        self.memory.write(arguments[4][1], new_var)
         return made
 
     def _channel_norm(self, arguments, given):
@@ -340,8 +319,8 @@ class _Rewriter:
         if training and mean is not None:
             key = "_native_batch_norm_legit_functional.default"
             *made, new_mean, new_var = op(key, x, weight, bias, mean, var, True, momentum, eps)
-            self._set(arguments[3][1], new_mean)
-            self._set(arguments[4][1], new_var)
+            self.memory.write(arguments[3][1], new_mean)
+            self.memory.write(arguments[4][1], new_var)
             return made
         if training:
             return op("_native_batch_norm_legit.no_stats", x, weight, bias, True, momentum, eps)
@@ -350,11 +329,11 @@ class _Rewriter:
 
     def _write_back(self):
         for _, value, *_ in self.program.inputs:
-            if self.versions.get(value):
+            if self.memory.versions.get(value):
                 self._copy_to(value)
 
     def _copy_to(self, value):
-        new, original = self.get(value), self.first[value]
+        new, original = self.memory.read(value), self.first[value]
         _C._record_op("copy_.default", (original, new, False), lambda: original, ())
 
 

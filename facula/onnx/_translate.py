@@ -10,6 +10,7 @@ Long because it is one class and the control flow that it opens.
 import operator
 
 import facula
+from facula.export._memory import Memory
 
 from . import _ops, _registered
 from ._graph import Graph, Value, numpy_dtype, prune, rename
@@ -145,9 +146,8 @@ class Translator:
         self.used = set()  # ops whose translation was the caller's
         self.g = Graph(opset)
         self.input_names, self.output_names = list(input_names or ()), list(output_names or ())
-        self.values = {}  # fx node -> Value, list of them, or what Python has
-        self.views = {}  # fx node -> (fx node that it shows, op, arguments)
-        self.versions, self.seen = {}, {}
+        self.memory = Memory()  # by fx node
+        self.values = self.memory.values  # fx node -> Value, list of them, or what Python has
 
     def run(self):
         graph = self.program.graph
@@ -203,7 +203,7 @@ class Translator:
         kinds = [s.kind.name for s in specs] if len(specs) == len(results) else ["USER_OUTPUT"] * len(results)
         for result, kind in zip(results, kinds):
             if kind == "USER_OUTPUT" and result is not None:
-                self._output(self._read(result) if hasattr(result, "op") else self._numbers(result))
+                self._output(self.memory.read(result) if hasattr(result, "op") else self._numbers(result))
 
     def _numbers(self, value):
         """A result that no op computed; an empty list is a shape."""
@@ -233,36 +233,16 @@ class Translator:
 
     # values, views and writes
 
-    def _read(self, node):
-        """The value of a node now; a view whose base was written is made anew."""
-        if node in self.views:
-            root = self._root(node)
-            if self.seen.get(node, 0) != self.versions.get(root, 0):
-                of, name, overload, args, kwargs = self.views[node]
-                self._read(of)
-                self.values[node] = self._compute(node, name, overload, args, kwargs)
-                self.seen[node] = self.versions.get(root, 0)
-        return self.values[node]
+    def _show(self, node, of, name, overload, args, kwargs):
+        """Notes that a node is the view `name` of what the node `of` is."""
 
-    def _root(self, node):
-        while node in self.views:
-            node = self.views[node][0]
-        return node
+        def again(_):
+            return self._compute(node, name, overload, args, kwargs)
 
-    def _write(self, node, value):
-        root = self._root(node)
-        chain = []
-        while True:
-            chain.append((node, value))
-            if node not in self.views:
-                break
-            of, name, _, args, kwargs = self.views[node]
-            value = self._inverse(name, self._read(of), value, self._arguments(args[1:]), kwargs)
-            node = of
-        self.versions[root] = self.versions.get(root, 0) + 1
-        for written, value in chain:
-            self.values[written] = value
-            self.seen[written] = self.versions[root]
+        def put_back(base, value):
+            return self._inverse(name, base, value, self._arguments(args[1:]), kwargs)
+
+        self.memory.show(node, of, again, put_back)
 
     def _inverse(self, name, base, value, args, kwargs):
         """The base after `value` was written to the view of it."""
@@ -303,24 +283,21 @@ class Translator:
             return
         result = self._compute(node, name, overload, node.args, node.kwargs)
         if (name.endswith("_") and not name.endswith("__")) or _in_place(name, node):
-            self._write(node.args[0], result)
-            self.views[node] = (node.args[0], "alias", "default", node.args[:1], {})
-            self.seen[node] = self.versions[self._root(node)]
+            self.memory.write(node.args[0], result)
+            self._show(node, node.args[0], "alias", "default", node.args[:1], {})
         elif name in _VIEWS and node.args and hasattr(node.args[0], "op"):
-            self.views[node] = (node.args[0], _VIEWS[name], overload, node.args, node.kwargs)
-            self.seen[node] = self.versions.get(self._root(node), 0)
+            self._show(node, node.args[0], _VIEWS[name], overload, node.args, node.kwargs)
         self.values[node] = result
 
     def _getitem(self, node):
         of, index = node.args
-        self.values[node] = self._read(of)[index]
-        if of.op == "call_function" and of in self.views:
+        self.values[node] = self.memory.read(of)[index]
+        if of.op == "call_function" and of in self.memory.shown:
             return
         parts = _PARTS.get(_split(of.target)[0]) if _is_op(of.target) else None
         if parts and hasattr(of.args[0], "op"):
             base = of.args[0]
-            self.views[node] = (base, *parts(self, of, index))
-            self.seen[node] = self.versions.get(self._root(base), 0)
+            self._show(node, base, *parts(self, of, index))
 
     def _of_sizes(self, node):
         g = self.g
@@ -345,7 +322,7 @@ class Translator:
     def _arguments(self, args):
         if isinstance(args, (list, tuple)):
             return [self._arguments(a) for a in args]
-        return self._read(args) if hasattr(args, "op") and hasattr(args, "target") else args
+        return self.memory.read(args) if hasattr(args, "op") and hasattr(args, "target") else args
 
     def _compute(self, node, name, overload, args, kwargs):
         g = self.g
@@ -464,7 +441,7 @@ class _Inner(Translator):
 
     def output(self, node):
         results = node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]
-        self.results = [self._read(r) for r in results]
+        self.results = [self.memory.read(r) for r in results]
 
 
 def _split(target):

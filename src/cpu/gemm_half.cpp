@@ -48,10 +48,15 @@ void multiply(const MatrixProduct& p, const char* packed) {
   });
 }
 
-/// What is kept of b, in order. Matrices that fit the first-level cache are not worth it.
-Tensor kept_panels(const MatrixProduct& p) {
+/// Matrices that fit the first-level cache are not worth it.
+bool may_be_kept(const MatrixProduct& p) {
   constexpr int64_t kSmallWeights = 1 << 13;
-  if (!p.weights || p.batch != 1 || p.inner * p.columns <= kSmallWeights) return Tensor();
+  return p.weights && p.batch == 1 && p.inner * p.columns > kSmallWeights;
+}
+
+/// What is kept of b, in order.
+Tensor kept_panels(const MatrixProduct& p) {
+  if (!may_be_kept(p)) return Tensor();
   const int64_t words[] = {static_cast<int64_t>(PackedAs::HalfColumns), p.inner, p.columns, p.b.row, p.b.column};
   return packed_weight({p.weights, p.b.data, IntList(words, std::size(words))},
                        pieces_of(p.columns, kHalfColumns) * half_panel_bytes(p.inner), [&](char* to) { pack(p, to); });
@@ -80,9 +85,8 @@ int64_t few_rows(const MatrixProduct& p) {
 bool product_of_few_rows(const MatrixProduct& given) {
   const MatrixProduct p = with_few_rows(given);
   if (p.batch != 1 || p.rows > few_rows(p) || p.a.column != 1 || p.columns < kHalfColumns) return false;
-  if (p.rows > kHalfFewLines) {
-    if (const Tensor kept = kept_panels(p); kept.defined()) return multiply(p, kept.data<char>()), true;
-  }
+  // weights in order are faster; where nothing is kept of them yet they are packed, so that every call rounds alike
+  if (p.rows > kHalfFewLines && may_be_kept(p)) return false;
   const int64_t pieces = pieces_of(p.columns, kHalfColumns);
   const int64_t worth = std::max(pieces_of(kThreadedFewRows / p.inner, kHalfColumns), int64_t{1});
   // where rows of b are contiguous, short parts of them come from memory at half the rate

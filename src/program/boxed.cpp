@@ -1,11 +1,14 @@
 #include "program/boxed.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <unordered_map>
 
+#include "ops/semantics.h"
 #include "program/custom.h"
+#include "program/effects.h"
 
 namespace facula {
 namespace {
@@ -123,8 +126,10 @@ void put_outs_first(BoxedOp& op) {
 }
 
 void mark_written(BoxedOp& op, std::string_view names) {
-  for (BoxedArgument& a : op.arguments) {
+  for (size_t i = 0; i < op.arguments.size(); ++i) {
+    BoxedArgument& a = op.arguments[i];
     for (std::string_view name : split(names, ' ')) a.written = a.written || a.name == name;
+    if (a.name == "inplace") op.inplace = static_cast<int>(i);
   }
 }
 
@@ -132,7 +137,6 @@ struct Entry {
   const BoxedRow* row = nullptr;
   const BuiltinRow* builtin = nullptr;
   const BoxedText* text = nullptr;
-  std::unique_ptr<BoxedOp> op;  // made when first asked for
 };
 
 // The name of a form of an op, without its overload.
@@ -171,18 +175,19 @@ class Table {
     std::unordered_map<uint16_t, const BoxedText*> texts;
     for (const BoxedText& text : boxed_texts()) texts[text.id] = &text;
     for (const auto& part : boxed_rows()) {
-      for (const BoxedRow& row : part) add({&row, nullptr, texts.at(row.id), nullptr});
+      for (const BoxedRow& row : part) add({&row, nullptr, texts.at(row.id)});
     }
     for (const auto rows :
          {builtin_rows(), core_ir_rows(), control_rows(), nn_rows(), backward_rows(), resample_rows()}) {
-      for (const BuiltinRow& row : rows) add({nullptr, &row, nullptr, nullptr});
+      for (const BuiltinRow& row : rows) add({nullptr, &row, nullptr});
     }
+    read_ = std::make_unique<std::atomic<const BoxedOp*>[]>(entries_.size());
     for (const AtenAlias& alias : aten_aliases()) by_aten_.emplace(alias.name, by_aten_.at(alias.own));
   }
 
   const BoxedOp* find(uint16_t id, OpForm form) {
-    const auto found = by_id_.find(static_cast<uint32_t>(id) << 8 | static_cast<uint32_t>(form));
-    return found == by_id_.end() ? nullptr : at(found->second);
+    const size_t place = place_of(id, form);
+    return place < by_id_.size() && by_id_[place] >= 0 ? at(static_cast<size_t>(by_id_[place])) : nullptr;
   }
   const BoxedOp* find(std::string_view key) { return find_in(by_key_, key); }
   const BoxedOp* find_aten(std::string_view name) { return find_in(by_aten_, name); }
@@ -200,7 +205,9 @@ class Table {
     if (entry.row) {
       const OpInfo& info = op_info(entry.row->id);
       const auto form = static_cast<OpForm>(entry.row->form);
-      by_id_[static_cast<uint32_t>(entry.row->id) << 8 | entry.row->form] = at;
+      const size_t place = place_of(entry.row->id, form);
+      if (place >= by_id_.size()) by_id_.resize(place + 1, -1);
+      by_id_[place] = static_cast<int32_t>(at);
       by_key_.emplace(key_of(info.name, info.overload, form), at);
       each_aten(*entry.text, info, form, [&](std::string_view, std::string name) { by_aten_.emplace(name, at); });
     } else {
@@ -220,11 +227,16 @@ class Table {
     return found == names.end() ? nullptr : at(found->second);
   }
 
+  static size_t place_of(uint16_t id, OpForm form) { return size_t{id} * 4 + static_cast<size_t>(form); }
+
   const BoxedOp* at(size_t i) {
+    if (const BoxedOp* op = read_[i].load(std::memory_order_acquire)) return op;
     const std::lock_guard lock(mutex_);
-    Entry& entry = entries_[i];
-    if (!entry.op) entry.op = std::make_unique<BoxedOp>(entry.row ? read(entry) : read(*entry.builtin));
-    return entry.op.get();
+    if (const BoxedOp* op = read_[i].load(std::memory_order_relaxed)) return op;
+    const Entry& entry = entries_[i];
+    const BoxedOp* op = new BoxedOp(entry.row ? read(entry) : read(*entry.builtin));
+    read_[i].store(op, std::memory_order_release);
+    return op;
   }
 
   static BoxedOp read(const Entry& entry) {
@@ -235,13 +247,14 @@ class Table {
     op.overload = info.overload;
     op.id = entry.row->id;
     op.function = entry.row->function;
-    op.draws = entry.text->draws;
-    op.may_alias = op.form != OpForm::Function || entry.text->may_alias;
+    op.draws = op_semantics(op.id).weight == OpWeight::Draw;
+    op.may_alias = op.form != OpForm::Function || op_semantics(op.id).may_alias;
     read_arguments(op, info.arguments);
     read_results(op, entry.text->results);
     if (op.form == OpForm::InPlace) op.arguments.front().written = true;
     mark_written(op, entry.text->writes);
     if (op.form == OpForm::Out) put_outs_first(op);
+    op.fills = fills(op);
     each_aten(*entry.text, info, op.form, [&](std::string_view pattern, std::string name) {
       op.aten += (op.aten.empty() ? "" : " ") + (pattern.empty() ? "" : std::string(pattern) + ":") + name;
     });
@@ -263,7 +276,8 @@ class Table {
 
   std::mutex mutex_;
   std::vector<Entry> entries_;
-  std::unordered_map<uint32_t, size_t> by_id_;
+  std::unique_ptr<std::atomic<const BoxedOp*>[]> read_;  // of each entry: made when first asked for, and kept
+  std::vector<int32_t> by_id_;                           // entries by place_of()
   Names by_key_, by_aten_;
 };
 
@@ -341,14 +355,6 @@ bool BoxedArgument::accepts(const Value& v) const {
   if (!type.accepts(v)) return false;
   const bool checked = v.kind() == Value::Kind::Tensors && !has_gaps();
   return !checked || std::all_of(v.tensors().begin(), v.tensors().end(), [](const Tensor& t) { return t.defined(); });
-}
-
-bool BoxedOp::has_effects() const {
-  if (draws) return true;
-  for (const BoxedArgument& a : arguments) {
-    if (a.written) return true;
-  }
-  return false;
 }
 
 std::string BoxedOp::key() const {

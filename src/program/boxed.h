@@ -74,6 +74,8 @@ struct BoxedOp {
   std::vector<std::string> result_names;  // none for a single one
   bool draws = false;                     // may draw random numbers, or raise what nobody else would notice
   bool may_alias = true;                  // results may share memory with arguments
+  bool fills = false;                     // fills(): all of what it writes, whatever was there
+  int inplace = -1;                       // the argument that says whether it writes at all; -1: none
   std::string aten;  // PyTorch's name, "softmax.int"; several by operands: see aten_name(); "" for none
   BoxedFunction function{};
 
@@ -112,8 +114,6 @@ struct BoxedRow {
 };
 struct BoxedText {
   uint16_t id;
-  bool draws;
-  bool may_alias;
   const char* results;  // "Tensor values, Tensor indices"
   const char* aten;     // "add.Tensor", "TT:pow.Tensor_Tensor TS:pow.Tensor_Scalar", "" for its own name, "-" for none
   const char* writes;   // names of arguments that it writes to, "running_mean running_var"

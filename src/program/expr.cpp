@@ -11,7 +11,6 @@ namespace facula {
 
 struct Expr::Node {
   Op op;
-  int64_t integer = 0;
   std::string name;
   std::vector<Expr> operands;
 };
@@ -68,19 +67,23 @@ bool collect(Terms& terms, const Expr& e, int64_t& constant) {
 
 }  // namespace
 
-Expr::Expr(int64_t value) : node_(std::make_shared<Node>(Node{Op::Integer, value, {}, {}})) {}
 Expr Expr::symbol(std::string name) {
-  return Expr(std::make_shared<const Node>(Node{Op::Symbol, 0, std::move(name), {}}));
+  return Expr(std::make_shared<const Node>(Node{Op::Symbol, std::move(name), {}}));
 }
 Expr Expr::make(Op op, std::vector<Expr> operands) {
-  return Expr(std::make_shared<const Node>(Node{op, 0, {}, std::move(operands)}));
+  return Expr(std::make_shared<const Node>(Node{op, {}, std::move(operands)}));
 }
 
-Expr::Op Expr::op() const { return node_->op; }
-int64_t Expr::integer() const { return node_->integer; }
+Expr::Op Expr::op_of_node() const { return node_->op; }
 const std::string& Expr::name() const { return node_->name; }
-const std::vector<Expr>& Expr::operands() const { return node_->operands; }
-bool Expr::operator==(const Expr& other) const { return node_ == other.node_ || text() == other.text(); }
+const std::vector<Expr>& Expr::operands() const {
+  static const std::vector<Expr> none;
+  return node_ ? node_->operands : none;
+}
+bool Expr::operator==(const Expr& other) const {
+  if (is_integer() || other.is_integer()) return node_ == other.node_ && integer_ == other.integer_;
+  return node_ == other.node_ || text() == other.text();
+}
 
 Expr operator+(const Expr& a, const Expr& b) {
   Terms terms;

@@ -1,6 +1,6 @@
-// Integer expressions over symbols: sizes that vary, and what programs compute from them. Immutable and shared. What is
-// made is simplified: sums and products are kept flat, with like terms joined and in one order, so that equal
-// polynomials have equal texts.
+// Integer expressions over symbols: sizes that vary, and what programs compute from them. Immutable and shared; an
+// integer, which most sizes are, takes no memory of its own. What is made is simplified: sums and products are kept
+// flat, with like terms joined and in one order, so that equal polynomials have equal texts.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@ class Expr {
  public:
   enum class Op : uint8_t { Integer, Symbol, Add, Mul, FloorDiv, Mod, Max, Min };
 
-  Expr() : Expr(int64_t{0}) {}
-  Expr(int64_t value);
+  Expr() = default;
+  Expr(int64_t value) : integer_(value) {}
   static Expr symbol(std::string name);
 
-  Op op() const;
+  Op op() const { return node_ ? op_of_node() : Op::Integer; }
   /// Of an Integer.
-  int64_t integer() const;
+  int64_t integer() const { return integer_; }
   /// Of a Symbol.
   const std::string& name() const;
-  /// Of the others.
+  /// Of the others; none of an Integer.
   const std::vector<Expr>& operands() const;
-  bool is_integer() const { return op() == Op::Integer; }
+  bool is_integer() const { return !node_; }
 
   /// Values of symbols by name; none where a symbol has no value.
   using Lookup = std::function<std::optional<int64_t>(const std::string&)>;
@@ -49,6 +49,7 @@ class Expr {
 
  private:
   explicit Expr(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
+  Op op_of_node() const;
   static Expr make(Op op, std::vector<Expr> operands);
   friend Expr operator+(const Expr&, const Expr&);
   friend Expr operator*(const Expr&, const Expr&);
@@ -56,7 +57,8 @@ class Expr {
   friend Expr modulo(const Expr&, const Expr&);
   friend Expr maximum(const Expr&, const Expr&);
   friend Expr minimum(const Expr&, const Expr&);
-  std::shared_ptr<const Node> node_;
+  int64_t integer_ = 0;
+  std::shared_ptr<const Node> node_;  // null: an Integer
 };
 
 Expr operator+(const Expr& a, const Expr& b);

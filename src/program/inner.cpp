@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/function_support.h"
+#include "op_ids_shape.h"
 
 namespace facula {
 namespace {
@@ -64,37 +65,11 @@ const Conversion conversions[] = {
     {Kind::Generator, generator_value},
 };
 
-Value value_of(const ResultSlot& slot) {
-  switch (slot.kind()) {
-    case ResultSlot::Kind::Tensor: return slot.as<Tensor>();
-    case ResultSlot::Kind::TensorList: return slot.as<std::vector<Tensor>>();
-    case ResultSlot::Kind::Bool: return slot.as<bool>();
-    case ResultSlot::Kind::Int: return slot.as<int64_t>();
-    case ResultSlot::Kind::Float: return slot.as<double>();
-    default: return Value(slot.as<Scalar>());
-  }
-}
-
-/// Which elements of which memory a tensor shows, and as what.
-std::vector<int64_t> memory_of(const Tensor& t) {
-  std::vector<int64_t> key{static_cast<int64_t>(reinterpret_cast<uintptr_t>(t.storage())), t.storage_offset(),
-                           static_cast<int64_t>(t.dtype()), t.is_conj()};
-  for (const IntList list : {t.sizes(), t.strides()}) key.insert(key.end(), list.begin(), list.end());
-  return key;
-}
-
 /// What a number becomes where an op wants a tensor; no op makes these.
 bool is_number(const Tensor& t) {
   constexpr DType kOfNumbers[] = {DType::Float64, DType::Int64, DType::Complex128, DType::Bool};
   return t.dim() == 0 && !t.is_meta() &&
          std::find(std::begin(kOfNumbers), std::end(kOfNumbers), t.dtype()) != std::end(kOfNumbers);
-}
-
-/// Ops that write all elements of their first argument, whatever they were.
-bool fills(const BoxedOp& op) {
-  constexpr std::string_view kFilling[] = {"fill_", "zero_", "copy_", "eye", "arange"};
-  const bool known = std::find(std::begin(kFilling), std::end(kFilling), op.name) != std::end(kFilling);
-  return op.form == OpForm::Out || (op.form == OpForm::InPlace && (op.draws || known));
 }
 
 }  // namespace
@@ -107,19 +82,15 @@ Value value_of(const Argument& argument) {
 }
 
 InnerRecorder::InnerRecorder(Recorder& recorder) : recorder_(recorder), copies_before_(watch_copies(this)) {
-  recorder_.each_known([&](const Tensor& tensor, int value) { remember(tensor, value); });
-  recorder_.find_same = [this](const Tensor& tensor) { return same_memory(tensor); };
-  recorder_.find_other = [this](const Tensor& tensor) { return view_of_known(tensor); };
-  recorder_.on_known = [this](const Tensor& tensor, int value) { remember(tensor, value); };
+  recorder_.know_memory();
+  recorder_.find_other = [this](const Tensor& tensor) { return value_of_other(tensor); };
   add_observer(this, Watched::ThisThread);
 }
 
 InnerRecorder::~InnerRecorder() {
   remove_observer(this, Watched::ThisThread);
   watch_copies(copies_before_);
-  recorder_.find_same = nullptr;
   recorder_.find_other = nullptr;
-  recorder_.on_known = nullptr;
 }
 
 void InnerRecorder::finish() {
@@ -142,8 +113,8 @@ void InnerRecorder::elements_copied(const Tensor& to, const Tensor& from) {
   if (depth_ > 0 || failure_) return;
   const Unwatched unseen;
   try {
-    const BoxedOp& op = *find_boxed("copy_.default");
-    running_ = op.key();
+    static const BoxedOp& op = *find_boxed("copy_.default");
+    running_ = &op;
     filled_ = to.impl();
     std::vector<Arg> arguments{recorder_.argument(to), recorder_.argument(from), Value(false)};
     const Value written = to;
@@ -153,60 +124,95 @@ void InnerRecorder::elements_copied(const Tensor& to, const Tensor& from) {
   }
 }
 
+// The values of the arguments are looked up first: where a view has to be made, its row comes before this one.
 void InnerRecorder::record(const OpCall& call) {
   const BoxedOp* op = find_boxed(call.op, call.form);
   FACULA_CHECK(op, ErrorKind::NotImplemented, "recorder: the table has no op ", call.info().name);
-  running_ = op->key();
-  const bool idle = op->name == "conj" && !call.arguments[0].as<Tensor>().is_complex();  // the same memory
+  running_ = op;
+  const bool idle = call.op == op_id::conj && !call.arguments[0].as<Tensor>().is_complex();  // the same memory
   if (idle) return;
   const size_t outs = op->outs(), given = call.arguments.size();
-  FACULA_CHECK(given == op->arguments.size(), ErrorKind::Runtime, "recorder: ", running_, " takes ",
+  FACULA_CHECK(given == op->arguments.size(), ErrorKind::Runtime, "recorder: ", op->key(), " takes ",
                op->arguments.size(), " arguments, got ", given);
-  std::vector<Value> values;  // as the table has them: out= tensors first
-  for (size_t i = 0; i < given; ++i) values.push_back(value_of(call.arguments[(i + given - outs) % given]));
-  filled_ = fills(*op) && values[0].is_tensor() ? values[0].tensor_impl() : nullptr;
-  std::vector<Arg> arguments;
-  for (const Value& v : values) arguments.push_back(recorder_.argument(v));
-  std::vector<Value> results;
+  // as the table has them: out= tensors first
+  const auto argument = [&](size_t i) -> const Argument& { return call.arguments[(i + given - outs) % given]; };
+  filled_ = op->fills && argument(0).kind() == Kind::Tensor ? argument(0).as<Tensor>().impl() : nullptr;
+  found_.clear();
+  for (size_t i = 0; i < given; ++i) find_values(argument(i));
+  Trace& trace = recorder_.begin(*op);
+  const int* value = found_.data();
+  for (size_t i = 0; i < given; ++i) put(trace, argument(i), value);
   if (call.form == OpForm::Function) {
-    for (const ResultSlot& slot : call.results) results.push_back(value_of(slot));
+    for (const ResultSlot& slot : call.results) give(slot);
   } else {
-    results.assign(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(std::max<size_t>(outs, 1)));
+    for (size_t i = 0; i < std::max<size_t>(outs, 1); ++i) {
+      const Tensor& written = argument(i).as<Tensor>();
+      materialize_layout(written);
+      recorder_.result(written);
+    }
   }
-  for (const Value& v : results) {
-    if (v.is_tensor()) materialize_layout(v.tensor());
-    if (v.kind() == Value::Kind::Tensors) materialize_layout(TensorList(v.tensors()));
+}
+
+void InnerRecorder::find_values(const Argument& argument) {
+  if (argument.kind() == Kind::TensorList) {
+    for (const Tensor& t : argument.as<TensorList>()) found_.push_back(t.defined() ? recorder_.value_of(t) : -1);
+  } else {
+    argument.each_tensor([&](const Tensor& t) { found_.push_back(recorder_.value_of(t)); });
   }
-  recorder_.add(*op, std::move(arguments), results);
 }
 
-void InnerRecorder::remember(const Tensor& tensor, int value) {
-  if (is_batched(tensor)) return;
-  const Tensor held = alias(tensor);
-  by_memory_[memory_of(tensor)] = {value, held};
-  whole_.try_emplace(tensor.storage(), value, held);
+void InnerRecorder::put(Trace& trace, const Argument& argument, const int*& value) {
+  switch (argument.kind()) {
+    case Kind::Tensor:
+      if (argument.as<Tensor>().defined()) return trace.put_ref(*value++);
+      return trace.put(Value());
+    case Kind::TensorList: {
+      const size_t count = argument.as<TensorList>().size();
+      trace.put_refs({std::exchange(value, value + count), count});
+      return;
+    }
+    case Kind::Operand:
+      if (argument.as<Operand>().is_tensor()) return trace.put_ref(*value++);
+      return trace.put(facula::value_of(argument));
+    case Kind::IntList: return trace.put_ints(argument.as<IntList>());
+    default: return trace.put(facula::value_of(argument));
+  }
 }
 
-int InnerRecorder::same_memory(const Tensor& tensor) const {
-  const auto found = by_memory_.find(memory_of(tensor));
-  return found == by_memory_.end() ? -1 : found->second.first;
+void InnerRecorder::give(const ResultSlot& slot) {
+  switch (slot.kind()) {
+    case ResultSlot::Kind::Tensor: materialize_layout(slot.as<Tensor>()); return recorder_.result(slot.as<Tensor>());
+    case ResultSlot::Kind::TensorList:
+      materialize_layout(TensorList(slot.as<std::vector<Tensor>>()));
+      return recorder_.result(TensorList(slot.as<std::vector<Tensor>>()));
+    case ResultSlot::Kind::Bool: return recorder_.number(Value::Kind::Bool);
+    case ResultSlot::Kind::Int: return recorder_.number(Value::Kind::Int);
+    case ResultSlot::Kind::Float: return recorder_.number(Value::Kind::Float);
+    default: return recorder_.number(Value(slot.as<Scalar>()).kind());
+  }
 }
 
-int InnerRecorder::view_of_known(const Tensor& tensor) {
-  const auto found = whole_.find(tensor.storage());
-  if (found == whole_.end() && tensor.impl() == filled_) return fresh_memory(tensor);
-  if (found == whole_.end() && is_number(tensor)) return number(tensor);
-  FACULA_CHECK(found != whole_.end(), ErrorKind::NotImplemented, "joint: ", running_, " was given a tensor ",
+std::string InnerRecorder::running() const { return running_ ? running_->key() : "the end"; }
+
+int InnerRecorder::value_of_other(const Tensor& tensor) {
+  const int of = recorder_.first_on_storage(tensor);
+  if (of < 0 && tensor.impl() == filled_) return fresh_memory(tensor);
+  if (of < 0 && is_number(tensor)) return number(tensor);
+  FACULA_CHECK(of >= 0, ErrorKind::NotImplemented, "joint: ", running(), " was given a tensor ",
                TensorMeta::of(tensor).text(), " that no op of the program has made");
-  const auto& [value, base] = found->second;
-  FACULA_CHECK(base.dtype() == tensor.dtype() && base.storage_offset() == 0 && base.is_contiguous(),
-               ErrorKind::NotImplemented, "joint: ", running_, " was given another view of the memory of ",
-               TensorMeta::of(base).text(), ", got ", TensorMeta::of(tensor).text());
+  return view_of_known(tensor, of);
+}
+
+int InnerRecorder::view_of_known(const Tensor& tensor, int of) {
+  const TraceValue& base = recorder_.trace().values[static_cast<size_t>(of)];
+  FACULA_CHECK(base.dtype == tensor.dtype() && base.offset == 0 && base.contiguous, ErrorKind::NotImplemented,
+               "joint: ", running(), " was given another view of the memory of ", recorder_.trace().meta(of).text(),
+               ", got ", TensorMeta::of(tensor).text());
   const Value made = tensor;
   recorder_.add(*find_boxed("as_strided.default"),
-                {Arg::of(value), Value(tensor.sizes()), Value(tensor.strides()), Value(tensor.storage_offset())},
+                {Arg::of(of), Value(tensor.sizes()), Value(tensor.strides()), Value(tensor.storage_offset())},
                 {&made, 1});
-  return same_memory(tensor);
+  return recorder_.value_of(tensor);
 }
 
 int InnerRecorder::number(const Tensor& tensor) {
@@ -214,7 +220,7 @@ int InnerRecorder::number(const Tensor& tensor) {
   const std::vector<int64_t> none;
   recorder_.add(*find_boxed("full.default"),
                 {Value(none), Value(tensor.item()), Value(tensor.dtype()), Value(tensor.device())}, {&made, 1});
-  return same_memory(tensor);
+  return recorder_.value_of(tensor);
 }
 
 int InnerRecorder::fresh_memory(const Tensor& tensor) {
@@ -222,7 +228,7 @@ int InnerRecorder::fresh_memory(const Tensor& tensor) {
   const Value made = tensor;
   recorder_.add(op, {Value(tensor.sizes()), Value(tensor.strides()), Value(tensor.dtype()), Value(tensor.device())},
                 {&made, 1});
-  return same_memory(tensor);
+  return recorder_.value_of(tensor);
 }
 
 }  // namespace facula

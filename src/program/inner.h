@@ -8,7 +8,6 @@
 #pragma once
 
 #include <exception>
-#include <map>
 
 #include "observe/copies.h"
 #include "observe/observer.h"
@@ -35,18 +34,20 @@ class InnerRecorder final : public Observer, private CopyWatcher {
  private:
   void elements_copied(const Tensor& to, const Tensor& from) override;
   void record(const OpCall& call);
-  int same_memory(const Tensor& tensor) const;
-  int view_of_known(const Tensor& tensor);
+  void find_values(const Argument& argument);
+  void put(Trace& trace, const Argument& argument, const int*& value);
+  void give(const ResultSlot& slot);
+  int value_of_other(const Tensor& tensor);
+  int view_of_known(const Tensor& tensor, int of);
   int fresh_memory(const Tensor& tensor);
   int number(const Tensor& tensor);
-  void remember(const Tensor& tensor, int value);
+  std::string running() const;
 
   Recorder& recorder_;
   CopyWatcher* const copies_before_;
-  std::map<std::vector<int64_t>, std::pair<int, Tensor>> by_memory_;  // what is known, and what holds the memory
-  std::map<const Storage*, std::pair<int, Tensor>> whole_;            // the first that is known of a storage
   int depth_ = 0;
-  std::string running_;                 // the op whose arguments are looked at
+  const BoxedOp* running_ = nullptr;    // the op whose arguments are looked at
+  std::vector<int> found_;              // the values of its tensors, in order; -1: None in a list
   const TensorImpl* filled_ = nullptr;  // what it writes all of, whatever was there
   std::exception_ptr failure_;
 };

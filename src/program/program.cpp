@@ -1,19 +1,6 @@
 #include "program/program.h"
 
-#include <sstream>
-
-#include "program/run.h"
-
 namespace facula {
-
-bool ProgramNode::has_effects() const {
-  if (op->has_effects()) return true;
-  return std::any_of(arguments.begin(), arguments.end(), [](const Arg& arg) {
-    if (arg.constant.kind() != Value::Kind::Graph) return false;
-    const std::vector<ProgramNode>& inside = arg.constant.graph()->program().nodes;
-    return std::any_of(inside.begin(), inside.end(), [](const ProgramNode& node) { return node.has_effects(); });
-  });
-}
 
 TensorMeta TensorMeta::of(const Tensor& t) {
   TensorMeta meta;
@@ -65,23 +52,46 @@ const char* name(OutputRole::Kind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
+void Program::index_names() {
+  for (; indexed_ < values.size(); ++indexed_) by_name_.try_emplace(values[indexed_].name, static_cast<int>(indexed_));
+}
+
 int Program::add_value(std::string_view name, Value::Kind kind, TensorMeta meta) {
+  index_names();
   std::string unique(name);
-  for (int i = 1; by_name_.contains(unique); ++i) unique = std::string(name) + "_" + std::to_string(i);
+  if (const auto taken = by_name_.find(name); taken != by_name_.end()) {
+    int& next = taken->second.next;
+    do unique = std::string(name) + "_" + std::to_string(next++);
+    while (by_name_.contains(unique));
+  }
   return add_named(std::move(unique), kind, std::move(meta));
 }
 
 int Program::add_named(std::string name, Value::Kind kind, TensorMeta meta) {
+  index_names();
   const int number = static_cast<int>(values.size());
-  const bool fresh = by_name_.emplace(name, number).second;
+  const bool fresh = by_name_.try_emplace(name, number).second;
   FACULA_CHECK(fresh, ErrorKind::Value, "program: a value is defined twice, got '", name, "'");
+  ++indexed_;
   values.push_back({std::move(name), kind, std::move(meta)});
   return number;
 }
 
-int Program::find_value(std::string_view name) const {
+int Program::find_value(std::string_view name) {
+  index_names();
   const auto found = by_name_.find(name);
-  return found == by_name_.end() ? -1 : found->second;
+  return found == by_name_.end() ? -1 : found->second.value;
+}
+
+void Program::keep_values(const std::vector<int>& number) {
+  std::vector<ProgramValue> kept;
+  kept.reserve(values.size());
+  for (size_t v = 0; v < values.size(); ++v) {
+    if (number[v] >= 0) kept.push_back(std::move(values[v]));
+  }
+  values = std::move(kept);
+  by_name_.clear();
+  indexed_ = 0;
 }
 
 const Symbol* Program::find_symbol(std::string_view name) const {

@@ -5,9 +5,9 @@
 //   - Sizes that vary are symbols, bound by the shapes of the inputs; integers among the arguments may be expressions.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "program/boxed.h"
@@ -63,6 +63,8 @@ struct ProgramNode {
 
   /// It must run even when nobody uses its results: itself, or what is in a graph that it calls.
   bool has_effects() const;
+  /// It writes to what its row says is written.
+  bool writes() const;
 };
 
 struct ProgramValue {
@@ -116,7 +118,9 @@ class Program {
   int add_value(std::string_view name, Value::Kind kind = Value::Kind::Tensor, TensorMeta meta = {});
   /// The name as it is; for readers, which check that no two values have the same.
   int add_named(std::string name, Value::Kind kind, TensorMeta meta);
-  int find_value(std::string_view name) const;  // -1: none
+  int find_value(std::string_view name);  // -1: none
+  /// Keeps the values of these, by number; `number` has for every value the one that it gets, -1: it goes.
+  void keep_values(const std::vector<int>& number);
   const Symbol* find_symbol(std::string_view name) const;
   /// Gives a parameter, a buffer or a constant its tensor; a ValueError where it is not as the program says.
   void hold(ProgramInput& input, const Tensor& tensor);
@@ -130,7 +134,17 @@ class Program {
   static Program parse(std::string_view text);
 
  private:
-  std::map<std::string, int, std::less<>> by_name_;
+  struct Named {
+    int value;
+    int next = 1;  // what add_value() tries first behind this name
+  };
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view name) const { return std::hash<std::string_view>{}(name); }
+  };
+  void index_names();
+  std::unordered_map<std::string, Named, Hash, std::equal_to<>> by_name_;
+  size_t indexed_ = 0;  // how many values are in it: the others are put there when somebody asks for a name
 };
 
 }  // namespace facula

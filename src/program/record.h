@@ -1,22 +1,24 @@
 // The recorder: makes a program from ops as they run. Whoever sees an op (the bindings, where Python calls it, before
 // composites open up) tells what it was given and what it gave; the recorder finds out which tensors these are.
-//   - A tensor is known by identity, from when it is an input or made inside. The recorder holds every tensor that it
-//     knows, so that none comes back at another's address.
+//   - A tensor is known by identity, from when it is an input or made inside; after know_memory() also by the elements
+//     that it shows. The recorder holds every tensor that it knows, so that none comes back at another's address.
 //   - A tensor that is neither was made before: a constant. It is kept as it is when `keep` says so (what a module
 //     holds), else as a copy of what it shows at its first use, which every run copies once more.
 //   - What an op writes into is from then on the op's result.
+//   - Ops are noted in a trace (program/trace.h); finish() makes the program of it.
 #pragma once
 
 #include <functional>
-#include <unordered_map>
 
-#include "program/program.h"
+#include "program/trace.h"
 
 namespace facula {
 
 class Recorder {
  public:
   Recorder() : program_(std::make_shared<Program>()) {}
+  /// So many ops, inputs counted, may come: a hint.
+  void expect(size_t ops);
 
   /// A tensor that the program is given or holds. The same tensor twice is one value: false for the second.
   bool add_input(const Tensor& tensor, ProgramInput input, std::string_view name, TensorMeta meta);
@@ -25,12 +27,17 @@ class Recorder {
 
   /// The value of a tensor; what is not known becomes a constant.
   int value_of(const Tensor& tensor);
-  bool knows(const Tensor& tensor) const { return known_.contains(tensor.impl()); }
+  bool knows(const Tensor& tensor) const { return find_impl(tensor) >= 0; }
   /// An argument of an op: tensors become values.
   Arg argument(const Value& value);
 
   /// An op has run. `results` as the op gave them; those of forms that write are the tensors written.
   void add(const BoxedOp& op, std::vector<Arg> arguments, std::span<const Value> results);
+  /// The same in steps: begin(), then every argument is put into the trace, and every result is told.
+  Trace& begin(const BoxedOp& op);
+  void result(const Tensor& tensor);
+  void result(TensorList list);
+  void number(Value::Kind kind) { trace_.add_value(kind); }
   void set_outputs(std::vector<Arg> outputs) { program_->outputs = std::move(outputs); }
 
   /// Where a constant is held: a path, for a tensor that the program is to hold itself.
@@ -38,26 +45,45 @@ class Recorder {
   /// Where the calling program is: the module, and file:line.
   std::function<std::string()> find_source;
   std::string module;
-  /// For who knows tensors by more than identity (program/inner.h): the value of the same elements, or -1; what to do
-  /// with a tensor that is not known, instead of making it a constant; and who wants to hear of what is known.
-  std::function<int(const Tensor&)> find_same, find_other;
-  std::function<void(const Tensor&, int)> on_known;
-  /// Calls f(tensor, value) for all that is known.
-  template <class F>
-  void each_known(F&& f) const {
-    for (const Tensor& t : held_) f(t, known_.at(t.impl()));
-  }
+  /// From here on what shows the same elements of the same memory as a known tensor is that tensor's value.
+  void know_memory();
+  /// What to do with a tensor that is not known, instead of making it a constant; and the first value on its storage.
+  std::function<int(const Tensor&)> find_other;
+  int first_on_storage(const Tensor& tensor) const;
+  const Trace& trace() const { return trace_; }
 
+  /// The program while it is recorded: its inputs, symbols, guards, outputs and roles; and in the end.
   const std::shared_ptr<Program>& program() const { return program_; }
+  /// Puts values and nodes into the program; to be called once.
+  const std::shared_ptr<Program>& finish();
 
  private:
+  struct Input {
+    int value;
+    std::string name;
+    TensorMeta meta;
+  };
+  struct Place {
+    std::string module, source;
+  };
+
   int add_constant(const Tensor& tensor);
-  int add_result(const Value& result, const std::string& name);
+  void say(int value, std::string_view name, TensorMeta meta);
   void know(const Tensor& tensor, int value);
+  void remember(const Tensor& tensor, int value);
+  int find_impl(const Tensor& tensor) const;
+  uint32_t place();
+  void name_inputs(int before, size_t& at);
+  void add_node(size_t row);
 
   std::shared_ptr<Program> program_;
-  std::unordered_map<const TensorImpl*, int> known_;
-  std::vector<Tensor> held_;
+  Trace trace_;
+  std::vector<Input> inputs_;  // what values of inputs are called, in their order
+  std::vector<Place> places_;
+  std::unordered_map<std::string, uint32_t> place_numbers_;  // by both texts
+  NumberTable by_impl_, by_memory_, by_storage_;
+  bool knows_memory_ = false;
+  std::vector<std::pair<Tensor, int>> held_;       // what was known first of an object
   const bool grad_enabled_ = GradMode::enabled();  // where the recording began
 };
 

@@ -246,15 +246,17 @@ void check_sizes(const Program& program, std::span<const Value> inputs, const Bo
   }
 }
 
-void bind_inputs(const Program& program, std::span<const Value> given, size_t wanted, Value* frame, Bound& bound) {
+void bind_inputs(const Program& program, std::span<const Value> given, std::span<const Tensor> held, size_t wanted,
+                 Value* frame, Bound& bound) {
   FACULA_CHECK(given.size() == wanted, ErrorKind::Type, "program: expected ", wanted, " inputs, got ", given.size());
   size_t at = 0;
   for (const ProgramInput& input : program.inputs) {
     Value& place = frame[input.value];
     if (input.kind != ProgramInput::Kind::User) {
-      FACULA_CHECK(input.tensor.defined(), ErrorKind::Runtime, "program: nothing is held for ", name(input.kind), " '",
+      const Tensor& tensor = held.empty() ? input.tensor : held[static_cast<size_t>(&input - program.inputs.data())];
+      FACULA_CHECK(tensor.defined(), ErrorKind::Runtime, "program: nothing is held for ", name(input.kind), " '",
                    input.path, "'");
-      place = input.tensor;
+      place = tensor;
       continue;
     }
     const Value& got = given[at++];
@@ -316,12 +318,12 @@ Runner::Runner(std::shared_ptr<const Program> program) : program_(std::move(prog
 }
 Runner::~Runner() = default;
 
-std::vector<Value> Runner::operator()(std::span<const Value> inputs) const {
+std::vector<Value> Runner::run(std::span<const Value> inputs, std::span<const Tensor> held) const {
   const Plan& plan = *plan_;
   std::vector<Value> room(plan.places);
   Value* const frame = room.data();
   Bound bound(*program_);
-  bind_inputs(*program_, inputs, plan.user_inputs, frame, bound);
+  bind_inputs(*program_, inputs, held, plan.user_inputs, frame, bound);
   const Value* arguments[kMostArguments];
   bool gaps = false;  // among the values
   const Step* const last = &plan.steps.back();

@@ -18,7 +18,9 @@ class Runner {
   /// `inputs`: those of the user, in order. Outputs as the program lists them: lists of tensors are Tensors.
   /// A wrong dtype, rank or size is a RuntimeError that names the input, what was expected and what came. Any number
   /// of threads may call it at once.
-  std::vector<Value> operator()(std::span<const Value> inputs) const;
+  std::vector<Value> operator()(std::span<const Value> inputs) const { return run(inputs, {}); }
+  /// The same with other tensors than those that the program holds: one for every input, where there are any.
+  std::vector<Value> run(std::span<const Value> inputs, std::span<const Tensor> held) const;
 
   const Program& program() const { return *program_; }
   struct Plan;

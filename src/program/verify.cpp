@@ -23,7 +23,9 @@ class Verifier {
       define(input.value);
       bind(input);
     }
-    for (size_t i = 0; i < program_.nodes.size(); ++i) node(i);
+    in_nodes_ = true;
+    for (node_ = 0; node_ < program_.nodes.size(); ++node_) check(program_.nodes[node_]);
+    in_nodes_ = false;
     where_ = "the outputs";
     expect(program_.roles.size() <= program_.outputs.size(), "are as many as there are roles of them");
     for (const Arg& output : program_.outputs) check_refs(output);
@@ -34,12 +36,23 @@ class Verifier {
     }
     where_ = "symbols";
     for (const Symbol& s : program_.symbols)
-      expect(bound_.contains(s.name), "are bound by inputs, not so '" + s.name + "'");
+      expect(bound_.contains(s.name), [&] { return "are bound by inputs, not so '" + s.name + "'"; });
   }
 
  private:
-  void expect(bool holds, const std::string& what) const {
-    FACULA_CHECK(holds, ErrorKind::Value, "program: ", where_, " ", what);
+  // `what`: a text, or what makes one where it is needed.
+  template <class Text>
+  void expect(bool holds, const Text& what) const {
+    if (__builtin_expect(holds, 1)) return;
+    std::string text;
+    if constexpr (std::is_invocable_v<Text>) text = what();
+    else text = what;
+    throw_error(ErrorKind::Value, "program: ", where(), " ", text);
+  }
+  std::string where() const {
+    if (!in_nodes_) return where_;
+    const BoxedOp* op = program_.nodes[node_].op;
+    return "node " + std::to_string(node_) + (op ? " (" + op->key() + ")" : "");
   }
   void define(int value) {
     expect(value >= 0 && static_cast<size_t>(value) < defined_.size(), "defines a value that there is");
@@ -53,8 +66,9 @@ class Verifier {
     }
   }
   void symbols_of(const Expr& e) const {
-    e.each_symbol(
-        [&](const std::string& name) { expect(known_.contains(name), "has an unknown symbol '" + name + "'"); });
+    e.each_symbol([&](const std::string& name) {
+      expect(known_.contains(name), [&] { return "has an unknown symbol '" + name + "'"; });
+    });
   }
   void check_refs(const Arg& arg) const {
     arg.each_ref([&](int ref) {
@@ -96,21 +110,19 @@ class Verifier {
     return true;
   }
 
-  void node(size_t i) {
-    const ProgramNode& n = program_.nodes[i];
-    where_ = "node " + std::to_string(i);
+  void check(const ProgramNode& n) {
     expect(n.op != nullptr, "has an op");
-    where_ += " (" + n.op->key() + ")";
-    expect(n.arguments.size() == n.op->arguments.size(),
-           "has " + std::to_string(n.arguments.size()) + " arguments, not the " +
-               std::to_string(n.op->arguments.size()) + " of " + n.op->signature());
+    expect(n.arguments.size() == n.op->arguments.size(), [&] {
+      return "has " + std::to_string(n.arguments.size()) + " arguments, not the " +
+             std::to_string(n.op->arguments.size()) + " of " + n.op->signature();
+    });
     for (size_t k = 0; k < n.arguments.size(); ++k) {
       check_refs(n.arguments[k]);
       const BoxedArgument& wanted = n.op->arguments[k];
       expect(accepts(wanted, n.arguments[k]),
-             "has another value than a " + wanted.type.text() + " for '" + wanted.name + "'");
+             [&] { return "has another value than a " + wanted.type.text() + " for '" + wanted.name + "'"; });
     }
-    expect(n.results.size() == n.op->results.size(), "has as many results as " + n.op->signature());
+    expect(n.results.size() == n.op->results.size(), [&] { return "has as many results as " + n.op->signature(); });
     for (size_t k = 0; k < n.results.size(); ++k) {
       expect(n.op->results[k].list || n.results[k].size() == 1, "has one value for each result that is no list");
       for (int value : n.results[k]) define(value);
@@ -120,7 +132,9 @@ class Verifier {
   const Program& program_;
   std::vector<bool> defined_;
   std::set<std::string> known_, bound_;
-  std::string where_;
+  std::string where_;      // but in a node:
+  bool in_nodes_ = false;  // in that one
+  size_t node_ = 0;
 };
 
 }  // namespace

@@ -44,10 +44,11 @@ PyObject* describe(const BoxedOp& op) {
   Owned results(listed(op.results, [](const BoxedType& type) { return text(type.text()); }));
   Owned names(listed(op.result_names, text));
   constexpr const char* kForms[] = {"function", "inplace", "out", "composite"};
-  return Py_BuildValue("{sNsNsNsssNsNsNsNsNsO}", "key", text(op.key()), "name", text(op.name), "overload",
+  return Py_BuildValue("{sNsNsNsssNsNsNsNsNsOsO}", "key", text(op.key()), "name", text(op.name), "overload",
                        text(op.overload), "form", kForms[static_cast<size_t>(op.form)], "aten", text(op.aten),
                        "signature", text(op.signature()), "arguments", arguments.release(), "results",
-                       results.release(), "result_names", names.release(), "draws", op.draws ? Py_True : Py_False);
+                       results.release(), "result_names", names.release(), "draws", op.draws ? Py_True : Py_False,
+                       "may_alias", op.may_alias ? Py_True : Py_False);
 }
 
 PyObject* boxed_keys(PyObject*, PyObject*) {

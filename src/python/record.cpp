@@ -2,6 +2,8 @@
 
 #include <frameobject.h>
 
+#include <map>
+
 #include "program/record.h"
 #include "python/free_threading.h"
 #include "python/program_object.h"
@@ -352,7 +354,7 @@ PyObject* record_inner_end(PyObject*, PyObject*) {
   return guarded([&] {
     Recording& recording = active("_record_inner_end");
     FACULA_CHECK(recording.outer, ErrorKind::Runtime, "_record_inner_end: no function inside a program is recorded");
-    std::shared_ptr<Program> program = recording.recorder.program();
+    std::shared_ptr<Program> program = recording.recorder.finish();
     end_present();
     return wrap_program(std::move(program));
   });
@@ -361,7 +363,7 @@ PyObject* record_inner_end(PyObject*, PyObject*) {
 PyObject* record_end(PyObject*, PyObject*) {
   return guarded([&] {
     Recording& recording = active("_record_end");
-    std::shared_ptr<Program> program = recording.recorder.program();
+    std::shared_ptr<Program> program = recording.recorder.finish();
     set_recorder_sees_calls(false);
     end_present();
     return wrap_program(std::move(program));

@@ -19,8 +19,6 @@ constexpr std::string_view kWithoutValues[] = {"empty",          "empty_like", "
                                                "empty_permuted", "new_empty",  "new_empty_strided"};
 /// Ops that choose the layout of their results by what they have met before.
 constexpr std::string_view kChooseLayouts[] = {"convolution", "convolution_weight"};
-/// Ops that write to arguments in training, which their rows do not say.
-constexpr std::string_view kWriteAtTimes[] = {"_channel_norm"};
 
 /// Recipes that wait for each other run inside each other, so a chain has an end.
 constexpr int kLongestChain = 48;
@@ -77,8 +75,7 @@ bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
 bool can_wait(const BoxedOp& op) {
   const auto is_plain = [](const BoxedType& r) { return r.base == BoxedType::Base::Tensor && !r.list; };
   return !op.has_effects() && !op.may_alias && std::all_of(op.results.begin(), op.results.end(), is_plain) &&
-         !is_one_of(op.name, kWriteAtTimes) && !is_one_of(op.name, kWithoutValues) &&
-         !is_one_of(op.name, kChooseLayouts);
+         !is_one_of(op.name, kWithoutValues) && !is_one_of(op.name, kChooseLayouts);
 }
 
 /// The row of an op that can wait; null for others.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "autograd/node.h"
+#include "program/effects.h"
 #include "program/passes/passes.h"
 #include "program/run.h"
 
@@ -12,12 +13,11 @@ namespace {
 
 class Folder {
  public:
-  explicit Folder(Program& program) : program_(program), known_(program.values.size()) {}
+  explicit Folder(Program& program) : program_(program), effects_(program), known_(program.values.size()) {}
 
   void run() {
-    find_written();
     for (const ProgramInput& input : program_.inputs) {
-      const bool constant = input.kind == ProgramInput::Kind::Constant && !written_.contains(input.value);
+      const bool constant = input.kind == ProgramInput::Kind::Constant && !may_change(input.value);
       if (constant) known_[static_cast<size_t>(input.value)] = input.tensor;
     }
     std::vector<ProgramNode> kept;
@@ -31,31 +31,7 @@ class Folder {
   }
 
  private:
-  // Values whose memory some node writes: what is written, and what may share memory with it, back to its beginning.
-  void find_written() {
-    for (const Arg& output : program_.outputs) output.each_ref([&](int ref) { written_.insert(ref); });
-    for (auto node = program_.nodes.rbegin(); node != program_.nodes.rend(); ++node) {
-      bool result_written = false;
-      for (const auto& result : node->results) {
-        for (int value : result) result_written = result_written || (node->op->may_alias && written_.contains(value));
-      }
-      for (size_t i = 0; i < node->arguments.size(); ++i) {
-        const bool written = node->op->arguments[i].written;
-        if (written || result_written) node->arguments[i].each_ref([&](int ref) { written_.insert(ref); });
-      }
-    }
-    find_shared();
-  }
-  // Tensors of the program on one memory, as those that share weights or are views of one: what writes one writes all.
-  void find_shared() {
-    std::set<const Storage*> storages;
-    for (const ProgramInput& input : program_.inputs) {
-      if (input.tensor.defined() && written_.contains(input.value)) storages.insert(input.tensor.storage());
-    }
-    for (const ProgramInput& input : program_.inputs) {
-      if (input.tensor.defined() && storages.contains(input.tensor.storage())) written_.insert(input.value);
-    }
-  }
+  bool may_change(int value) const { return effects_.is_written(value) || effects_.is_given_out(value); }
 
   bool can_fold(const ProgramNode& node) const {
     if (node.has_effects()) return false;
@@ -69,7 +45,7 @@ class Folder {
       });
     }
     for (const auto& result : node.results) {
-      for (int value : result) known = known && !written_.contains(value);
+      for (int value : result) known = known && !may_change(value);
     }
     return known && (any || is_small(node));
   }
@@ -151,8 +127,8 @@ class Folder {
   }
 
   Program& program_;
+  const Effects effects_;
   std::vector<Value> known_;
-  std::set<int> written_;
 };
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include <map>
+#include <unordered_map>
 
 #include "autograd/engine.h"
 #include "autograd/function_support.h"
 #include "core/generators.h"
 #include "functions.h"
+#include "program/effects.h"
 #include "program/inner.h"
 #include "program/passes/passes.h"
 #include "program/run.h"
@@ -27,6 +29,7 @@ void each_own_generator(const Program& program, F&& use) {
 class Redrawn {
  public:
   explicit Redrawn(const Program& program) {
+    if (!may_draw(program)) return;
     for (Generator* generator : default_generators()) keep(*generator);
     each_own_generator(program, [this](Generator& generator) { keep(generator); });
   }
@@ -67,8 +70,10 @@ void refuse_choices(const Program& program) {
 /// A program while it runs once more: on stand-ins for what it is given and what it holds.
 class Rerun {
  public:
-  Rerun(const Program& program, std::span<const Value> examples) : program_(program) {
+  /// It runs `factor` ops for each of the program's, or so.
+  Rerun(const Program& program, std::span<const Value> examples, size_t factor) : program_(program), effects_(program) {
     refuse_choices(program);
+    recorder.expect(program.inputs.size() + program.nodes.size() * factor);
     size_t wanted = 0, at = 0;
     for (const ProgramInput& input : program.inputs) wanted += input.kind == ProgramInput::Kind::User;
     FACULA_CHECK(examples.empty() || examples.size() == wanted, ErrorKind::Type, "joint: expected ", wanted,
@@ -85,12 +90,8 @@ class Rerun {
 
   /// The outputs; what is recorded from here on is seen by `recorder`.
   std::vector<Value> run() {
-    auto changed = std::make_shared<Program>(program_);
-    for (size_t i = 0; i < changed->inputs.size(); ++i) {
-      if (changed->inputs[i].kind != ProgramInput::Kind::User) changed->inputs[i].tensor = stand_ins_[i];
-    }
-    runner_ = std::make_unique<Runner>(std::move(changed));
-    return (*runner_)(given_);
+    const Runner runner(std::shared_ptr<const Program>(std::shared_ptr<void>(), &program_));
+    return runner.run(given_, stand_ins_);
   }
 
   Recorder recorder;
@@ -122,28 +123,19 @@ class Rerun {
     return leaf(clone(alias(example.tensor())), requires_grad(example.tensor()));
   }
 
-  /// Parameters share their memory, as a program does not write to them as a rule; others are copied.
+  /// A stand-in shares the memory of what the program does not write to; others are copied.
   Tensor of_held(const ProgramInput& input) {
     FACULA_CHECK(input.tensor.defined(), ErrorKind::Runtime, "joint: nothing is held for ", name(input.kind), " '",
                  input.path, "'");
     Tensor& made = held_[input.tensor.impl()];
     if (made.defined()) return made;
-    const bool shared = input.kind == ProgramInput::Kind::Parameter && !is_written(input.value);
+    const bool shared = !effects_.is_written(input.value);
     const Tensor own = alias(input.tensor);
     made = leaf(on_meta_ ? empty(own.sizes(), own.dtype(), kMeta)
                 : shared ? own
                          : clone(own),
                 requires_grad(input.tensor));
     return made;
-  }
-  bool is_written(int value) const {
-    for (const ProgramNode& node : program_.nodes) {
-      for (size_t i = 0; i < node.arguments.size(); ++i) {
-        const Arg& arg = node.arguments[i];
-        if (node.op->arguments[i].written && arg.kind == Arg::Kind::Ref && arg.ref == value) return true;
-      }
-    }
-    return false;
   }
 
   Tensor fresh(const TensorMeta& meta) const {
@@ -164,11 +156,11 @@ class Rerun {
   }
 
   const Program& program_;
+  const Effects effects_;
   bool on_meta_ = false;
   std::vector<Tensor> stand_ins_;
   std::vector<Value> given_;
-  std::map<const TensorImpl*, Tensor> held_;
-  std::unique_ptr<Runner> runner_;
+  std::unordered_map<const TensorImpl*, Tensor> held_;
 };
 
 Arg output_of(Recorder& recorder, const Value& value) { return recorder.argument(value); }
@@ -243,7 +235,7 @@ void cut_from_autograd(Program& program) {
 
 std::shared_ptr<Program> decompose(const Program& program, std::span<const Value> examples) {
   const GradMode on(true);
-  Rerun rerun(program, examples);
+  Rerun rerun(program, examples, 1);
   const Redrawn draws(program);
   InnerRecorder inner(rerun.recorder);
   const std::vector<Value> outputs = rerun.run();
@@ -251,15 +243,15 @@ std::shared_ptr<Program> decompose(const Program& program, std::span<const Value
   std::vector<Arg> made;
   for (const Value& v : outputs) made.push_back(output_of(rerun.recorder, v));
   rerun.recorder.set_outputs(std::move(made));
-  Program& result = *rerun.recorder.program();
-  remove_dead(result);
-  result.verify();
-  return rerun.recorder.program();
+  const std::shared_ptr<Program>& result = rerun.recorder.finish();
+  remove_dead(*result);
+  result->verify();
+  return result;
 }
 
 Joint joint(const Program& program, std::span<const Value> examples, const JointOptions& options) {
   const GradMode on(true);
-  Rerun rerun(program, examples);
+  Rerun rerun(program, examples, 3);
   const Redrawn draws(program);
   InnerRecorder inner(rerun.recorder);
   const std::vector<Value> outputs = rerun.run();
@@ -288,7 +280,7 @@ Joint joint(const Program& program, std::span<const Value> examples, const Joint
     made.gradient_of.push_back(number);
   }
   rerun.recorder.set_outputs(std::move(all));
-  made.program = rerun.recorder.program();
+  made.program = rerun.recorder.finish();
   if (!options.differentiable) cut_from_autograd(*made.program);
   remove_dead(*made.program);
   made.program->verify();
