@@ -14,7 +14,7 @@ from compile_cases_replay import TRUSTED
 from test_compile_impure import CALLS, frozen, plain, trace
 
 import facula
-from facula._dynamo import looks
+from facula._dynamo import looks, trusted
 
 
 @pytest.fixture
@@ -384,3 +384,54 @@ def test_nothing_is_held_that_a_program_has_let_go(at_once):
     del f, model
     gc.collect()
     assert gone() is None
+
+
+def arguments_of(name):
+    operands = {
+        "linear": [(3, 4), (2, 4), (2,)], "addmm": [(3, 2), (3, 4), (4, 2)], "bmm": [(2, 3, 4), (2, 4, 2)], "mm": [(3, 4), (4, 2)],
+        "matmul": [(3, 4), (4, 2)], "mv": [(3, 4), (4,)], "dot": [(4,), (4,)],
+    }  # fmt: skip
+    return [facula.randn(shape).abs().requires_grad_() for shape in operands.get(name, [(3, 4)])]
+
+
+@pytest.mark.parametrize("name", sorted(trusted.DIRECT))
+@pytest.mark.parametrize("way", ["function", "method"])
+def test_what_is_called_directly_is_what_python_calls(name, way, at_once):
+    facula.manual_seed(2)
+    room = facula if hasattr(facula, name) else facula.nn.functional
+    args, function = arguments_of(name), getattr(room, name)
+    if way == "method" and not hasattr(facula.Tensor, name):
+        return
+
+    runs = {
+        ("function", 1): lambda a: function(a),
+        ("function", 2): lambda a, b: function(a, b),
+        ("function", 3): lambda a, b, c: function(a, b, c),
+        ("method", 1): lambda a: getattr(a, name)(),
+        ("method", 2): lambda a, b: getattr(a, name)(b),
+        ("method", 3): lambda a, b, c: getattr(a, name)(b, c),
+    }
+    run = runs[way, len(args)]
+    f = facula.compile(run)
+    f(*args)
+    made, expected = f(*args), run(*args)
+    assert f.replays == 1
+    assert frozen(made) == frozen(expected)
+    assert type(made.grad_fn).__name__ == type(expected.grad_fn).__name__
+    weights = facula.randn(made.shape)
+    for one, other in zip(
+        facula.autograd.grad(made, args, weights), facula.autograd.grad(expected, args, weights), strict=True
+    ):
+        assert frozen(one) == frozen(other)
+    dtypes = facula.int32, facula.int64, facula.bool, facula.complex64, facula.bfloat16, facula.float16, facula.uint8
+    for bad in (*(facula.ones(3, dtype=dtype) for dtype in dtypes), facula.ones(2, 2, 2, 2), facula.ones(3, 4).to_sparse()):
+        given = [bad, *args[1:]]
+        assert outcome(f, given) == outcome(run, given)
+
+
+def outcome(function, args):
+    try:
+        result = function(*args)
+        return frozen(result.to_dense() if result.layout is not facula.strided else result)
+    except Exception as error:
+        return type(error).__name__, str(error)

@@ -95,7 +95,7 @@ class Reader(Expressions):
             effect = effect or any(
                 isinstance(one, Known) and one.decide() is True for one in operands if not self._is_tensor(one)
             )
-        return self.steps.step("call", operands, what=target, names=tuple(keywords), effect=effect, gives=op.kind)
+        return self.steps.step("call", operands, what=target, names=tuple(keywords), effect=effect, gives=op.kind, key=op.key)
 
     def _tensor_method(self, method, args, keywords):
         is_backward = method.function == "backward" and not args and not keywords
@@ -109,7 +109,8 @@ class Reader(Expressions):
         what = facula.Tensor.__dict__[method.function]
         operands = [self.steps.owner(method.owner), *args, *keywords.values()]
         name, names = method.function, tuple(keywords)
-        made = self.steps.step("method", operands, what=what, name=name, names=names, effect=op.effect, gives=op.kind)
+        about = {"names": names, "effect": op.effect, "gives": op.kind, "key": op.key}
+        made = self.steps.step("method", operands, what=what, name=name, **about)
         samples = [self._sample(one) for one in args]
         if op.kind in FORMS and method.owner.tensor is not None and ABSENT not in samples and not keywords:
             made.sample = getattr(method.owner.tensor, name)(*samples)

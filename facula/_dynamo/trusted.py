@@ -78,12 +78,15 @@ class Method:
 
 
 class Op:
-    """What is known of a function of the core: whether it does more than give a result, and whether that is a tensor."""
+    """What is known of a function of the core: whether it does more than give a result, and whether that is a tensor.
 
-    __slots__ = ("effect", "kind")
+    `key` is that of its row in the boxed table, where it may be called through that.
+    """
 
-    def __init__(self, effect: bool, kind: str) -> None:
-        self.effect, self.kind = effect, kind
+    __slots__ = ("effect", "key", "kind")
+
+    def __init__(self, effect: bool, kind: str, key: str | None = None) -> None:
+        self.effect, self.kind, self.key = effect, kind, key
 
 
 # methods that give numbers of a tensor's form
@@ -94,6 +97,13 @@ _PROPERTIES = {"shape": "size", "ndim": "int", "dtype": "", "device": "", "layou
                "H": "tensor", "mH": "tensor", "real": "tensor", "imag": "tensor", "data": "tensor", "grad": "",
                "requires_grad": "bool", "is_leaf": "bool", "is_cuda": "bool", "is_sparse": "bool",
                "itemsize": "int"}  # fmt: skip
+
+
+# ops of which Python's function does no more than the core's, and which networks call with tensors alone
+DIRECT = frozenset(
+    """abs addmm bmm cos dot erf exp gelu linear log log1p logsigmoid matmul mm mv neg reciprocal relu rsqrt sigmoid sign sin
+    softplus softsign sqrt square tan tanh tanhshrink""".split()
+)
 
 
 @functools.cache
@@ -108,7 +118,8 @@ def _schema() -> dict[str, Op]:
         plain = [row for row in all_rows if row["form"] != "out"]
         effect = name.endswith("_") or any(row["draws"] or any(a[4] for a in row["arguments"]) for row in plain)
         kinds = {tuple(row["results"]) for row in plain}
-        found[name] = Op(effect, "tensor" if kinds == {("Tensor",)} else "")
+        key = plain[0]["key"] if name in DIRECT and len(plain) == 1 else None
+        found[name] = Op(effect, "tensor" if kinds == {("Tensor",)} else "", key)
     return found
 
 
@@ -224,7 +235,7 @@ class Steps:
         return register
 
     def step(self, kind: str, operands: Any, how: int = 0, what: Any = None, name: str | None = None, names: Any = None,
-             effect: bool = False, gives: str = "", results: int = 1) -> Register:  # fmt: skip
+             effect: bool = False, gives: str = "", results: int = 1, key: str | None = None) -> Register:  # fmt: skip
         """Add a step; the register of its result, or of the first of several."""
         registers = [self.operand(value) for value in operands]
         if len(self._rows) >= self._MOST:
@@ -234,7 +245,8 @@ class Steps:
         places = tuple(self.places) if self.effects or effect else None
         self.effects = self.effects or effect
         names = tuple(names) if names else None
-        self._rows.append((_KINDS[kind], how, self._results, [r.name for r in registers], what, name, names, effect, places))
+        operands = [register.name for register in registers]
+        self._rows.append((_KINDS[kind], how, self._results, operands, what, name, names, effect, places, key))
         made = Register(("result", self._results), gives)
         if kind not in ("expect", "grad", "grad_back"):
             self._results += results

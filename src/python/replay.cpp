@@ -14,13 +14,14 @@
 #include <algorithm>
 #include <array>
 
+#include "program/boxed.h"
 #include "python/bindings.h"
 #include "python/replay_facts.h"
 
 namespace facula::python {
 namespace {
 
-constexpr size_t kMostRegisters = 512, kMostOperands = 64, kMostModes = 16;
+constexpr size_t kMostRegisters = 512, kMostOperands = 64, kMostModes = 16, kMostDirect = 8;
 
 enum class StepKind : uint8_t {
   Call,       // what(*operands), the last ones by the keywords `names`
@@ -61,7 +62,8 @@ struct Step {
   PyObject* what;
   PyObject* name;
   PyObject* names;
-  PyObject* places;  // ((file, function, line), ...), the outermost first
+  const BoxedOp* direct;  // the op behind `what`, where it takes nothing but tensors
+  PyObject* places;       // ((file, function, line), ...), the outermost first
 };
 
 enum class ArgumentKind : uint8_t {
@@ -161,29 +163,51 @@ bool hide_no_methods(const ReplayProgram& program) {
                              [&](uint16_t number) { return has_no_attributes(program.constants[number].get()); });
 }
 
-/// The values of a call. Arguments are borrowed; constants are not, since another thread may exchange them.
+/// The values of a call. Arguments are borrowed; constants are not, since another thread may exchange them. What a
+/// direct step gives has no object before somebody asks for it.
 class Registers {
  public:
   Registers(const ReplayProgram& program, PyObject* const* args)
       : first_(program.arguments.size()), count_(program.registers) {
-    std::ranges::copy_n(args, static_cast<ptrdiff_t>(first_), values_);
+    std::ranges::copy_n(args, static_cast<ptrdiff_t>(first_), objects_);
     size_t next = first_;
-    for (const Owned& constant : program.constants) values_[next++] = Py_NewRef(constant.get());
-    std::fill(values_ + next, values_ + count_, nullptr);
+    for (const Owned& constant : program.constants) objects_[next++] = Py_NewRef(constant.get());
+    std::fill(objects_ + next, objects_ + count_, nullptr);
+    for (size_t i = 0; i < count_; ++i) new (values() + i) Value();
   }
   ~Registers() {
-    for (size_t i = first_; i < count_; ++i) Py_XDECREF(values_[i]);
+    for (size_t i = first_; i < count_; ++i) Py_XDECREF(objects_[i]);
+    for (size_t i = 0; i < count_; ++i) values()[i].~Value();
   }
   Registers(const Registers&) = delete;
-  PyObject* operator[](size_t i) const { return values_[i]; }
-  void set(size_t i, PyObject* owned) { values_[i] = owned; }
+
+  PyObject* object(size_t i) {
+    if (!objects_[i]) objects_[i] = check(wrap(values()[i].tensor()));
+    return objects_[i];
+  }
+  /// As direct steps take it: null for what is no plain tensor, or has no plain layout.
+  const Value* value(size_t i) {
+    Value& value = values()[i];
+    if (!value.is_tensor()) {
+      if (objects_[i] == Py_None) return &value;
+      if (!is_plain_tensor(objects_[i])) return nullptr;
+      value = Value(tensor_of(objects_[i]));
+    }
+    return value.tensor_impl()->flags & kNotAsPromised ? nullptr : &value;
+  }
+  void set(size_t i, PyObject* owned) { objects_[i] = owned; }
+  void set(size_t i, Value&& made) { values()[i] = std::move(made); }
   void drop(size_t i) {
-    if (i >= first_) Py_CLEAR(values_[i]);
+    values()[i].reset();
+    if (i >= first_) Py_CLEAR(objects_[i]);
   }
 
  private:
+  Value* values() { return reinterpret_cast<Value*>(room_); }
+
   const size_t first_, count_;
-  PyObject* values_[kMostRegisters];
+  PyObject* objects_[kMostRegisters];
+  alignas(Value) std::byte room_[kMostRegisters * sizeof(Value)];
 };
 
 PyObject* made_tuple(PyObject* const* a, size_t count) {
@@ -284,20 +308,50 @@ class Play {
   Play(const Play&) = delete;
 
   PyObject* run(ReplayEnd& end) {
-    for (const Step& step : program_.steps) {
-      if (__builtin_expect(take(step), 1)) continue;
-      return failed(step, end);
+    const Step* step = program_.steps.data();
+    const Step* const last = step + program_.steps.size();
+    try {
+      while (step != last && take(*step)) ++step;
+      if (step == last) {
+        PyObject* result = Py_NewRef(registers_.object(program_.result));
+        end = ReplayEnd::Done;
+        return result;
+      }
+    } catch (...) {
+      translate_exception();
     }
-    end = ReplayEnd::Done;
-    return Py_NewRef(registers_[program_.result]);
+    return failed(step == last ? program_.steps.back() : *step, end);
   }
 
  private:
   bool take(const Step& step) {
+    const uint16_t* numbers = program_.numbers.data();
+    if (!(step.direct && is_taken_directly(step)) && !is_taken(step)) return false;
+    for (size_t i = 0; i < step.over_count; ++i) registers_.drop(numbers[step.over + i]);
+    return true;
+  }
+
+  /// A function of the core that takes nothing but tensors is called without what Python's calls need.
+  bool is_taken_directly(const Step& step) {
+    const Value* given[kMostDirect];
+    const uint16_t* numbers = program_.numbers.data() + step.operands;
+    size_t count = 0;
+    for (; count < step.operand_count; ++count) {
+      given[count] = registers_.value(numbers[count]);
+      if (!given[count]) return false;
+    }
+    for (; count < step.direct->arguments.size(); ++count) given[count] = &step.direct->arguments[count].default_value;
+    Value made;
+    step.direct->call(given, &made);
+    registers_.set(step.to, std::move(made));
+    return true;
+  }
+
+  bool is_taken(const Step& step) {
     PyObject* room[1 + kMostOperands];
     PyObject** a = room + 1;
     const uint16_t* numbers = program_.numbers.data();
-    for (size_t i = 0; i < step.operand_count; ++i) a[i] = registers_[numbers[step.operands + i]];
+    for (size_t i = 0; i < step.operand_count; ++i) a[i] = registers_.object(numbers[step.operands + i]);
     state_.effects |= step.effect;
     if (step.kind >= StepKind::Unpack) {
       if (!change(step, a)) return false;
@@ -306,7 +360,6 @@ class Play {
       if (!made) return false;
       registers_.set(step.to, made);
     }
-    for (size_t i = 0; i < step.over_count; ++i) registers_.drop(numbers[step.over + i]);
     return true;
   }
 
@@ -376,7 +429,19 @@ void find_ends(ReplayProgram& program) {
   }
 }
 
-// (kind, how, to, operands, what, name, names, effect, places)
+/// The op that a step may call directly, by its key; null where it takes more than that.
+const BoxedOp* direct_op(PyObject* key, size_t operands) {
+  const BoxedOp* op = key == Py_None ? nullptr : find_boxed(utf8(key));
+  if (!op || op->arguments.size() > kMostDirect || op->arguments.size() < operands || op->results.size() != 1)
+    return nullptr;
+  for (size_t i = 0; i < op->arguments.size(); ++i) {
+    const BoxedArgument& argument = op->arguments[i];
+    if (i < operands ? !argument.type.is_tensor() || argument.type.list : argument.required) return nullptr;
+  }
+  return op;
+}
+
+// (kind, how, to, operands, what, name, names, effect, places, key of the op)
 void read_step(ReplayProgram& program, PyObject* row) {
   Step step{};
   step.kind = static_cast<StepKind>(number_of(part(row, 0)));
@@ -388,6 +453,7 @@ void read_step(ReplayProgram& program, PyObject* row) {
   step.names = part_or_null(row, 6);
   step.effect = part(row, 7) == Py_True;
   step.places = part_or_null(row, 8);
+  step.direct = step.names || step.effect ? nullptr : direct_op(part(row, 9), step.operand_count);
   program.pure = program.pure && !step.effect;
   program.goes_back |= step.kind == StepKind::Method && PyUnicode_CompareWithASCIIString(step.name, "backward") == 0;
   program.steps.push_back(step);
