@@ -189,6 +189,22 @@ def policy_network(torch):
     return forward
 
 
+def policy_training(torch):
+    nn = torch.nn
+    net = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 4))
+    x, y = torch.randn(32, 8), torch.randn(32, 4)
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+
+    def step():
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
 def _chain(kind: str, rows: int):
     def make(torch):
         x, y, z = (torch.randn(rows, 1024) for _ in range(3))
@@ -219,6 +235,7 @@ PROGRAMS = {
     "moving average": moving_average,
     "physics-informed": physics_informed,
     "policy network": policy_network,
+    "policy training": policy_training,
     **{
         f"{kind} {size}": _chain(kind, rows)
         for size, rows in (("1M", 1024), ("16M", 16384))

@@ -16,6 +16,7 @@ from collections import namedtuple
 from traceback import FrameSummary
 from typing import TYPE_CHECKING
 
+import facula
 from facula._dynamo import _region, config, exc, utils
 
 if TYPE_CHECKING:
@@ -198,6 +199,8 @@ def _holding():
 # ---- looks
 
 always = os.environ.get("FACULA_COMPILE") == "always"
+always_replays = os.environ.get("FACULA_COMPILE") in ("replay", "replay-check")
+checks_replays = os.environ.get("FACULA_COMPILE") == "replay-check"
 
 
 def described(compiled: Any) -> str:
@@ -214,6 +217,24 @@ def _code(function):
     """The code of a function, a method, or of `forward` of a class."""
     function = getattr(function, "forward", function) if isinstance(function, type) else function
     return getattr(getattr(function, "__func__", function), "__code__", None)
+
+
+def is_same(a: Any, b: Any) -> bool:
+    """Whether two results are equal, tensors bit for bit.
+
+    Args:
+        a, b: the results.
+    """
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, facula.Tensor):
+        about = [(t.dtype, t.shape, t.device, t.requires_grad) for t in (a, b)]
+        return about[0] == about[1] and bool(((a == b) | (a.isnan() & b.isnan())).all())
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(is_same(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(is_same, a, b))
+    return bool(a == b)
 
 
 class Settings:
@@ -233,6 +254,62 @@ class Settings:
         self.options, self.name, self.counter = dict(options or {}), name, counter
         self.eager = backend not in ("inductor", "cudagraphs")  # ops never wait
         self._recompile_limit, self._ran = recompile_limit, False
+        self.not_replayed: str | None = None  # why
+        self._watched: list[Any] = []
+
+    @property
+    def replays(self) -> bool:
+        """Whether calls may be made without the interpreter (trusted.py)."""
+        return not self.eager and not always
+
+    @property
+    def always_replays(self) -> bool:
+        """Whether they are wherever they can, without a trial: for tests."""
+        return always_replays
+
+    @property
+    def checks_replays(self) -> bool:
+        """Whether calls that have no effect are made both ways and compared: for tests."""
+        return checks_replays
+
+    def check_replay(self, compiled: Any, result: Any, expected: Any) -> None:
+        """Raises AssertionError where steps gave another result than Python."""
+        if not is_same(result, expected):
+            raise AssertionError(f"replay: {self._named(compiled)} gives {expected!r}, by steps {result!r}")
+
+    def steps_of(self, compiled: Any, values: tuple[Any, ...], keywords: tuple[str, ...] | None) -> Any:
+        """Steps that make such a call; None where the function is not trusted."""
+        from facula._dynamo import trusted
+
+        try:
+            steps = trusted.steps_of(compiled.function, values, keywords)
+            count = len(steps.spec[4])
+            _log().told("output_code", f"{self._named(compiled)}: {count} steps make calls without the interpreter")
+            return steps
+        except Exception as error:  # whatever it is, Python makes the calls
+            self.not_replayed = str(error) if isinstance(error, trusted.Untrusted) else repr(error)
+            return None
+
+    @property
+    def pure(self) -> bool:
+        """Whether the user promises that calls do nothing but call public functions, by the forms of their tensors."""
+        return bool(self.options.get("pure", False))
+
+    def watched_call(self, compiled: Any, values: tuple[Any, ...], keywords: tuple[str, ...] | None) -> tuple[Any, Any]:
+        """A result and the steps that give such a one, None where there are none; an ellipsis: one more call has to be seen."""
+        from facula._dynamo import _traced
+
+        result, steps, self.not_replayed = _traced.watched_call(compiled.function, values, keywords)
+        before, self._watched = self._watched, [*self._watched, steps]
+        if steps is None:
+            return result, None
+        if before and _traced.are_alike(before[-1], steps):
+            self._watched, self.not_replayed = [], None
+            return result, steps
+        if len(before) < 8:  # on tensors of several forms, perhaps
+            return result, ...
+        self._watched, self.not_replayed = [], "calls that do not do the same"
+        return result, None
 
     @property
     def always(self) -> bool:
@@ -249,7 +326,7 @@ class Settings:
             return None
         from facula import _inductor
 
-        chosen = {name.replace("-", "_"): value for name, value in self.options.items()}
+        chosen = {name.replace("-", "_"): value for name, value in self.options.items() if name != "pure"}
         return {**_inductor.config.get_config_copy(), **_inductor.MODES[self.mode or "default"], **chosen}
 
     def _named(self, compiled):

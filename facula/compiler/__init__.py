@@ -64,6 +64,10 @@ def _check_options(backend, mode, options):
         name = name.replace("-", "_")
         if name == "guard_filter_fn":  # there are no guards
             continue
+        if name == "pure":  # Facula's own: see docs/compile.md
+            if not isinstance(value, bool):
+                raise RuntimeError(f"compile: the option pure is of type bool, got {value!r}")
+            continue
         if name not in known:
             raise RuntimeError(f"compile: an option is a setting of torch._inductor.config, got {name!r}")
         kind = type(known[name])

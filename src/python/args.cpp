@@ -7,6 +7,7 @@
 #include "python/free_threading.h"
 #include "python/mismatch.h"
 #include "python/record.h"
+#include "python/replay.h"
 
 namespace facula::python {
 
@@ -321,7 +322,7 @@ int parse_old_order(FunctionSpec& f, PyObject* self, PyObject* const* args, Py_s
   const std::string text = std::string(f.shown) + ": This overload of " + f.shown +
                            " is deprecated, give the number before the tensors by keyword (" + now->keywords.back() +
                            "=)";
-  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError{};
+  if (replay_left_for_warning() || PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError{};
   const Py_ssize_t positional = static_cast<Py_ssize_t>(now->values.size() - now->keywords.size());
   return parse(f, self, now->values.data(), positional, names.get(), slots);
 }

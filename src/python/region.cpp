@@ -7,7 +7,8 @@
 #include "core/op_id.h"
 #include "cuda/places.h"
 #include "python/bindings.h"
-#include "python/objects.h"
+#include "python/free_threading.h"
+#include "python/replay.h"
 #include "region/compiled.h"
 
 namespace facula::python {
@@ -54,6 +55,9 @@ struct CompiledFunction {
   PyObject* code;  // the key of what is shared; null: nothing is
   PyObject* attributes;
   PyObject* weak;
+  bool pure;        // the user promises it
+  bool checks;      // for tests: what steps do without effects is compared with what Python does
+  PyObject* steps;  // that make a call (python/replay.h); null: none
   SharedCalls calls;
 };
 CompiledFunction* compiled(PyObject* self) { return reinterpret_cast<CompiledFunction*>(self); }
@@ -170,25 +174,104 @@ class CountedCall {
   CountedCall(const CountedCall&) = delete;
 };
 
+// ---- calls by steps
+
+/// Asks `facula._dynamo` about a call.
+Owned asked(PyObject* object, const char* method, PyObject* const* args, size_t nargsf, PyObject* names) {
+  const Py_ssize_t all = PyVectorcall_NARGS(nargsf) + (names ? PyTuple_GET_SIZE(names) : 0);
+  Owned values(check(PyTuple_New(all)));
+  for (Py_ssize_t i = 0; i < all; ++i) PyTuple_SET_ITEM(values.get(), i, Py_NewRef(args[i]));
+  PyObject *settings = compiled(object)->settings, *keywords = names ? names : Py_None;
+  return Owned(check(call_python(PyObject_CallMethod, settings, method, "OOO", object, values.get(), keywords)));
+}
+
+/// Asks for steps that make such a call. Why there are none is known to `facula._dynamo`.
+void prepare_steps(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
+  Owned steps(asked(object, "steps_of", args, nargsf, names));
+  Py_XSETREF(compiled(object)->steps, is_replay(steps.get()) ? steps.release() : nullptr);
+}
+
+/// A call of a function that is promised to be pure, which is watched for its steps.
+PyObject* watched_call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
+  CompiledFunction* self = compiled(object);
+  Owned pair(asked(object, "watched_call", args, nargsf, names));
+  PyObject* steps = PyTuple_GET_ITEM(pair.get(), 1);
+  if (steps != Py_Ellipsis) {
+    Py_XSETREF(self->steps, is_replay(steps) ? Py_NewRef(steps) : nullptr);
+    self->calls->prepared(self->steps != nullptr);
+  }
+  return Py_NewRef(PyTuple_GET_ITEM(pair.get(), 0));
+}
+
+/// Whether steps made the call, which gave `result`.
+bool is_made_by_steps(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names, PyObject*& result) {
+  CompiledFunction* self = compiled(object);
+  if (!self->steps) return false;
+  ReplayEnd end;
+  result = replay_call(self->steps, args, nargsf, names, end);
+  if (end == ReplayEnd::Done) return true;
+  if (end != ReplayEnd::Stale) return false;
+  Py_CLEAR(self->steps);
+  if (!self->calls->replaces_steps() || self->pure) return false;
+  prepare_steps(object, args, nargsf, names);
+  if (!self->steps) return false;
+  result = replay_call(self->steps, args, nargsf, names, end);
+  return end == ReplayEnd::Done;
+}
+
+/// The result of steps, compared with that of Python where a second call does nothing else.
+PyObject* compared(PyObject* object, PyObject* replayed, PyObject* const* args, size_t nargsf, PyObject* names) {
+  CompiledFunction* self = compiled(object);
+  Owned result(replayed);
+  if (!self->steps || !replay_is_pure(self->steps)) return result.release();
+  Owned expected(check(call_python(PyObject_Vectorcall, self->function, args, nargsf, names)));
+  Owned(check(
+      call_python(PyObject_CallMethod, self->settings, "check_replay", "OOO", object, result.get(), expected.get())));
+  return result.release();
+}
+
+/// A call in one of the ways, without its clock.
+PyObject* call_so(PyObject* object, const CompiledCalls::Way& way, CompiledCalls::Outcome& outcome,
+                  PyObject* const* args, size_t nargsf, PyObject* names) {
+  if (way.region) return call_in_region(object, way, outcome, args, nargsf, names);
+  PyObject* result = nullptr;
+  if (way.replays && is_made_by_steps(object, args, nargsf, names, result)) {
+    ++compiled(object)->calls->replays;
+    return compiled(object)->checks && result ? compared(object, result, args, nargsf, names) : result;
+  }
+  outcome.missed = way.replays;
+  return call_python(PyObject_Vectorcall, compiled(object)->function, args, nargsf, names);
+}
+
 PyObject* compiled_call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
   CompiledFunction* self = compiled(object);
   if (forced_eager) return call_python(PyObject_Vectorcall, self->function, args, nargsf, names);
   const CountedCall counted;
   if (Region::is_on()) return call_python(PyObject_Vectorcall, self->function, args, nargsf, names);
+  if (self->calls->state == CompileState::Replay && self->steps && !self->checks) {
+    ReplayEnd end;
+    PyObject* result = replay_call(self->steps, args, nargsf, names, end);
+    if (end == ReplayEnd::Done) return self->calls->replayed(), result;
+  }
   const uint64_t sizes = sizes_of(args, PyVectorcall_NARGS(nargsf) + (names ? PyTuple_GET_SIZE(names) : 0));
   if (self->calls->passes(sizes)) return call_python(PyObject_Vectorcall, self->function, args, nargsf, names);
   const SharedCalls calls = self->calls;
   return guarded([&]() -> PyObject* {
     CompiledCalls::Way way = calls->begin(sizes);
     if (way.asks && !may_look(object)) way = {};
+    if (way.prepares && self->pure && is_quiet_thread()) return watched_call(object, args, nargsf, names);
     const int64_t begin = way.timed ? now() : 0;
     CompiledCalls::Outcome outcome;
-    PyObject* result = way.region ? call_in_region(object, way, outcome, args, nargsf, names)
-                                  : call_python(PyObject_Vectorcall, self->function, args, nargsf, names);
+    Owned result(call_so(object, way, outcome, args, nargsf, names));
     if (way.timed) outcome.nanoseconds = now() - begin;
-    outcome.failed = result == nullptr;
+    outcome.failed = !result;
     calls->end(way, outcome);
-    return result;
+    if (way.prepares && result && !self->pure && is_quiet_thread()) {
+      if (calls->always_replays || outcome.nanoseconds < CompiledCalls::kTiny)
+        prepare_steps(object, args, nargsf, names);
+      calls->prepared(self->steps != nullptr);
+    }
+    return result.release();
   });
 }
 
@@ -212,6 +295,10 @@ PyObject* compiled_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   self->calls = std::make_shared<CompiledCalls>(shared_work(self->code));
   self->calls->never_follows = setting(settings, "eager");
   self->calls->always_follows = setting(settings, "always");
+  self->pure = setting(settings, "pure");
+  self->checks = setting(settings, "checks_replays");
+  self->calls->may_replay = !kFreeThreaded && setting(settings, "replays");
+  self->calls->always_replays = setting(settings, "always_replays");
   return object;
 }
 
@@ -230,6 +317,7 @@ void compiled_dealloc(PyObject* object) {
   Py_XDECREF(self->function);
   Py_XDECREF(self->settings);
   Py_XDECREF(self->attributes);
+  Py_XDECREF(self->steps);
   type->tp_free(object);
   Py_DECREF(type);
 }
@@ -238,6 +326,7 @@ int compiled_traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(self->function);
   Py_VISIT(self->settings);
   Py_VISIT(self->attributes);
+  Py_VISIT(self->steps);
   Py_VISIT(Py_TYPE(object));
   return 0;
 }
@@ -246,6 +335,7 @@ int compiled_clear(PyObject* object) {
   Py_CLEAR(self->function);
   Py_CLEAR(self->settings);
   Py_CLEAR(self->attributes);
+  Py_CLEAR(self->steps);
   return 0;
 }
 
@@ -326,14 +416,21 @@ PyObject* get_recordings(PyObject* self, void*) {
     return list.release();
   });
 }
+PyObject* get_replays(PyObject* self, void*) { return PyLong_FromLongLong(compiled(self)->calls->replays); }
+PyObject* get_steps(PyObject* self, void*) {
+  return Py_NewRef(compiled(self)->steps ? compiled(self)->steps : Py_None);
+}
 PyObject* compiled_reset(PyObject* self, PyObject*) {
+  Py_CLEAR(compiled(self)->steps);
   compiled(self)->calls->reset();
   return Py_NewRef(Py_None);
 }
 
 PyGetSetDef compiled_properties[] = {
     {"function", get_function, nullptr, "The function that is called.", nullptr},
-    {"state", get_state, nullptr, "What the next call does: look, learn, trial, follow or pass.", nullptr},
+    {"state", get_state, nullptr, "What the next call does: look, learn, trial, follow, pass or replay.", nullptr},
+    {"replays", get_replays, nullptr, "Calls that its steps have made.", nullptr},
+    {"steps", get_steps, nullptr, "What makes calls without Python's interpreter, or None.", nullptr},
     {"calls", get_calls, nullptr, "Calls so far, of all functions with this code.", nullptr},
     {"misses", get_misses, nullptr, "Calls that took a way that no recording knew.", nullptr},
     {"recordings", get_recordings, nullptr, "What is remembered of calls, as dictionaries; the last used first.",

@@ -8,6 +8,7 @@
 #include "ops/out.h"
 #include "python/bindings.h"
 #include "python/docs/functions.h"
+#include "python/replay.h"
 
 namespace facula::python {
 namespace {
@@ -66,7 +67,7 @@ PyObject* install_methods(PyObject*, PyObject* methods) {
 
 void issue_warning(const char* text) {
   WithLock lock;
-  if (PyErr_WarnEx(PyExc_UserWarning, text, 1) < 0) throw PythonError{};
+  if (replay_left_for_warning() || PyErr_WarnEx(PyExc_UserWarning, text, 1) < 0) throw PythonError{};
 }
 
 void* save_lock() { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; }

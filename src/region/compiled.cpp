@@ -99,7 +99,7 @@ CompiledCalls::~CompiledCalls() {
 }
 
 const char* name(CompileState state) {
-  constexpr const char* kNames[] = {"look", "learn", "trial", "follow", "pass"};
+  constexpr const char* kNames[] = {"look", "learn", "trial", "follow", "pass", "replay"};
   return kNames[static_cast<size_t>(state)];
 }
 
@@ -108,6 +108,10 @@ CompiledCalls::Way CompiledCalls::begin(uint64_t sizes) {
   const bool others = sizes != sizes_;
   sizes_ = sizes;
   if (always_follows && !never_follows) return {.region = true, .follows = true, .sizes = sizes};
+  if (state == CompileState::Replay) return {.replays = true, .sizes = sizes};
+  if (always_replays && may_replay && !replayed_) return {.timed = true, .prepares = true, .sizes = sizes};
+  if (state == CompileState::Pass && in_state_ >= patience_ && patience_ == kSettled)
+    return {.timed = true, .prepares = true, .sizes = sizes};
   if (state == CompileState::Pass && !never_follows && in_state_ >= kTrusted) {
     become(CompileState::Look);
     looks_again_ = true;
@@ -121,7 +125,11 @@ CompiledCalls::Way CompiledCalls::begin(uint64_t sizes) {
       // where the settings refused others, those that were recorded before go on
       if (!looks_again_ && has_looked_at(sizes)) return {};
       return {.region = true, .asks = !looks_again_, .sizes = sizes};
-    case CompileState::Trial: return {.region = in_state_ % 2 == 1, .follows = true, .timed = true, .sizes = sizes};
+    case CompileState::Trial: {
+      const bool other_way = in_state_ % 2 == 1;
+      if (tries_steps_) return {.timed = true, .replays = other_way, .sizes = sizes};
+      return {.region = other_way, .follows = true, .timed = true, .sizes = sizes};
+    }
     case CompileState::Pass: return {};
     default: return {.region = true, .follows = true, .sizes = sizes};
   }
@@ -130,9 +138,9 @@ CompiledCalls::Way CompiledCalls::begin(uint64_t sizes) {
 void CompiledCalls::end(const Way& way, const Outcome& outcome) {
   ++in_state_;
   if (outcome.failed) return;
-  if (way.follows && way.region) {
+  if ((way.follows && way.region) || way.replays) {
     missed_ = ((missed_ << 1) | outcome.missed) & 0xFFFFFu;
-    if (std::popcount(missed_) >= kMostMisses && !always_follows) return become(CompileState::Pass);
+    if (std::popcount(missed_) >= kMostMisses && !always_follows && !always_replays) return become(CompileState::Pass);
   }
   switch (state) {
     case CompileState::Look:
@@ -148,7 +156,7 @@ void CompiledCalls::end(const Way& way, const Outcome& outcome) {
       else become(CompileState::Trial);
       break;
     case CompileState::Trial:
-      (way.region ? followed_ : eager_)[static_cast<size_t>((in_state_ - 1) / 2)] = outcome.nanoseconds;
+      (way.region || way.replays ? followed_ : eager_)[static_cast<size_t>((in_state_ - 1) / 2)] = outcome.nanoseconds;
       if (in_state_ == 2 * kTried) judge();
       break;
     default: break;
@@ -164,7 +172,28 @@ std::optional<bool> CompiledCalls::judged_by_bytes() const {
 
 void CompiledCalls::judge() {
   const bool faster = static_cast<double>(median(followed_)) < kWorth * static_cast<double>(median(eager_));
-  become(faster ? CompileState::Follow : CompileState::Pass);
+  const CompileState better = tries_steps_ ? CompileState::Replay : CompileState::Follow;
+  tries_steps_ = false;
+  become(faster ? better : CompileState::Pass);
+}
+
+void CompiledCalls::prepared(bool found) {
+  replayed_ = true;
+  prepared_at_ = calls;
+  tries_steps_ = found && !always_replays;
+  patience_ = kTrusted;
+  if (found) become(always_replays ? CompileState::Replay : CompileState::Trial);
+}
+
+/// Steps that serve few calls cost more than they gain.
+bool CompiledCalls::replaces_steps() {
+  constexpr int64_t kServed = 200;
+  replaced_ = calls - prepared_at_ >= kServed ? 0 : replaced_ + 1;
+  prepared_at_ = calls;
+  if (replaced_ < kReplaced || always_replays) return true;
+  tries_steps_ = false;
+  become(CompileState::Pass);
+  return false;
 }
 
 bool CompiledCalls::has_looked_at(uint64_t sizes) const { return std::ranges::find(looked_, sizes) != looked_.end(); }
@@ -182,6 +211,7 @@ void CompiledCalls::become(CompileState next) {
   state = next;
   in_state_ = 0;
   missed_ = 0;
+  patience_ = next == CompileState::Pass && may_replay && !replayed_ ? kSettled : kTrusted;
 }
 
 void CompiledCalls::reset() {
@@ -191,6 +221,8 @@ void CompiledCalls::reset() {
   looks_ = 0;
   looked_.clear();
   looks_again_ = false;
+  replayed_ = tries_steps_ = false;
+  replaced_ = 0;
   become(CompileState::Look);
 }
 

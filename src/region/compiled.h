@@ -4,7 +4,9 @@
 //   Learn   two calls are followed; what nobody asks for is found out.
 //   Trial   eager and followed calls by turns, with a clock. Followed calls take less time: Follow, else Pass.
 //   Follow  ops are put off as the recording says.
-//   Pass    the function is called.
+//   Pass    the function is called. After kSettled calls, if it takes less than kTiny, whoever knows the language is asked
+//           for steps that make a call without its interpreter, and these are tried as followed calls are.
+//   Replay  calls are made by the steps.
 //
 // Both ways run the same Python and give the same bits, so they can be exchanged at any call. A trial compares calls on
 // tensors of the same sizes only. Where groups run on a device that works while Python goes on, a clock sees nothing of
@@ -21,7 +23,7 @@
 
 namespace facula {
 
-enum class CompileState : uint8_t { Look, Learn, Trial, Follow, Pass };
+enum class CompileState : uint8_t { Look, Learn, Trial, Follow, Pass, Replay };
 const char* name(CompileState state);
 
 class CompiledCalls {
@@ -37,23 +39,32 @@ class CompiledCalls {
   const std::shared_ptr<Work> work;  // of all functions with this code
   std::mutex one_at_a_time;          // of backward passes
   CompileState state = CompileState::Look;
-  bool never_follows = false;   // a backend that runs eagerly
-  bool always_follows = false;  // for tests: no trial, nothing passes
-  int64_t calls = 0;
+  bool never_follows = false;      // a backend that runs eagerly
+  bool always_follows = false;     // for tests: no trial, nothing passes
+  bool may_replay = false;         // steps may be asked for
+  bool always_replays = false;     // for tests: at once, without a trial
+  int64_t calls = 0, replays = 0;  // in all; made by steps
 
   /// Whether this call, on tensors of these sizes, is one of many that only call the function: then it is counted, and
   /// there is nothing else to do.
   bool passes(uint64_t sizes) {
-    if (state != CompileState::Pass || sizes != sizes_ || always_follows || in_state_ >= kTrusted) return false;
+    if (state != CompileState::Pass || sizes != sizes_ || always_follows || in_state_ >= patience_) return false;
     ++calls;
     if (!never_follows) ++in_state_;
     return true;
   }
+  /// A call that steps have made: there is nothing else to do.
+  void replayed() {
+    ++calls;
+    ++replays;
+    missed_ <<= 1;
+  }
 
-  /// How a call is made. `asks`: it would be recorded for the first time with tensors of these sizes, so that the
-  /// settings are asked before, and told afterwards.
+  /// How a call is made. `replays`: by steps, where that is possible. `prepares`: whoever knows the language is asked for
+  /// steps when the call is over, and prepared() told. `asks`: it would be recorded for the first time with tensors of
+  /// these sizes, so that the settings are asked before, and told afterwards.
   struct Way {
-    bool region = false, follows = false, timed = false, asks = false;
+    bool region = false, follows = false, timed = false, asks = false, replays = false, prepares = false;
     uint64_t sizes = 0;
   };
   /// `sizes`: a number that stands for the sizes of the tensors among the arguments.
@@ -62,13 +73,19 @@ class CompiledCalls {
   struct Outcome {
     int64_t nanoseconds = 0;
     bool failed = false;  // it raised
-    bool missed = false;  // no recording knew its way
+    bool missed = false;  // no recording knew its way, or steps did not fit it
   };
   void end(const Way& way, const Outcome& outcome);
+  /// Steps were found, or not, when they were asked for.
+  void prepared(bool found);
+  /// A call by steps that did not fit the world any more; whether others are worth asking for.
+  bool replaces_steps();
+  static constexpr int64_t kTiny = 50'000;  // nanoseconds: beyond, what Python costs does not show
   void reset();
 
  private:
   static constexpr int kLearned = 2, kTried = 8, kTrusted = 1000, kLooks = 64, kMostMisses = 16;  // of 20 calls
+  static constexpr int kSettled = 500, kReplaced = 8;
   void become(CompileState next);
   bool is_worth_following() const;
   std::optional<bool> judged_by_bytes() const;
@@ -80,6 +97,11 @@ class CompiledCalls {
   std::vector<uint64_t> looked_;  // sizes with which a call was recorded
   bool looks_again_ = false;      // because so many calls have passed
   int in_state_ = 0;              // calls
+  int patience_ = kTrusted;       // calls that pass before something else is tried
+  bool replayed_ = false;         // steps were asked for
+  bool tries_steps_ = false;      // the trial is of them
+  int replaced_ = 0;
+  int64_t prepared_at_ = 0;  // calls
   int looks_ = 0;
   uint32_t missed_ = 0;  // a bit for each of the last calls that followed
   std::array<int64_t, kTried> eager_{}, followed_{};
