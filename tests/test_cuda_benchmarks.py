@@ -23,7 +23,9 @@ def everything():
 def test_parts_have_limits_that_fit_into_ten_minutes(everything):
     assert set(everything.LIMITS) == {*everything.PARTS, "tests"}
     assert sum(seconds for part, seconds in everything.LIMITS.items() if part != "tests") < everything.ALL <= 600
-    assert {"models", "latency", "bandwidth", "matmul", "attention", "allocator", "timeline", "scaling"} <= set(everything.PARTS)
+    assert {"models", "latency", "bandwidth", "matmul", "attention", "allocator", "timeline", "scaling"} <= set(
+        everything.PARTS
+    )
     assert {"alexnet", "vgg19", "resnet50", "mobilenet_v2", "gnmt", "ncf"} == set(everything.MODELS)  # of the paper's Table 1
     tests = Path(__file__).resolve().parent
     assert all((tests / name).exists() for name in everything.TESTS)
@@ -40,7 +42,7 @@ def test_numbers_are_compared(everything):
 
 def test_small_parts_run(tmp_path):
     result = tmp_path / "figures.json"
-    parts = ("latency", "allocator", "timeline", "trace", "recurrent")
+    parts = ("latency", "allocator", "timeline", "trace", "recurrent", "compiled")
     command = [sys.executable, str(FOLDER / "everything.py"), "--tiny", "--parts", ",".join(parts), "--json", str(result)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -51,6 +53,7 @@ def test_small_parts_run(tmp_path):
     iterations = ours["allocator"]["iterations"]
     assert iterations[0]["reserved"] > 0
     assert all(row["num_device_alloc"] == row["num_device_free"] == 0 for row in iterations[2:])
+    assert all(row["compiled_ms"] > 0 and row["eager_ms"] > 0 for row in ours["compiled"].values())
     assert all(row["done_ms"] >= row["queued_ms"] > 0 for row in ours["timeline"]["steps"])
     assert np.all(np.asarray(ours["trace"]["allocated"]) <= ours["trace"]["reserved"])
     assert len(done.stdout.splitlines()) > len(parts)

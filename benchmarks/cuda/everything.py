@@ -6,8 +6,9 @@
 Parts (--parts NAME,NAME): training steps of six models in float32 and bfloat16 (`models`), the host's and the whole time of
 small ops (`latency`), bandwidth of element-wise ops and reductions as a share of a copy's (`bandwidth`), `matmul`, `attention`,
 what the allocator asks of the driver in each iteration (`allocator`, Figure 2 of the PyTorch paper), how far the host runs
-ahead of the device (`timeline`, Figure 1); those of first_run.py; last, in the time that is left, the test suite on the driver
-(`tests`). Each part is a process of its own; one that fails is reported and does not keep the others from running.
+ahead of the device (`timeline`, Figure 1), functions that are written out in light ops, eager and compiled (`compiled`); those
+of first_run.py; last, in the time that is left, the test suite on the driver (`tests`). Each part is a process of its own; one
+that fails is reported and does not keep the others from running.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 LIMITS = {  # seconds
     "models": 80, "latency": 15, "bandwidth": 30, "matmul": 20, "attention": 20, "allocator": 15, "timeline": 15,
-    "numerics": 30, "trace": 10, "costs": 20, "convolution": 20, "recurrent": 15, "scaling": 20, "tests": 400,
+    "numerics": 30, "trace": 10, "costs": 20, "convolution": 20, "recurrent": 15, "scaling": 20, "compiled": 60, "tests": 340,
 }  # fmt: skip
 ALL, TINY_LIMIT = 590, 300
 MODELS = ("alexnet", "vgg19", "resnet50", "mobilenet_v2", "gnmt", "ncf")
@@ -226,8 +227,49 @@ def timeline(m, tiny: bool) -> dict:
     return {"steps": rows}
 
 
+def chains(m, x, y, row) -> dict:
+    """Functions that are written out in light ops, and how many tensors of the size of x each has to read and write."""
+
+    def softmax(x):
+        e = (x * 0.125 - x.amax(-1, keepdim=True)).exp()
+        return e / e.sum(-1, keepdim=True)
+
+    def adam(p, g):
+        first = p * 0.9 + g * 0.1
+        second = g * 0.999 + g * g * 0.001
+        return p - 0.01 * first / (second.abs().sqrt() + 1e-8)
+
+    return {
+        "arith": (lambda x, y: ((x * y + 1.5) * 0.5 - x) * y + x * 0.25, (x, y), 3),
+        "gelu": (lambda x: 0.5 * x * (1 + m.tanh(0.7978845608 * (x + 0.044715 * x * x * x))), (x,), 2),
+        "rows": (lambda x, row: m.relu(x * row + 1) * row - x, (x, row), 2),
+        "rms norm": (lambda x, row: x * m.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * row, (x, row), 2),
+        "softmax": (softmax, (x,), 2),
+        "adam": (adam, (x, y), 3),
+    }
+
+
+def compiled(m, tiny: bool) -> dict:
+    found = {}
+    for dtype in DTYPES:
+        size = m.tensor([], dtype=getattr(m, dtype)).element_size()
+        rows = (1 << 16 if tiny else 64 << 20) // (1024 * size)
+        x, y = (m.ones(rows, 1024, dtype=getattr(m, dtype), device="cuda") for _ in range(2))
+        clock = Clock(m, tiny)
+        for name, (function, arguments, tensors) in chains(m, x, y, x[0].clone()).items():
+            fast = m.compile(function)
+            for _ in range(4 if tiny else 8):  # until kernels are asked for
+                fast(*arguments)
+            if m.__name__ == "facula":
+                m._C._cuda_finish_groups()
+            eager, whole = clock(lambda f=function, a=arguments: f(*a)), clock(lambda f=fast, a=arguments: f(*a))
+            rate = tensors * x.numel() * size / whole / 1e6
+            found[f"{name} {dtype}"] = {"eager_ms": eager, "compiled_ms": whole, "times": eager / whole, "GB_per_s": rate}
+    return found
+
+
 FURTHER = tuple(getattr(first_run, name) for name in ("numerics", "trace", "costs", "convolution", "recurrent", "scaling"))
-PARTS = {f.__name__: f for f in (models, latency, bandwidth, matmul, attention, allocator, timeline, *FURTHER)}
+PARTS = {f.__name__: f for f in (models, latency, bandwidth, matmul, attention, allocator, timeline, compiled, *FURTHER)}
 
 
 # ---- running them

@@ -74,8 +74,8 @@ std::vector<std::string> command_line(const Program& p, const fs::path& in, cons
   command.push_back("-ffp-contract=off");
   const char* flags = std::getenv("FACULA_EMULATED_FLAGS");
   for (const std::string& flag : words(flags ? flags : "-O1")) command.push_back(flag);
-  for (const char* flag : {"-std=c++20", "-w", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math",
-                           "-fwrapv", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti"})
+  for (const char* flag : {"-std=c++20", "-w", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
+                           "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti"})
     command.push_back(flag);
   for (const std::string& option : p.options)
     if (option.starts_with("-D")) command.push_back(option);
