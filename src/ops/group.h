@@ -70,7 +70,7 @@ void collapse(Group& group, IntList sizes, const Dims& order);
 /// Runs the steps in their order and writes the results that have a place.
 inline Kernel<void(const Group&)> run_group{"group"};
 
-/// On devices other than the CPU: whether a group can look at rows of that length with the bits that the op alone gives.
+/// On devices other than the CPU: whether a group can look at rows of that length with the bits that the op gives.
 /// There a row belongs to a group of threads, whose number says in which order its elements are taken. Folds and other
 /// ops choose different ones for some lengths: there others than folds run at once.
 constexpr bool can_take_rows(RowWork work, int64_t length) {

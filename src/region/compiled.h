@@ -4,14 +4,14 @@
 //   Learn   two calls are followed; what nobody asks for is found out.
 //   Trial   eager and followed calls by turns, with a clock. Followed calls take less time: Follow, else Pass.
 //   Follow  ops are put off as the recording says.
-//   Pass    the function is called. After kSettled calls, if it takes less than kTiny, whoever knows the language is asked
-//           for steps that make a call without its interpreter, and these are tried as followed calls are.
+//   Pass    the function is called. After kSettled calls, if it takes less than kTiny, whoever knows the language is
+//           asked for steps that make a call without its interpreter, and these are tried as followed calls are.
 //   Replay  calls are made by the steps.
 //
 // Both ways run the same Python and give the same bits, so they can be exchanged at any call. A trial compares calls on
 // tensors of the same sizes only. Where groups run on a device that works while Python goes on, a clock sees nothing of
-// them: there is no trial, and calls are followed where fewer bytes are moved. Follow and Pass end after kTrusted calls,
-// and Pass when tensors have new sizes. Functions of which most calls take ways that no recording knows are called as
+// them: there is no trial, and calls are followed where fewer bytes are moved. Follow and Pass end after kTrusted
+// calls, and Pass when tensors have new sizes. Functions of which most calls take ways that no recording knows are called as
 // they are.
 #pragma once
 
@@ -60,8 +60,8 @@ class CompiledCalls {
     missed_ <<= 1;
   }
 
-  /// How a call is made. `replays`: by steps, where that is possible. `prepares`: whoever knows the language is asked for
-  /// steps when the call is over, and prepared() told. `asks`: it would be recorded for the first time with tensors of
+  /// How a call is made. `replays`: by steps, where that is possible. `prepares`: whoever knows the language is asked
+  /// for steps when the call is over, and prepared() told. `asks`: it would be recorded for the first time with tensors of
   /// these sizes, so that the settings are asked before, and told afterwards.
   struct Way {
     bool region = false, follows = false, timed = false, asks = false, replays = false, prepares = false;
