@@ -11,8 +11,8 @@
 // Both ways run the same Python and give the same bits, so they can be exchanged at any call. A trial compares calls on
 // tensors of the same sizes only. Where groups run on a device that works while Python goes on, a clock sees nothing of
 // them: there is no trial, and calls are followed where fewer bytes are moved. Follow and Pass end after kTrusted
-// calls, and Pass when tensors have new sizes. Functions of which most calls take ways that no recording knows are called as
-// they are.
+// calls, and Pass when tensors have new sizes. Functions of which most calls take ways that no recording knows are
+// called as they are.
 #pragma once
 
 #include <array>
@@ -61,8 +61,8 @@ class CompiledCalls {
   }
 
   /// How a call is made. `replays`: by steps, where that is possible. `prepares`: whoever knows the language is asked
-  /// for steps when the call is over, and prepared() told. `asks`: it would be recorded for the first time with tensors of
-  /// these sizes, so that the settings are asked before, and told afterwards.
+  /// for steps when the call is over, and prepared() told. `asks`: it would be recorded for the first time with tensors
+  /// of these sizes, so that the settings are asked before, and told afterwards.
   struct Way {
     bool region = false, follows = false, timed = false, asks = false, replays = false, prepares = false;
     uint64_t sizes = 0;

@@ -1,6 +1,7 @@
 // Groups whose steps look at rows, which lie along the innermost dimension: a group of threads for each row, of the
 // size that the ops choose when they run alone (lines.h, reduce.cpp), so that elements are taken in the same order and
-// results have the same bits. Every thread keeps its elements of every value, and all of them keep what there is once a row.
+// results have the same bits. Every thread keeps its elements of every value, and all of them keep what there is once a
+// row.
 #pragma once
 
 #include "extremum.cuh"
