@@ -50,6 +50,7 @@ uint8_t tensors_in(const OpCall& call) {
 /// Whether the call reads what waits, or many elements.
 bool is_worth_it(const OpCall& call) {
   return std::ranges::any_of(call.arguments, [](const Argument& a) {
+    if (a.kind() == Argument::Kind::TensorList) return (a.flags() & kDeferred) != 0;  // to be joined
     const TensorImpl* t = a.kind() == Argument::Kind::Tensor    ? a.as<Tensor>().impl()
                           : a.kind() == Argument::Kind::Operand ? a.as<Operand>().impl()
                                                                 : nullptr;

@@ -52,7 +52,7 @@ bool read_join(const OpCall& call, JoinCall& join) {
   if (dim < 0 || dim >= ndim) return false;
   bool waits = false, contiguous = stacks || ndim < 4 || ndim > 5;
   for (const Tensor& t : parts) {
-    const bool fits = can_wait(t.impl()) && t.dtype() == parts[0].dtype() && t.dim() == parts[0].dim() && t.numel() > 0;
+    const bool fits = can_wait(t.impl()) && t.is_cpu() && t.dtype() == parts[0].dtype() && t.dim() == parts[0].dim() && t.numel() > 0;
     if (!fits) return false;
     waits = waits || (t.flags() & kDeferred);
     contiguous = contiguous || (t.is_dense() && t.suggest_memory_format() == MemoryFormat::Contiguous);
@@ -74,6 +74,7 @@ ElementCall space_of(const Tensor& self, IntList sizes, IntList strides) {
   ElementCall space;
   space.inputs = 1;
   space.input[0] = Operand(self);
+  space.derived.device = kCPU;
   space.derived.sizes = Dims(sizes);
   space.derived.strides[0] = space.derived.strides[1] = Dims(strides);
   space.derived.order = dimension_order(sizes, {space.derived.strides.data(), 1});
@@ -86,7 +87,8 @@ bool is_end_op(uint16_t id) { return id == op_id::to_dtype || is_join(id) || who
 
 bool Region::put_off_end(const OpCall& call) {
   if (is_join(call.op)) return put_off_join(call);
-  if (!can_wait(call.arguments[0].as<Tensor>().impl())) return false;
+  const TensorImpl* self = call.arguments[0].as<Tensor>().impl();
+  if (!can_wait(self) || !self->storage->device.is_cpu()) return false;
   return call.op == op_id::to_dtype ? put_off_cast(call) : put_off_fold(call);
 }
 

@@ -19,7 +19,8 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-constexpr int64_t kAskedBytes = int64_t{24} << 20;  // of all streams: the caches hold less, and lines are asked for
+constexpr int64_t kAskedBytes = int64_t{2}
+                                << 20;  // of all streams: the second cache holds less, and lines are asked for
 
 using Kind = GroupValue::Kind;
 
@@ -74,10 +75,12 @@ class Part {
     if (layout.runs)
       callers_ = RunCaller::all(group, *layout.runs, [&](size_t s, size_t k) { return ready_[s].number[k]; });
     int64_t bytes = 0;
-    for (const size_t i : moving_) bytes += group.numel * item_size(group.values[i].dtype);
-    // code alone waits for memory as it goes: asking before it takes a third longer (Zen 4)
-    const bool calls = std::ranges::find(layout.run_of, nullptr) != layout.run_of.end();
+    for (size_t i = 0; i < now_.size(); ++i)
+      if (group.values[i].data) bytes += group.numel * item_size(group.values[i].dtype);
+    static const bool all = getenv("ASKALL");
+    const bool calls = all || std::ranges::find(layout.run_of, nullptr) != layout.run_of.end();
     asks_ = calls && bytes >= kAskedBytes;
+    if (asks_) find_far();
     if (!group_.row) return;
     row_shape_ = Dims(IntList(group.shape).slice(1, group.shape.size() - 1));
     if (row_shape_.empty()) row_shape_.push_back(1);
@@ -100,6 +103,7 @@ class Part {
       if (layout_.by_rows) find_rows(at, count);
       for (const auto& [i, first] : repeated_) now_[i] = first + at.index[0] * item_size(group_.values[i].dtype);
       for (JoinedBlocks& joined : joined_) joined.make(from, count, now_[joined.value]);
+      if (!far_.empty()) find_next(at, count);
       if (group_.row) run_rows(from, count);
       else run_block(from, count);
       send(from, count);
@@ -394,16 +398,45 @@ class Part {
     }
   }
 
-  /// Asks memory for a share of the next block's lines before each step, so that they come while it computes.
+  /// Asks memory for a share of the next block's lines before each step, so that they come while it computes: to the
+  /// second cache, as the first one has no room for two blocks of all values. Streams are a page long at a time, too
+  /// short for what the processor asks for by itself.
   void ask_for_next(int64_t from, int64_t count, size_t step) const {
     if (!asks_ || from >= group_.numel) return;
-    constexpr int64_t kLine = 64;
     const int64_t steps = static_cast<int64_t>(group_.steps.size()), s = static_cast<int64_t>(step);
     for (const size_t i : moving_) {
-      const int64_t item = item_size(group_.values[i].dtype);
-      const int64_t lines = count * item / kLine, first = lines * s / steps, last = lines * (s + 1) / steps;
-      const char* next = now_[i] + count * item;
-      for (int64_t line = first; line < last; ++line) __builtin_prefetch(next + line * kLine);
+      const int64_t bytes = count * item_size(group_.values[i].dtype);
+      ask_for_lines(now_[i] + bytes, bytes, s, steps);
+    }
+    for (const auto& [next, bytes] : next_) ask_for_lines(next, bytes, s, steps);
+  }
+  static void ask_for_lines(const char* next, int64_t bytes, int64_t step, int64_t steps) {
+    constexpr int64_t kLine = 64;
+    const int64_t lines = bytes / kLine, last = lines * (step + 1) / steps;
+    for (int64_t line = lines * step / steps; line < last; ++line) __builtin_prefetch(next + line * kLine, 0, 2);
+    asm volatile("");  // without it, GCC takes this for a function without effects and drops its calls
+  }
+  /// Where the next block lies of what is not read or written in order.
+  void find_next(Position at, int64_t count) {
+    next_.clear();
+    advance(at, count);
+    if (at.index.back() >= group_.shape.back()) return;
+    for (const PlanOperand* operand : far_)
+      next_.emplace_back(operand->data + at.offset(*operand), std::min(count, at.left_in_row()) * operand->strides[0]);
+  }
+  /// What has long rows, but streams that follow another one in a short distance, as slices of one tensor do.
+  void find_far() {
+    constexpr int64_t kLong = 512, kNear = int64_t{128} << 10;  // bytes
+    for (const auto* list : {&packed_, &placed_}) {
+      for (const auto& [i, operand] : *list) {
+        const int64_t item = item_size(operand.dtype);
+        const bool follows = std::ranges::any_of(packed_, [&](const auto& other) {
+          const PlanOperand& o = other.second;
+          const int64_t ahead = o.data - operand.data;
+          return list == &packed_ && o.strides == operand.strides && ahead > 0 && ahead < kNear;
+        });
+        if (operand.strides[0] == item && group_.shape[0] * item >= kLong && !follows) far_.push_back(&operand);
+      }
     }
   }
 
@@ -449,6 +482,8 @@ class Part {
   std::vector<RoomTensor> tensors_;
   std::vector<RunCaller> callers_;  // of the runs, in order
   Dims row_shape_;
+  std::vector<const PlanOperand*> far_;  // of these, whose next rows are asked for:
+  std::vector<std::pair<const char*, int64_t>> next_;
   bool asks_ = false;
 };
 

@@ -14,7 +14,7 @@
 namespace facula::cpu::FACULA_ISA {
 
 constexpr int64_t kGroupBlock = 1024;  // elements
-constexpr int64_t kRowsBlock = 4096;   // where rows are looked at
+constexpr int64_t kRowsBlock = 2048;   // where rows are looked at
 constexpr int64_t kLongRow = 64;       // elements: a loop over one row is worth its call
 static_assert(kFoldBlock % kGroupBlock == 0);
 
