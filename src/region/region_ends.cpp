@@ -52,7 +52,8 @@ bool read_join(const OpCall& call, JoinCall& join) {
   if (dim < 0 || dim >= ndim) return false;
   bool waits = false, contiguous = stacks || ndim < 4 || ndim > 5;
   for (const Tensor& t : parts) {
-    const bool fits = can_wait(t.impl()) && t.is_cpu() && t.dtype() == parts[0].dtype() && t.dim() == parts[0].dim() && t.numel() > 0;
+    const bool fits =
+        can_wait(t.impl()) && t.is_cpu() && t.dtype() == parts[0].dtype() && t.dim() == parts[0].dim() && t.numel() > 0;
     if (!fits) return false;
     waits = waits || (t.flags() & kDeferred);
     contiguous = contiguous || (t.is_dense() && t.suggest_memory_format() == MemoryFormat::Contiguous);
@@ -159,7 +160,8 @@ bool Region::write_real(ElementCall& e) {
 
 bool Region::copy_begins(const Tensor& self, const Tensor& source) {
   if (depth_ > 0 || !follows_ || are_ops_seen() || !(source.flags() & kDeferred)) return false;
-  if (!can_wait(source.impl()) || !can_be_written(self.impl()) || self.sizes() != source.sizes()) return false;
+  if (!can_wait(source.impl()) || !source.is_cpu() || !can_be_written(self.impl()) || self.sizes() != source.sizes())
+    return false;
   if (is_complex(self.dtype()) != is_complex(source.dtype())) return false;
   const Ref<Instance> instance = open_with(source.impl());
   if (!instance || instance->sizes() != Dims(self.sizes())) return false;
