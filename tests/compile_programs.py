@@ -16,6 +16,7 @@ SHAPES = [(96, 128), (96, 128), (96, 128), (128,), (96, 1), (1, 128), (2, 96, 12
 FLOATS = [facula.float32, facula.float32, facula.float64, facula.bfloat16, facula.float16]
 UNARY = "abs neg exp tanh sigmoid relu square floor sign sin cos erf log1p sqrt isnan logical_not reciprocal round".split()
 BINARY = "add sub mul div maximum minimum atan2 eq lt ge ne fmod remainder hypot logaddexp".split()
+WRITES = "ahead beside same slice copy addcdiv turned moments data folds".split()
 INPLACE = "add_ mul_ sub_ div_ tanh_ relu_ clamp_ copy_ fill_ neg_ sigmoid_ abs_".split()
 
 
@@ -46,8 +47,8 @@ class Program:
         """One instruction as (kind, what, numbers): which values it takes is a number modulo how many there are."""
         r = self.random
         kind = r.choices(
-            ["unary", "binary", "number", "ternary", "inplace", "view", "reduce", "cast", "row", "drop", "item", "draw", "setitem", "heavy", "cat"],
-            [20, 25, 15, 6, 8, 8, 5, 4, 3, 6, 1, 2, 3, 1, 2],
+            ["unary", "binary", "number", "ternary", "inplace", "view", "reduce", "cast", "row", "drop", "item", "draw", "setitem", "heavy", "cat", "write"],
+            [20, 25, 15, 6, 8, 8, 5, 4, 3, 6, 1, 2, 3, 1, 4, 8],
         )[0]
         return kind, r.random(), [r.randrange(1 << 16) for _ in range(4)], r.choice([0.5, -2.0, 3, 1, 0.1, 7.25, -1])
 
@@ -125,7 +126,38 @@ class Program:
             return None
         if kind == "heavy":
             return x @ x.transpose(-1, -2)
-        return facula.cat([x, pick(1)], -1)
+        if kind == "write":
+            return self.write(choose(WRITES), x, pick(1), pick(2), scalar)
+        parts = [x * scalar, pick(1), -x] if chance < 0.5 else [-x[..., 1:], x[..., :1]]
+        if chance * 8 % 1 < 0.3:
+            return facula.stack([x, pick(1) * scalar, x + 1], picks[1] % (x.dim() + 1))
+        return facula.cat(parts, picks[1] % max(x.dim(), 1))
+
+    @staticmethod
+    def write(name, x, y, z, scalar):
+        """Writes of what may wait to memory that may be real, read by others, or a part of what is read."""
+        if name == "ahead":
+            x[1:] = x[:-1] * scalar + 1
+        elif name == "beside":
+            x[..., 1:].add_((y * scalar)[..., :-1], alpha=0.5)
+        elif name == "same":
+            x[..., 1:].mul_(x[..., 1:] * scalar - 1)
+        elif name == "slice":
+            x[..., 2:-1] = (y + scalar)[..., 2:-1] * z[..., 2:-1]
+        elif name == "copy":
+            x.copy_(y * scalar + z)
+        elif name == "addcdiv":
+            x.addcdiv_(y * scalar, z.abs() + 1, value=0.5)
+        elif name == "turned":
+            x.transpose(0, -1).copy_((y * scalar).transpose(0, -1))
+        elif name == "moments":
+            y.mul_(0.9).add_(x, alpha=0.1)
+            x.addcdiv_(y, (z * z).sqrt() + 1, value=scalar)
+        elif name == "data":
+            x.data.sub_(y.detach() * scalar)
+        else:
+            return (x * scalar).mean() + (y * z).max() - (x - y).square().sum()
+        return None
 
 
 def bits(t: facula.Tensor):

@@ -6,6 +6,7 @@
 #include "core/several.h"
 #include "core/sparse.h"
 #include "functions.h"
+#include "observe/region_copies.h"
 #include "op_ids_create.h"
 #include "ops/kernel_table.h"
 #include "ops/out.h"
@@ -222,7 +223,9 @@ void assign(const Tensor& self, const Tensor& value, uint16_t op) {
   node->add_edge(gradient_edge(value.impl()));
   const bool forgets = op == op_id::copy_ || !node->edge(0).node;  // the old values take no part in the new ones
   if (forgets && !self.impl()->base) node->add_edge(gradient_edge(self.impl()));
-  {
+  if (copied_by_region(self, value)) {
+    count_write(self, op);
+  } else {
     const WriteScope write(self, op_name(op), op);
     copy_told(write.target(), value.sizes() == self.sizes() ? hold(value) : expand(alias(value), self.sizes()));
   }

@@ -6,6 +6,7 @@
 #include "core/checked.h"
 #include "core/sparse.h"
 #include "functions.h"
+#include "observe/region_copies.h"
 #include "op_ids_create.h"
 #include "ops/copies.h"
 #include "ops/kernel_table.h"
@@ -48,6 +49,8 @@ static const Tensor& copy_values(const Tensor& self, const Tensor& src, bool non
   if (is_inexact(self.dtype()) && (marks_of(src) | written_marks(self))) {
     check_writable(self, "copy_");
     assign(self, src.is_complex() && !self.is_complex() ? real(src) : src, id);
+  } else if (copied_by_region(self, src)) {
+    count_write(self, id);
   } else {
     const WriteScope write(self, "copy_", id);
     copy_told(write.target(), hold(src));

@@ -83,10 +83,26 @@ struct Deferral {
     if (r.after_) r.after_->before_ = r.before_;
     r.before_ = r.after_ = nullptr;
   }
-  static Recipe* reader_of(const Storage* s) {
+  static Recipe* reader_of(const Storage* s, const Recipe* except) {
     for (Recipe* r = doors().first; r; r = r->after_)
-      if (r->reads(s)) return r;
+      if (r != except && r->reads(s)) return r;
     return nullptr;
+  }
+  /// Calls f() when no other thread runs the recipe.
+  static void run_alone(Recipe& r, const std::function<void()>& f) {
+    Lock lock(doors().lock);
+    while (r.run_.on && r.run_.fork == doors().fork) {
+      lock.unlock();
+      const LockRelease others_go_on(true);
+      lock.lock();
+      while (r.run_.on) doors().done.wait(lock);
+      lock.unlock();
+      lock.lock();
+    }
+    r.run_ = {std::this_thread::get_id(), doors().fork, true};
+    lock.unlock();
+    const Running running(r);
+    f();
   }
   /// Runs the recipe until result `which` is not wanted any more. Waits for another thread that runs it.
   static void run(const Ref<Recipe>& r, size_t which) {
@@ -259,13 +275,18 @@ Ref<Recipe> recipe_of(const Tensor& t, size_t& which) {
   return Ref<Recipe>::share(recipe_behind(t.storage()));
 }
 
-void run_readers(Storage* s) {
+void Recipe::run_alone(const std::function<void()>& f) {
+  const Ref<Recipe> self = Ref<Recipe>::share(this);
+  Deferral::run_alone(*this, f);
+}
+
+void run_readers(Storage* s, const Recipe* except) {
   for (;;) {
     Ref<Recipe> reader;
     {
       const Lock lock(doors().lock);
-      reader = Ref<Recipe>::share(Deferral::reader_of(s));
-      if (!reader) s->asks.fetch_and(static_cast<uint8_t>(~kReadLate));
+      reader = Ref<Recipe>::share(Deferral::reader_of(s, except));
+      if (!reader && !except) s->asks.fetch_and(static_cast<uint8_t>(~kReadLate));
     }
     if (!reader) return;
     for (size_t i = 0; i < reader->count(); ++i) Deferral::run(reader, i);

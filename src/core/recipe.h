@@ -10,6 +10,7 @@
 //   - A recipe lives as long as a storage that waits for it. Storages tell it when they die without bytes.
 #pragma once
 
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -38,6 +39,8 @@ class Recipe {
   void make_wanted();
   /// Whether somebody holds result `which` and it has no bytes yet.
   bool is_wanted(size_t which) const;
+  /// Calls f() as make() is called: alone on this recipe. Not from within make().
+  void run_alone(const std::function<void()>& f);
   /// Gives result `which` the bytes of `from`, which nobody else may hold and which has as many. Nothing happens where
   /// it is not wanted any more. The caller holds a reference to the recipe.
   void put(size_t which, const Tensor& from);
@@ -71,8 +74,8 @@ Ref<Recipe> recipe_of(const Tensor& t, size_t& which);
 bool can_be_read_late(const Storage* storage);
 /// From now on whoever writes to the storage runs the recipes that read it. Called when the recipe has its results.
 inline void read_late(Storage* storage) { storage->asks.fetch_or(kReadLate, std::memory_order_release); }
-/// Runs what reads the storage late.
-void run_readers(Storage* storage);
+/// Runs what reads the storage late, but for `except`.
+void run_readers(Storage* storage, const Recipe* except = nullptr);
 /// Runs everything that waits: for who changes a setting that ops look at when they run.
 void run_waiting();
 /// Gives the storage its bytes, and runs what reads them late: for who changes the storage itself.

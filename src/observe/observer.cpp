@@ -9,6 +9,7 @@
 #include "core/kernel.h"
 #include "core/parallel.h"
 #include "observe/callbacks.h"
+#include "observe/region_copies.h"
 
 namespace facula {
 namespace {
@@ -206,6 +207,7 @@ bool in_observer() { return reading > 0 || thread_observers.telling > 0; }
 
 bool (*run_sparse)(const OpCall& call) = nullptr;
 RegionHooks region_hooks;
+bool (*copy_begins)(const Tensor& self, const Tensor& source) = nullptr;
 bool (*defer_op)(const OpCall& call) = nullptr;
 
 OpScope::OpScope(uint16_t op, OpForm form, List<Argument> arguments, List<ResultSlot> results)

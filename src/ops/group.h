@@ -9,21 +9,29 @@
 
 #include "core/kernel.h"
 #include "ops/iterator.h"
+#include "ops/reduce.h"
 
 namespace facula {
+
+struct Joined;
 
 struct GroupValue {
   enum class Kind : uint8_t {
     Stream,  // elements in memory, read in the order of the group
     Number,  // one number for all elements, in the compute dtype of the step that reads it
-    Result,  // of a step; dense, in the order of the group
+    Result,  // of a step; dense, in the order of the group, where no strides say otherwise
+    Joined,  // the elements of parts, which take turns
   };
   Kind kind = Kind::Stream;
   DType dtype = DType::Float32;
   char* data = nullptr;  // of a result: null where it is not written to memory
-  Dims strides;          // of a stream: bytes, innermost dimension first
+  Dims strides;          // of a stream, and of a result that goes to memory of its own kind: bytes, innermost first
   bool per_row = false;  // of a result: one element for each row, or of a stream that is read so
+  bool of_all = false;   // of a result: one element, of a fold
+  std::shared_ptr<const Joined> joined;
   alignas(16) char number[16] = {};
+
+  bool is_placed() const { return kind == Kind::Stream || (kind == Kind::Result && !strides.empty()); }
 };
 
 /// What a step makes of some rows of the group: tensors of them, or of one element for each.
@@ -39,7 +47,9 @@ struct GroupStep {
   uint8_t inputs = 0, outs = 1;
   std::array<uint16_t, kMaxInputs> in = {};  // value numbers
   std::array<uint16_t, kMaxResults> out = {};
-  std::shared_ptr<const RowFunction> rows;  // null: a loop over elements, which is:
+  bool copies = false;                      // the result is the input, converted; else
+  const FoldKernel* fold = nullptr;         // of all elements; else
+  std::shared_ptr<const RowFunction> rows;  // of rows; else a loop over elements, which is:
   RowWork work = RowWork::Other;
   double divisor = 1;    // of a sum
   bool per_row = false;  // over one element for each row
@@ -57,11 +67,29 @@ struct Group {
   std::vector<GroupStep> steps;
 
   template <class See>
-  void memory(See see) const {
-    for (const GroupValue& v : values)
-      if (v.data) see(static_cast<const void*>(v.data));
-  }
+  void memory(See see) const;
 };
+
+/// What `cat` and `stack` make: of every `length` elements, the first ones are the next of the first part, and so on.
+/// A part is a value of a group of its own, which is computed where it is needed and nowhere written.
+struct Joined {
+  struct Part {
+    int64_t length = 0;
+    Group group;
+    uint16_t value = 0;
+  };
+  int64_t length = 0;
+  std::vector<Part> parts;
+};
+
+template <class See>
+void Group::memory(See see) const {
+  for (const GroupValue& v : values) {
+    if (v.data) see(static_cast<const void*>(v.data));
+    if (!v.joined) continue;
+    for (const Joined::Part& part : v.joined->parts) part.group.memory(see);
+  }
+}
 
 /// Orders the dimensions and merges those that lie evenly for every stream, but rows that steps look at. Before,
 /// `strides` of the streams are bytes in the order of `sizes`.

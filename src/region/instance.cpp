@@ -40,12 +40,21 @@ int Instance::result_of(const TensorImpl* tensor) const {
   return whole ? static_cast<int>(which) : -1;
 }
 
-int Instance::value_of(const TensorImpl* tensor) const {
-  const int which = result_of(tensor);
-  if (which < 0) return -1;
-  const uint16_t value = outs_[static_cast<size_t>(which)].value;
-  // one element for each row stands beside rows only where it has their dimension, of size one
-  return values_[value].per_row && tensor->ndim != sizes_.size() ? -1 : value;
+int Instance::value_of(const TensorImpl* tensor, IntList sizes, IntList strides) const {
+  if (!(tensor->flags & kDeferred) || tensor->data != kNowhere || sizes.size() > sizes_.size()) return -1;
+  if (tensor->storage->context != static_cast<const Recipe*>(this)) return -1;
+  size_t which = outs_.size();
+  while (which > 0 && outs_[which - 1].storage != tensor->storage) --which;
+  if (which == 0) return -1;
+  const uint16_t value = outs_[which - 1].value;
+  const GroupValue& v = values_[value];
+  const bool whole = sizes == IntList(sizes_);
+  if (v.dtype != tensor->dtype || v.of_all || (!whole && !v.per_row)) return -1;
+  Dims expected = !v.per_row ? strides_ : contiguous_strides(whole ? IntList(kept_sizes()) : sizes);
+  if (v.per_row && whole) expected.back() = 0;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d] != 1 && strides[d] != expected[d]) return -1;
+  return value;
 }
 
 bool Instance::reads(const Storage* storage) const {
@@ -56,7 +65,7 @@ bool Instance::reads(const Storage* storage) const {
 
 bool Instance::can_look_at_rows() const {
   constexpr int64_t kLongest = 16384;
-  return !sizes_.empty() && sizes_.back() > 1 && sizes_.back() <= kLongest && strides_ == contiguous_strides(sizes_);
+  return !folds_ && !sizes_.empty() && sizes_.back() > 1 && sizes_.back() <= kLongest && is_contiguous();
 }
 
 Dims Instance::kept_sizes() const {
@@ -68,6 +77,7 @@ Dims Instance::kept_sizes() const {
 /// `strides` are of the tensor seen as the space, in elements.
 uint16_t Instance::stream_of(const Tensor& tensor, Dims strides, bool per_row) {
   for (int64_t& s : strides) s = wrapping_mul(s, tensor.item_size());
+  if (strides.size() < sizes_.size()) strides.push_back(0);  // one element for each row, without their dimension
   for (size_t i = 0; i < values_.size(); ++i) {
     const bool same = inputs_[i].defined() && inputs_[i].impl()->data == tensor.impl()->data &&
                       values_[i].dtype == tensor.dtype() && values_[i].strides == strides &&
@@ -111,7 +121,8 @@ std::array<Scalar, kMaxInputs> Instance::numbers_beside(const ElementCall& call)
   return numbers;
 }
 
-bool Instance::add_step(const ElementCall& call, const RecordedPlace& place, std::optional<size_t> into) {
+/// A step of the call's loop, with the lock held; the value that it makes. `numbers` are those of numbers_beside().
+uint16_t Instance::add_loop(const ElementCall& call, DType result, const std::array<Scalar, kMaxInputs>& numbers) {
   const ops::ElementwiseShape& shape = call.derived;
   const DType compute = compute_dtype(shape.common);
   const bool per_row = shape.sizes != sizes_;
@@ -122,10 +133,6 @@ bool Instance::add_step(const ElementCall& call, const RecordedPlace& place, std
   step.loop_result = ops::loop_result(*call.op, compute);
   step.inputs = static_cast<uint8_t>(call.inputs);
   for (int i = 0; i < call.params; ++i) ops::store_number(compute, call.param[i], step.params + i * item_size(compute));
-  std::array<Scalar, kMaxInputs> numbers;
-  if (!stream.device.is_cpu()) numbers = numbers_beside(call);
-  std::lock_guard guard(lock_);
-  if (!open_) return false;
   for (size_t i = 0; i < static_cast<size_t>(call.inputs); ++i) {
     const Operand& input = call.input[i];
     if (call.waiting[i] >= 0) step.in[i] = static_cast<uint16_t>(call.waiting[i]);
@@ -133,11 +140,21 @@ bool Instance::add_step(const ElementCall& call, const RecordedPlace& place, std
     else if (!is_elsewhere(input)) step.in[i] = stream_of(input.tensor(), shape.strides[i + 1], per_row);
     else step.in[i] = number_of(compute, numbers[i]);
   }
-  step.out[0] = result_value(shape.result, per_row);
+  step.out[0] = result_value(result, per_row);
   steps_.push_back(step);
+  return step.out[0];
+}
+
+bool Instance::add_step(const ElementCall& call, const RecordedPlace& place, std::optional<size_t> into) {
+  std::array<Scalar, kMaxInputs> numbers;
+  if (!stream.device.is_cpu()) numbers = numbers_beside(call);
+  std::lock_guard guard(lock_);
+  if (!open_) return false;
+  const ops::ElementwiseShape& shape = call.derived;
+  const uint16_t value = add_loop(call, shape.result, numbers);
   const Dims& strides = shape.strides[0];
-  if (into) outs_[*into] = {step.out[0], place, shape.sizes, strides, outs_[*into].storage};
-  else outs_.push_back({step.out[0], place, shape.sizes, strides});
+  if (into) outs_[*into] = {value, place, shape.sizes, strides, outs_[*into].storage};
+  else outs_.push_back({value, place, shape.sizes, strides});
   return true;
 }
 
@@ -165,7 +182,7 @@ bool Instance::add_write(const ElementCall& call, const RecordedPlace& place, si
 
 bool Instance::add_rows(const RowCall& call, const RecordedPlace& place, List<ResultSlot> results) {
   const Tensor& self = *call.self;
-  const int waiting = value_of(self.impl());
+  const int waiting = value_of(self.impl(), self.sizes(), self.strides());
   {
     std::lock_guard guard(lock_);
     if (!open_) return false;
@@ -208,15 +225,16 @@ int64_t Instance::held_bytes() const {
 }
 
 /// The results that a run writes. What nobody has wanted so far stays without bytes, as long as that holds no more
-/// memory than it saves.
-std::vector<size_t> Instance::choose_written(size_t which) const {
+/// memory than it saves, and does not read memory that `changes`.
+std::vector<size_t> Instance::choose_written(size_t which, const Tensor* changes) const {
   std::vector<size_t> written, left;
   int64_t saved = 0;
+  const std::vector<bool> spoiled = changes ? readers_of(*changes) : std::vector<bool>();
   for (size_t r = 0; r < outs_.size(); ++r) {
     if (!is_wanted(r)) continue;
     RecordedOp& op = outs_[r].place.op();
     if (runs_ > 1 && (r == which || ends_)) learn(op.wanted, true);
-    const bool now = r == which || learned(op.wanted) || runs_ > 1 || ends_;
+    const bool now = r == which || learned(op.wanted) || runs_ > 1 || ends_ || (changes && spoiled[outs_[r].value]);
     (now ? written : left).push_back(r);
     if (!now) saved += op.bytes;
   }
@@ -224,11 +242,9 @@ std::vector<size_t> Instance::choose_written(size_t which) const {
   return written;
 }
 
-/// The steps that make `written`, and the values that they need; addresses are those of the inputs now.
-Group Instance::part_for(const std::vector<size_t>& written, std::vector<uint16_t>& number) const {
+/// The steps that make the values needed, and the values that these need; addresses are those of the inputs now.
+Group Instance::part_for(std::vector<bool> needed, std::vector<uint16_t>& number) const {
   Group group;
-  std::vector<bool> needed(values_.size());
-  for (const size_t r : written) needed[outs_[r].value] = true;
   needed = needed_values(steps_, needed);
   for (const GroupStep& step : steps_) {
     if (!is_needed(step, needed)) continue;
@@ -265,41 +281,48 @@ void Instance::make(size_t which) {
     ++runs_;
   }
   const std::vector<size_t> written = choose_written(which);
-  if (written.empty()) return;
+  if (!written.empty()) run(written, nullptr);
+}
+
+void Instance::run(const std::vector<size_t>& written, const Target* target) {
   const std::vector<Tensor> held = inputs_;
   std::vector<uint16_t> number;
   std::vector<Tensor> bytes;
-  Group group = part_for(written, number);
+  std::vector<bool> needed(values_.size());
+  for (const size_t r : written) needed[outs_[r].value] = true;
+  if (target) needed[target->value] = true;
+  Group group = part_for(std::move(needed), number);
   const OnStream there(stream);
   for (const size_t r : written) {
     GroupValue& v = group.values[number[outs_[r].value]];
     v.data = bytes.emplace_back(empty_strided(outs_[r].sizes, outs_[r].strides, v.dtype, stream.device)).impl()->data;
   }
-  group.numel = 1;
-  for (const int64_t size : sizes_) group.numel *= size;
+  if (target) place_target(group, number, *target);
+  group.numel = numel();
   collapse(group, sizes_, order_);
   run_group(stream.device, group);
   for (size_t k = 0; k < written.size(); ++k) {
     put(written[k], bytes[k]);
     outs_[written[k]].made = true;
   }
-  for (size_t r = 0; r < outs_.size(); ++r)
-    if (is_wanted(r)) return;
-  forget_inputs();
+  std::vector<bool> wanted(values_.size());
+  for (size_t r = 0; r < outs_.size(); ++r) wanted[outs_[r].value] = wanted[outs_[r].value] || is_wanted(r);
+  forget_inputs(needed_values(steps_, std::move(wanted)));
 }
 
-/// When nobody can ask for anything any more.
-void Instance::forget_inputs() {
+/// Lets go of what no result reads that can be asked for.
+void Instance::forget_inputs(const std::vector<bool>& needed) {
   std::vector<Tensor> dying(values_.size()), others;  // they die without the lock, which some of them may want
   std::lock_guard guard(lock_);
-  dying.swap(inputs_);
-  others.swap(others_);
+  for (size_t i = 0; i < dying.size(); ++i)
+    if (!needed[i]) dying[i] = std::move(inputs_[i]);
+  if (std::ranges::none_of(needed, [](bool n) { return n; })) others.swap(others_);
 }
 
 Instance::Outcome Instance::finish() {
   constexpr uint8_t kOften = 2;
   Outcome o{runs_, static_cast<int64_t>(steps_.size())};
-  if (steps_.size() == 1) {  // nothing was gained
+  if (steps_.size() == 1 && !lent_ && !values_[steps_[0].in[0]].joined) {  // nothing was gained
     RecordedOp& op = outs_[0].place.op();
     const auto times = static_cast<uint8_t>(learned(op.alone) + 1);
     learn(op.alone, times);

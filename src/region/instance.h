@@ -14,6 +14,15 @@
 
 namespace facula {
 
+/// Whether there are groups on the device.
+inline bool has_groups(Device device) { return run_group.table[static_cast<size_t>(device.type)]; }
+/// Flags of tensors that neither wait nor are read late.
+constexpr uint32_t kNotPutOff = kConjugate | kBatched | kPythonDispatch | kPrivateLayout | kSparse;
+inline bool can_wait(const TensorImpl* t) {
+  if (!t || (t->flags & kNotPutOff) || !has_groups(t->storage->device)) return false;
+  return (t->flags & kDeferred) || can_be_read_late(t->storage);
+}
+
 /// An element-wise op as it was called.
 struct ElementCall {
   const ops::ElementwiseOp* op = nullptr;
@@ -37,6 +46,14 @@ struct RowCall {
   };
   std::vector<Result> results;
   std::vector<Tensor> others;  // that the function reads
+};
+
+/// Tensors that are joined along a dimension, in one that has their places.
+struct JoinCall {
+  std::vector<Tensor> parts;     // each waits in a group, or has its bytes; all of one dtype
+  Dims sizes;                    // of the result, which is contiguous
+  int64_t inner = 1;             // elements of the dimensions behind the one along which they are joined
+  std::vector<int64_t> lengths;  // of the parts along it
 };
 
 /// Where the op stands in the recording of its call.
@@ -75,18 +92,41 @@ class Instance final : public Recipe {
     return stream.device == device && (device.is_cpu() || stream == current_stream(device));
   }
   /// Whether steps look at its rows, and elements of the shape stand for one row each.
-  bool has_rows(IntList sizes) const { return row_ && IntList(kept_sizes()) == sizes; }
+  bool has_rows(IntList sizes) const {
+    if (!row_) return false;
+    const size_t outer = sizes_.size() - 1;
+    return IntList(kept_sizes()) == sizes || (sizes.size() == outer && IntList(sizes_).slice(0, outer) == sizes);
+  }
   /// Whether more steps may come: it has not run, and has room.
   bool is_open() const;
   size_t step_count() const { return steps_.size(); }
 
-  /// The value that the tensor shows as a whole, a result of this instance without bytes, which steps can read; -1 for
-  /// another tensor.
-  int value_of(const TensorImpl* tensor) const;
+  /// The value that the tensor shows as a whole, a result of this instance without bytes, which a step over `sizes` can
+  /// read: `strides` of the tensor seen so, in elements, lead to the elements in their order. -1 for another tensor.
+  int value_of(const TensorImpl* tensor, IntList sizes, IntList strides) const;
+  const Dims& sizes() const { return sizes_; }
+  bool has_rows() const { return row_ > 0; }
+  int64_t numel() const {
+    int64_t count = 1;
+    for (const int64_t size : sizes_) count *= size;
+    return count;
+  }
+  bool is_contiguous() const { return strides_ == contiguous_strides(sizes_); }
   /// Adds a step, whose result is a tensor without bytes. False: another thread has just closed it.
   bool add(const ElementCall& call, const RecordedPlace& place, Tensor& result);
   /// Adds a step that writes to the result `into`, one of its operands.
   bool add_write(const ElementCall& call, const RecordedPlace& place, size_t into);
+  /// Adds a value converted to another dtype: one that waits, or a stream.
+  bool add_cast(const ElementCall& call, DType dtype, const RecordedPlace& place, Tensor& result);
+  /// Adds a fold of all elements of a value.
+  bool add_fold(int value, const FoldKernel& fold, double divisor, const RecordedPlace& place, Tensor& result);
+  /// Adds joined tensors. Parts that wait are made blockwise where they are needed, if that is cheap, else before.
+  bool add_join(const JoinCall& call, const RecordedPlace& place, Tensor& result);
+  /// Runs what is needed for a write of the call's result, or of a value, to memory that exists, as its last step.
+  /// Results that nobody has wanted so far stay without bytes, but those that read what is overwritten. False: the
+  /// operands are better made first.
+  bool write(const ElementCall& call, const Tensor& into);
+  bool write_value(int value, const Tensor& into);
   /// Adds an op on rows.
   bool add_rows(const RowCall& call, const RecordedPlace& place, List<ResultSlot> results);
   /// Whether rows are short enough, and lie in order.
@@ -120,11 +160,25 @@ class Instance final : public Recipe {
   };
   bool is_elsewhere(const Operand& o) const { return o.impl() && o.impl()->storage->device != stream.device; }
   std::array<Scalar, kMaxInputs> numbers_beside(const ElementCall& call) const;
+  /// Memory that exists, to which a run writes a value as its last step.
+  struct Target {
+    uint16_t value;
+    const Tensor& into;
+  };
+  uint16_t add_loop(const ElementCall& call, DType result, const std::array<Scalar, kMaxInputs>& numbers);
   bool add_step(const ElementCall& call, const RecordedPlace& place, std::optional<size_t> into);
+  Tensor promise(uint16_t value, const Dims& sizes, const Dims& strides);
+  bool can_write_to(const Tensor& into) const;
+  bool part_of(uint16_t value, Joined::Part& part, std::vector<Tensor>& inputs) const;
+  static void read_part(const Tensor& t, Joined::Part& part, std::vector<Tensor>& inputs);
+  std::vector<bool> readers_of(const Tensor& memory) const;
+  void run(const std::vector<size_t>& written, const Target* target);
+  void place_target(Group& group, const std::vector<uint16_t>& number, const Target& target) const;
+  bool write_last(const Tensor& into, const std::function<uint16_t()>& add);
   void read_inputs_late(const ElementCall& call);
-  std::vector<size_t> choose_written(size_t which) const;
-  Group part_for(const std::vector<size_t>& written, std::vector<uint16_t>& number) const;
-  void forget_inputs();
+  std::vector<size_t> choose_written(size_t which, const Tensor* changes = nullptr) const;
+  Group part_for(std::vector<bool> needed, std::vector<uint16_t>& number) const;
+  void forget_inputs(const std::vector<bool>& needed);
   int64_t bytes_not_moved() const;
   uint16_t stream_of(const Tensor& tensor, Dims strides, bool per_row);
   uint16_t result_value(DType dtype, bool per_row);
@@ -141,7 +195,9 @@ class Instance final : public Recipe {
   std::vector<GroupStep> steps_;
   std::vector<Result> outs_;  // by the number of the result
   int64_t row_ = 0;           // the length of rows, where steps look at them
+  bool folds_ = false;        // all elements of a value
   int64_t streams_ = 0, runs_ = 0;
+  mutable bool lent_ = false;  // another instance computes a value of this one by itself
 };
 
 }  // namespace facula

@@ -4,12 +4,14 @@
 
 #include "core/host.h"
 #include "observe/observer.h"
+#include "observe/region_copies.h"
 #include "op_ids_norm.h"
 #include "op_ids_reduce.h"
 #include "op_ids_softmax.h"
 #include "ops/norm.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
+#include "region/region_ends.h"
 
 namespace facula {
 namespace {
@@ -19,7 +21,6 @@ constexpr size_t kMostOpen = 4;                   // spaces of elements to which
 constexpr size_t kMostWaiting = 64;               // instances
 constexpr int64_t kMostHeld = int64_t{64} << 20;  // bytes that only what waits holds
 constexpr size_t kOpsPerLook = 16;                // at these bytes
-constexpr uint32_t kNotPutOff = kConjugate | kBatched | kPythonDispatch | kPrivateLayout | kSparse;
 
 thread_local Region* region_here = nullptr;
 
@@ -49,6 +50,7 @@ uint8_t tensors_in(const OpCall& call) {
 /// Whether the call reads what waits, or many elements.
 bool is_worth_it(const OpCall& call) {
   return std::ranges::any_of(call.arguments, [](const Argument& a) {
+    if (a.kind() == Argument::Kind::TensorList) return (a.flags() & kDeferred) != 0;  // to be joined
     const TensorImpl* t = a.kind() == Argument::Kind::Tensor    ? a.as<Tensor>().impl()
                           : a.kind() == Argument::Kind::Operand ? a.as<Operand>().impl()
                                                                 : nullptr;
@@ -65,14 +67,6 @@ bool number_in(const Argument& a, Scalar& number) {
     case Argument::Kind::Bool: number = Scalar(a.as<bool>()); return true;
     default: return false;
   }
-}
-
-/// Whether there are groups on the device.
-bool has_groups(Device device) { return run_group.table[static_cast<size_t>(device.type)]; }
-
-bool can_wait(const TensorImpl* t) {
-  if (!t || (t->flags & kNotPutOff) || !has_groups(t->storage->device)) return false;
-  return (t->flags & kDeferred) || can_be_read_late(t->storage);
 }
 
 /// The one dimension that an argument names; none for several.
@@ -234,7 +228,8 @@ bool stands_for_rows(const Instance& instance, const ElementCall& call) {
     return false;
   for (int i = 0; i < call.inputs; ++i) {
     const TensorImpl* t = call.input[static_cast<size_t>(i)].impl();
-    if (t && instance.value_of(t) >= 0) return true;
+    if (t && instance.value_of(t, call.derived.sizes, call.derived.strides[static_cast<size_t>(i) + 1]) >= 0)
+      return true;
   }
   return false;
 }
@@ -261,6 +256,9 @@ Region::Region(Work& work, bool follows, uint16_t compiled)
     };
     region_hooks.value_needed = [](const char* what) {
       if (region_here) region_here->value_needed(what);
+    };
+    facula::copy_begins = [](const Tensor& self, const Tensor& source) {
+      return region_here && region_here->copy_begins(self, source);
     };
     return true;
   }();
@@ -339,7 +337,7 @@ void Region::note(const OpCall& call) {
   RecordedOp& op = recording_->ops.emplace_back();
   op.op = call.op;
   op.form = call.form;
-  op.waits = (op_semantics(call.op).element || row_op(call.op)) && call.form != OpForm::Out;
+  op.waits = (op_semantics(call.op).element || row_op(call.op) || is_end_op(call.op)) && call.form != OpForm::Out;
   op.operands = tensors_in(call);
   if (work_.keeps_places && line_of_program) op.place = line_of_program();
   if (is_sized_by_values(call)) value_needed("nonzero");
@@ -375,6 +373,7 @@ bool Region::put_off(const OpCall& call) {
     RowCall r;
     return read_row_call(call, *rows, r) && put_off_rows(call, r);
   }
+  if (is_end_op(call.op)) return call.form == OpForm::Function && put_off_end(call);
   ElementCall e;
   if (!read_call(call, e)) return false;
   ops::derive_elementwise(*e.op, e.input.data(), e.inputs, e.param.data(), e.params, e.derived);
@@ -406,7 +405,7 @@ bool Region::put_off_rows(const OpCall& call, const RowCall& r) {
   space.input[0] = Operand(self);
   space.derived.device = self.device();
   space.derived.sizes = Dims(self.sizes());
-  space.derived.strides[0] = Dims(self.strides());
+  space.derived.strides[0] = space.derived.strides[1] = Dims(self.strides());
   space.derived.order = dimension_order(self.sizes(), {space.derived.strides.data(), 1});
   for (;;) {
     const Ref<Instance> instance = join(space);
@@ -423,7 +422,7 @@ Ref<Instance> Region::join(ElementCall& e) {
     if (!instance) return instance;
     for (size_t i = 0; i < static_cast<size_t>(e.inputs); ++i) {
       TensorImpl* t = e.input[i].impl();
-      e.waiting[i] = t ? instance->value_of(t) : -1;
+      e.waiting[i] = t ? instance->value_of(t, e.derived.sizes, e.derived.strides[i + 1]) : -1;
       if (t && (t->flags & kDeferred) && e.waiting[i] < 0) materialize(Tensor::share(t));
     }
     if (instance->is_open()) return instance;
@@ -433,8 +432,9 @@ Ref<Instance> Region::join(ElementCall& e) {
 /// A write to a result that waits is one more step: whoever needs the result gets the new values.
 bool Region::put_off_write(ElementCall& e, const RecordedPlace& place) {
   TensorImpl* self = e.input[0].impl();
-  if (!self || !(self->flags & kDeferred) || self->sizes() != IntList(e.derived.sizes) ||
-      self->dtype != e.derived.result || self->storage->asks != 0 || (self->flags & kInference))
+  if (self && !(self->flags & kDeferred)) return write_real(e);
+  if (!self || self->sizes() != IntList(e.derived.sizes) || self->dtype != e.derived.result ||
+      self->storage->asks != 0 || (self->flags & kInference))
     return false;
   e.derived.strides[0] = Dims(self->strides());
   e.derived.order = dimension_order(e.derived.sizes, {e.derived.strides.data(), 1});

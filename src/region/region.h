@@ -48,6 +48,8 @@ class Region {
   bool op_begins(const OpCall& call);
   void op_ends(const OpCall& call, bool failed);
   void value_needed(const char* what);
+  /// A tensor is about to be written into memory that exists. True: it is done, but not counted.
+  bool copy_begins(const Tensor& self, const Tensor& source);
   bool records() const { return records_; }
   bool follows() const { return follows_; }
   /// Told of every demand of a call that is recorded; what it throws leaves the function that asks.
@@ -64,6 +66,12 @@ class Region {
   bool put_off(const OpCall& call);
   bool put_off_rows(const OpCall& call, const RowCall& row_call);
   bool put_off_write(ElementCall& call, const RecordedPlace& place);
+  bool put_off_end(const OpCall& call);
+  bool put_off_cast(const OpCall& call);
+  bool put_off_fold(const OpCall& call);
+  bool put_off_join(const OpCall& call);
+  bool write_real(ElementCall& call);
+  Ref<Instance> open_with(const TensorImpl* waiting);
   Ref<Instance> instance_for(const ElementCall& call);
   Ref<Instance> join(ElementCall& call);
   bool is_in(const Instance& instance);

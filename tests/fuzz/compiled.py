@@ -67,6 +67,18 @@ LIGHT = """
 {a}.add_({b}, alpha={num})
 {a}.addcmul_({b}, {c}, value={num})
 {a}[{:1|::2|..., 1:|0|..., ::2}] = {b}[{:1|::2|..., 1:|0|..., ::2}]
+{a}[{1:|:-1}] = {a}[{:-1|1:}] * {num} + {b}[{1:|:-1}]
+{a}[..., 1:].{add_|mul_|copy_}(({b} * {num})[..., {1:|:-1}])
+{a}.{add_|sub_|mul_|copy_}({b} * {num} + {c})
+{a}.addcdiv_({b} * {num}, {c}.abs() + 1)
+{a}.mul_({num}).add_({b}, alpha=0.5); {c}.addcdiv_({a}, {b}.abs() + 1)
+{a}.transpose(0, -1).{copy_|add_}(({b} * {num}).transpose(0, -1))
+{a} += {b} * {num}
+= torch.cat([-{a}[..., 1:], {b} * {num}], {-1|0}) * {num}
+= torch.stack([{a} * {num}, {b}], {0|-1}) + {num}
+= ({a} * {num}).{view(-1)|unsqueeze(-1)|reshape(1, *{a}.shape)|view({a}.shape)} * {num}
+= ({a} - {b}).square().{mean|sum}() + ({a} * {num}).{max|min}()
+= ({a} * {num}).to(torch.{float64|bfloat16|int32}) * {num} + {b}
 {a}[{:1|..., 1:|0}] = {num}
 {a}[{:1|..., 1:|0}].mul_({num})
 {a}.masked_fill_({b} > 0, {num})

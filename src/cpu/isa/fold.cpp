@@ -116,6 +116,18 @@ int64_t evenly(int64_t index, int64_t to, const Dims& sizes) {
   return sizes.empty() ? 1 : std::min(to - index, sizes[0] - index % sizes[0]);
 }
 
+/// The elements of a run that are folded first: whole blocks.
+int64_t half_of_run(int64_t n) { return (n / 2 + kFoldBlock - 1) / kFoldBlock * kFoldBlock; }
+
+/// Merges `count` times `width` accumulators, pairwise, into the first ones.
+void merge_pairwise(const Folder& f, char* partials, int64_t count, int64_t width) {
+  if (count == 1) return;
+  char* half = partials + count / 2 * width * f.acc_size;
+  merge_pairwise(f, partials, count / 2, width);
+  merge_pairwise(f, half, count - count / 2, width);
+  f.merge(f, partials, half, width);
+}
+
 int64_t pieces_of(int64_t length, int64_t piece) { return std::max<int64_t>(1, (length + piece - 1) / piece); }
 
 /// Buffers for elements that must be packed or converted, on the stack of their thread.
@@ -157,7 +169,6 @@ class FoldWalk {
                     char* acc) const;
   int64_t fold_side_by_side(const char* base, int64_t from, int64_t to, int64_t width, const char* center,
                             char* acc) const;
-  void merge_partials(char* partials, int64_t count, int64_t width) const;
 };
 
 /// `n` elements from `at` on, as contiguous values of the compute dtype: in place, or packed and converted to `place`
@@ -191,7 +202,7 @@ void FoldWalk::fold_run(const char* at, int64_t n, const char* center, Scratch* 
   if (const auto narrow = plan.narrow(f).rows; narrow && n <= kFoldBlock)
     return narrow(f, at, 0, 1, n, nullptr, 0, acc);
   if (n <= kFoldBlock) return f.rows(f, load(at, n, scratch), 0, 1, n, center, 0, acc);
-  const int64_t half = (n / 2 + kFoldBlock - 1) / kFoldBlock * kFoldBlock;
+  const int64_t half = half_of_run(n);
   Accumulator other;
   fold_run(at, half, center, scratch, acc);
   fold_run(at + half * plan.inner_stride, n - half, center, scratch, other.bytes);
@@ -262,18 +273,9 @@ void FoldWalk::rows() const {
   });
   for (int64_t k = 0; chunks > 1 && k < plan.kept_count; ++k) {
     char* of_result = partials.data() + k * chunks * f.acc_size;
-    merge_partials(of_result, chunks, 1);
+    merge_pairwise(f, of_result, chunks, 1);
     f.store(f, strided_offset(k, plan.kept, plan.kept_out), 1, of_result, 1);
   }
-}
-
-/// Merges `count` times `width` accumulators, pairwise, into the first ones.
-void FoldWalk::merge_partials(char* partials, int64_t count, int64_t width) const {
-  if (count == 1) return;
-  char* half = partials + count / 2 * width * f.acc_size;
-  merge_partials(partials, count / 2, width);
-  merge_partials(half, count - count / 2, width);
-  f.merge(f, partials, half, width);
 }
 
 /// How many rows are folded side by side: narrow rows that follow each other in memory are read as wider ones.
@@ -355,12 +357,38 @@ void FoldWalk::columns() const {
   for (int64_t group = 0; chunks > 1 && group < plan.kept_count * tiles; ++group) {
     int64_t first, count, place = tile_of(group, first, count);
     char* of_tile = partials.data() + group * chunks * partial;
-    merge_partials(of_tile, chunks, width);
+    merge_pairwise(f, of_tile, chunks, width);
     f.store(f, place, plan.inner_out, of_tile, count);
   }
 }
 
 }  // namespace
+
+namespace {
+
+/// Merges the accumulators of `n` elements as fold_run() does, into the first one.
+void merge_run(const Folder& f, char* blocks, int64_t n) {
+  if (n <= kFoldBlock) return;
+  const int64_t half = half_of_run(n);
+  char* other = blocks + half / kFoldBlock * f.acc_size;
+  merge_run(f, blocks, half);
+  merge_run(f, other, n - half);
+  f.merge(f, blocks, other, 1);
+}
+
+}  // namespace
+
+void merge_blocks(const Folder& f, char* blocks, int64_t n) {
+  constexpr int64_t kBlocks = kFoldChunk / kFoldBlock;
+  const int64_t chunks = pieces_of(n, kFoldChunk);
+  for (int64_t c = 0; c < chunks; ++c) {
+    char* chunk = blocks + c * kBlocks * f.acc_size;
+    merge_run(f, chunk, std::min(kFoldChunk, n - c * kFoldChunk));
+    std::memmove(blocks + c * f.acc_size, chunk, static_cast<size_t>(f.acc_size));
+  }
+  merge_pairwise(f, blocks, chunks, 1);
+  f.store(f, 0, 1, blocks, 1);
+}
 
 void run_fold(const Folder& folder, const Tensor& out, const Tensor& in, const char* centers) {
   if (in.numel() == 0) {

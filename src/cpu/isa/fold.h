@@ -59,6 +59,11 @@ struct Folder {
 
 /// Folds `in` into the results; `centers` are contiguous, shaped as `out`.
 void run_fold(const Folder& folder, const Tensor& out, const Tensor& in, const char* centers);
+/// The same of `n` elements one after the other, given the accumulators of their blocks of kFoldBlock elements, which
+/// are used up.
+void merge_blocks(const Folder& folder, char* blocks, int64_t n);
+/// The fold that a kernel for sums or extrema makes of Float32 or Float64.
+Folder folder_of(const FoldKernel& kernel, const FoldArgs& args, void* results);
 
 /// Whether a fold keeps sums of its values in a wider type.
 template <class Op>

@@ -4,8 +4,6 @@
 //
 // Where steps look at rows, a block is some whole rows. Their kernels are those that the ops run alone, on the rows of
 // the block: a row's result does not depend on how many rows there are.
-#include "ops/group.h"
-
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -13,169 +11,18 @@
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
-#include "cpu/isa/group_runs.h"
+#include "cpu/isa/group_ends.h"
+#include "cpu/isa/group_layout.h"
 #include "cpu/isa/half.h"
-#include "cpu/isa/positions.h"
-#include "cpu/isa/stream.h"
 #include "ops/kernel_table.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-constexpr int64_t kGroupBlock = 1024;               // elements
-constexpr int64_t kRowsBlock = 4096;                // where rows are looked at
-constexpr int64_t kLongRow = 64;                    // elements: a loop over one row is worth its call
-constexpr int64_t kAskedBytes = int64_t{24} << 20;  // of all streams: the caches hold less, and lines are asked for
+constexpr int64_t kAskedBytes = int64_t{2}
+                                << 20;  // of all streams: the second cache holds less, and lines are asked for
 
 using Kind = GroupValue::Kind;
-
-int64_t rows_of_block(const Group& group) { return std::max<int64_t>(1, kRowsBlock / group.row); }
-int64_t block_of(const Group& group) { return group.row ? rows_of_block(group) * group.row : kGroupBlock; }
-
-/// Memory of one thread for the blocks of values that have no place of their own.
-class Rooms {
- public:
-  Rooms(size_t count, int64_t bytes) : pitch_((bytes + 63) / 64 * 64 + 320) {
-    block_ = std::make_unique_for_overwrite<char[]>(count * static_cast<size_t>(pitch_) + 64);
-    first_ = block_.get() + (-reinterpret_cast<uintptr_t>(block_.get()) & 63);
-  }
-  char* operator[](size_t i) const { return first_ + static_cast<int64_t>(i) * pitch_; }
-
- private:
-  int64_t pitch_;  // from one room to the next: at other places within pages
-  std::unique_ptr<char[]> block_;
-  char* first_;
-};
-
-/// Whether the elements lie one after the other in the order of the group.
-bool is_flat(const Group& group, const GroupValue& v) {
-  int64_t expected = item_size(v.dtype);
-  for (size_t d = 0; d < group.shape.size(); ++d) {
-    if (v.strides[d] != expected) return false;
-    expected *= group.shape[d];
-  }
-  return true;
-}
-
-/// Whether all rows are the same one, which lies in order.
-bool is_one_row(const GroupValue& v) {
-  if (v.strides[0] != item_size(v.dtype)) return false;
-  return std::all_of(v.strides.begin() + 1, v.strides.end(), [](int64_t s) { return s == 0; });
-}
-
-/// The same where a block is some of these rows.
-bool is_repeated(const Group& group, const GroupValue& v) {
-  const int64_t row = group.shape[0];
-  return row <= block_of(group) && block_of(group) % row == 0 && is_one_row(v);
-}
-
-/// Whether a stream is one number for all elements, which every step that reads it can take as such: a loop of one
-/// input is given elements only.
-bool is_number(const Group& group, size_t value) {
-  const GroupValue& v = group.values[value];
-  if (!std::all_of(v.strides.begin(), v.strides.end(), [](int64_t s) { return s == 0; })) return false;
-  return std::ranges::none_of(group.steps, [&](const GroupStep& s) {
-    const auto end = s.in.begin() + s.inputs;
-    return std::find(s.in.begin(), end, value) != end && s.inputs == 1;
-  });
-}
-
-/// How the blocks of a value are held.
-enum class Way : uint8_t {
-  Flat,      // a stream that is read where it lies
-  Packed,    // a stream whose blocks are packed, or read where they lie when they happen to do in one row
-  Repeated,  // a stream of one row, packed once
-  Number,
-  Row,      // a stream of one long row, where rows are looked at: read where it lies
-  OfRows,   // one element for each row, in a room
-  Written,  // a result that is written to memory by the loop,
-  Sent,     // or around the caches, from a room
-  Room,
-  Inside,  // a result that never leaves the registers of a run
-};
-
-/// How values are held, found once for a run.
-struct Layout {
-  std::vector<Way> ways;
-  std::vector<uint16_t> rooms;
-  size_t room_count = 0;
-  int64_t item = 1;  // of the widest dtype
-  bool by_rows = false;
-  std::shared_ptr<const GroupRuns> runs;
-  std::vector<const GroupRun*> run_of;  // by step; null where a loop is called
-
-  explicit Layout(const Group& group) : ways(group.values.size()), rooms(group.values.size()) {
-    for (size_t i = 0; i < ways.size(); ++i) {
-      const GroupValue& v = group.values[i];
-      item = std::max(item, item_size(v.dtype));
-      ways[i] = way_of(group, i);
-      by_rows = by_rows || ways[i] == Way::Packed;
-      const bool kept = ways[i] == Way::Packed || ways[i] == Way::Repeated || ways[i] == Way::OfRows;
-      if (kept || ways[i] == Way::Sent) rooms[i] = static_cast<uint16_t>(room_count++);
-    }
-    for (const GroupStep& s : group.steps) item = std::max({item, item_size(s.compute), item_size(s.loop_result)});
-    find_runs(group);
-    give_rooms(group);
-  }
-
- private:
-  static Way way_of(const Group& group, size_t i) {
-    const GroupValue& v = group.values[i];
-    if (v.per_row) return Way::OfRows;
-    if (v.kind == Kind::Number) return Way::Number;
-    if (v.kind == Kind::Stream) {
-      if (is_flat(group, v)) return Way::Flat;
-      if (is_number(group, i)) return Way::Number;
-      if (group.row >= kLongRow && is_one_row(v)) return Way::Row;
-      return is_repeated(group, v) ? Way::Repeated : Way::Packed;
-    }
-    if (!v.data) return Way::Room;
-    return BlockWriter<char>::is_worth(group.numel * item_size(v.dtype)) ? Way::Sent : Way::Written;
-  }
-
-  void find_runs(const Group& group) {
-    run_of.resize(group.steps.size());
-    std::vector<Held> held(ways.size(), Held::Elements);
-    for (size_t i = 0; i < ways.size(); ++i) {
-      if (ways[i] == Way::Number) held[i] = Held::Number;
-      if (ways[i] == Way::OfRows) held[i] = group.row < kLongRow ? Held::Unfit : Held::OfRows;
-    }
-    runs = runs_of(group, held, kRunLevel);
-    if (!runs) return;
-    for (const GroupRun& run : runs->runs)
-      for (size_t s = run.first; s < run.end; ++s) run_of[s] = &run;
-    for (size_t i = 0; i < ways.size(); ++i)
-      if (runs->inside[i]) ways[i] = Way::Inside;
-  }
-
-  /// Rooms for results that nobody else wants, each until the last step that reads it, or the end of that step's run.
-  void give_rooms(const Group& group) {
-    const auto end_of = [&](size_t s) { return static_cast<int>(run_of[s] ? run_of[s]->end - 1 : s); };
-    std::vector<int> last(ways.size(), -1);
-    for (size_t s = 0; s < group.steps.size(); ++s)
-      for (int k = 0; k < group.steps[s].inputs; ++k) last[group.steps[s].in[k]] = end_of(s);
-    std::vector<uint16_t> free;
-    for (size_t s = 0; s < group.steps.size(); ++s) {
-      const GroupStep& step = group.steps[s];
-      for (int k = 0; k < step.outs; ++k) {
-        const uint16_t v = step.out[static_cast<size_t>(k)];
-        if (ways[v] != Way::Room) continue;
-        if (free.empty()) free.push_back(static_cast<uint16_t>(room_count++));
-        rooms[v] = free.back();
-        free.pop_back();
-      }
-      if (end_of(s) != static_cast<int>(s)) continue;
-      for (size_t t = run_of[s] ? run_of[s]->first : s; t <= s; ++t) {
-        for (int k = 0; k < group.steps[t].inputs; ++k) {
-          const uint16_t v = group.steps[t].in[k];
-          if (ways[v] != Way::Room || last[v] != static_cast<int>(s)) continue;
-          last[v] = -2;  // once, also where it is read twice
-          free.push_back(rooms[v]);
-        }
-      }
-    }
-  }
-};
 
 /// A tensor over a room, for kernels that take tensors.
 class RoomTensor {
@@ -196,10 +43,11 @@ class RoomTensor {
 /// A thread's part of a run.
 class Part {
  public:
-  Part(const Group& group, const Layout& layout)
+  Part(const Group& group, const Layout& layout, FoldEnds* folds = nullptr)
       : group_(group),
         layout_(layout),
-        rooms_(layout.room_count + kOwnRooms, block_of(group) * layout.item),
+        folds_(folds),
+        rooms_(layout.room_count + kOwnRooms, layout.room_bytes(group)),
         now_(group.values.size()) {
     for (size_t i = 0; i < now_.size(); ++i) {
       const GroupValue& v = group.values[i];
@@ -207,6 +55,7 @@ class Part {
         case Way::Number: now_[i] = number_bytes(v); break;
         case Way::Row: now_[i] = v.data; break;
         case Way::Inside: break;
+        case Way::OfAll: break;
         case Way::Flat:
         case Way::Written:
           now_[i] = v.data;
@@ -215,6 +64,8 @@ class Part {
         default:
           now_[i] = rooms_[layout.rooms[i]];
           if (layout.ways[i] == Way::Packed) packed_.emplace_back(i, operand_of(v));
+          if (layout.ways[i] == Way::Placed) placed_.emplace_back(i, operand_of(v));
+          if (layout.ways[i] == Way::Joined) joined_.emplace_back(i, *v.joined);
           if (layout.ways[i] != Way::Repeated) break;
           pack(operand_of(v), Position(group.shape, 0), filled(), v.dtype, now_[i]);
           repeated_.emplace_back(i, now_[i]);
@@ -224,10 +75,12 @@ class Part {
     if (layout.runs)
       callers_ = RunCaller::all(group, *layout.runs, [&](size_t s, size_t k) { return ready_[s].number[k]; });
     int64_t bytes = 0;
-    for (const size_t i : moving_) bytes += group.numel * item_size(group.values[i].dtype);
+    for (size_t i = 0; i < now_.size(); ++i)
+      if (group.values[i].data) bytes += group.numel * item_size(group.values[i].dtype);
     // code alone waits for memory as it goes: asking before it takes a third longer (Zen 4)
     const bool calls = std::ranges::find(layout.run_of, nullptr) != layout.run_of.end();
     asks_ = calls && bytes >= kAskedBytes;
+    if (asks_) find_far();
     if (!group_.row) return;
     row_shape_ = Dims(IntList(group.shape).slice(1, group.shape.size() - 1));
     if (row_shape_.empty()) row_shape_.push_back(1);
@@ -246,12 +99,17 @@ class Part {
     while (from < to) {
       int64_t count = std::min(block, to - from);
       if (whole_rows || (!repeated_.empty() && at.index[0] > 0)) count = std::min(count, at.left_in_row());
+      if (layout_.folds) count = find_folded(from, count);
       if (layout_.by_rows) find_rows(at, count);
       for (const auto& [i, first] : repeated_) now_[i] = first + at.index[0] * item_size(group_.values[i].dtype);
+      for (JoinedBlocks& joined : joined_) joined.make(from, count, now_[joined.value]);
+      if (!far_.empty()) find_next(at, count);
       if (group_.row) run_rows(from, count);
       else run_block(from, count);
       send(from, count);
+      if (!placed_.empty()) place(at, count);
       from += count;
+      if (layout_.folds) enter_folds(from);
       for (const size_t i : moving_) now_[i] += count * item_size(group_.values[i].dtype);
       if (layout_.by_rows || !repeated_.empty()) advance(at, count);
     }
@@ -282,7 +140,7 @@ class Part {
   /// writes it (half.h).
   Ready ready(const GroupStep& step) {
     Ready r;
-    if (step.rows) return r;
+    if (step.rows || step.copies || step.fold) return r;
     for (size_t k = 0; k < step.inputs; ++k) {
       const uint16_t v = step.in[k];
       if (layout_.ways[v] != Way::Number) continue;
@@ -330,15 +188,46 @@ class Part {
     return whole - done;
   }
 
-  /// Where the block of every stream lies that is not read in order.
+  /// Where the block of every stream lies that is not read in order, and of what is not written so.
   void find_rows(const Position& at, int64_t count) {
+    for (const auto& [i, operand] : placed_)
+      now_[i] = is_in_row(operand, at, count) ? operand.data + at.offset(operand) : rooms_[layout_.rooms[i]];
     for (const auto& [i, operand] : packed_) {
-      if (operand.strides[0] == item_size(operand.dtype) && count <= left_in_order(at, operand)) {
+      if (is_in_row(operand, at, count)) {
         now_[i] = operand.data + at.offset(operand);
       } else {
         now_[i] = rooms_[layout_.rooms[i]];
         pack(operand, at, count, operand.dtype, now_[i]);
       }
+    }
+  }
+
+  static bool is_in_row(const PlanOperand& operand, const Position& at, int64_t count) {
+    return operand.strides[0] == item_size(operand.dtype) && count <= left_in_order(at, operand);
+  }
+
+  /// Puts blocks that were made in a room to where they lie.
+  void place(const Position& at, int64_t count) const {
+    for (const auto& [i, operand] : placed_)
+      if (!is_in_row(operand, at, count)) unpack(operand, at, count, now_[i]);
+  }
+
+  /// The blocks of values that folds read; those of folds end where theirs do.
+  int64_t find_folded(int64_t from, int64_t count) {
+    const int64_t done = from % kFoldBlock;
+    for (size_t i = 0; i < now_.size(); ++i)
+      if (layout_.ways[i] == Way::Folded) now_[i] = rooms_[layout_.rooms[i]] + done * item_size(group_.values[i].dtype);
+    return std::min(count, kFoldBlock - done);
+  }
+  void enter_folds(int64_t end) {
+    if (end % kFoldBlock != 0 && end != group_.numel) return;
+    const int64_t first = (end - 1) / kFoldBlock * kFoldBlock;
+    for (const GroupStep& step : group_.steps) {
+      if (!step.fold) continue;
+      const GroupValue& v = group_.values[step.in[0]];
+      const char* values = layout_.ways[step.in[0]] == Way::Folded ? rooms_[layout_.rooms[step.in[0]]]
+                                                                   : v.data + first * item_size(v.dtype);
+      folds_->enter(step, first, end - first, values);
     }
   }
 
@@ -367,6 +256,19 @@ class Part {
     }
   }
 
+ public:
+  /// Computes `count` elements of one value, at most a block: of a part of joined values.
+  void make_one(size_t value, int64_t from, int64_t count, char* to) {
+    const GroupValue& v = group_.values[value];
+    const Position at(group_.shape, from);
+    if (v.kind == Kind::Stream) return pack(operand_of(v), at, count, v.dtype, to);
+    for (const size_t i : moving_) now_[i] = group_.values[i].data + from * item_size(group_.values[i].dtype);
+    if (layout_.by_rows) find_rows(at, count);
+    now_[value] = to;
+    for (size_t s = 0; s < group_.steps.size(); ++s) loop(s, count);
+  }
+
+ private:
   /// Whole rows, `count` elements together.
   void run_rows(int64_t from, int64_t count) {
     const int64_t rows = count / group_.row;
@@ -420,6 +322,9 @@ class Part {
   /// Runs a loop over `count` elements of every value.
   void loop(size_t s, int64_t count) {
     const GroupStep& step = group_.steps[s];
+    if (step.fold) return;  // when its block is full
+    if (step.copies)
+      return cast(dtype_of(step.out[0]), dtype_of(step.in[0]), count, now_[step.out[0]], now_[step.in[0]]);
     LoopInput in[kMaxInputs];
     for (int k = 0; k < step.inputs; ++k) in[k] = input(s, k, count);
     loop_into(s, in, now_[step.out[0]], count);
@@ -453,7 +358,7 @@ class Part {
       any_of_rows |= of_rows[k] = layout_.ways[step.in[k]] == Way::OfRows;
       any_one_row |= one_row[k] = layout_.ways[step.in[k]] == Way::Row;
     }
-    if (!any_of_rows && !any_one_row) return loop(s, rows * row);
+    if ((!any_of_rows && !any_one_row) || step.copies) return loop(s, rows * row);
     LoopInput in[kMaxInputs];
     for (int k = 0; k < step.inputs; ++k)
       in[k] = of_rows[k] ? LoopInput{own_room(static_cast<size_t>(k)), row < kLongRow ? 1 : 0}
@@ -493,44 +398,118 @@ class Part {
     }
   }
 
-  /// Asks memory for a share of the next block's lines before each step, so that they come while it computes.
+  /// Asks memory for a share of the next block's lines before each step, so that they come while it computes: to the
+  /// second cache, as the first one has no room for two blocks of all values. Streams are a page long at a time, too
+  /// short for what the processor asks for by itself.
   void ask_for_next(int64_t from, int64_t count, size_t step) const {
     if (!asks_ || from >= group_.numel) return;
-    constexpr int64_t kLine = 64;
     const int64_t steps = static_cast<int64_t>(group_.steps.size()), s = static_cast<int64_t>(step);
     for (const size_t i : moving_) {
-      const int64_t item = item_size(group_.values[i].dtype);
-      const int64_t lines = count * item / kLine, first = lines * s / steps, last = lines * (s + 1) / steps;
-      const char* next = now_[i] + count * item;
-      for (int64_t line = first; line < last; ++line) __builtin_prefetch(next + line * kLine);
+      const int64_t bytes = count * item_size(group_.values[i].dtype);
+      ask_for_lines(now_[i] + bytes, bytes, s, steps);
+    }
+    for (const auto& [next, bytes] : next_) ask_for_lines(next, bytes, s, steps);
+  }
+  static void ask_for_lines(const char* next, int64_t bytes, int64_t step, int64_t steps) {
+    constexpr int64_t kLine = 64;
+    const int64_t lines = bytes / kLine, last = lines * (step + 1) / steps;
+    for (int64_t line = lines * step / steps; line < last; ++line) __builtin_prefetch(next + line * kLine, 0, 2);
+    asm volatile("");  // without it, GCC takes this for a function without effects and drops its calls
+  }
+  /// Where the next block lies of what is not read or written in order.
+  void find_next(Position at, int64_t count) {
+    next_.clear();
+    advance(at, count);
+    if (at.index.back() >= group_.shape.back()) return;
+    for (const PlanOperand* operand : far_)
+      next_.emplace_back(operand->data + at.offset(*operand), std::min(count, at.left_in_row()) * operand->strides[0]);
+  }
+  /// What has long rows, but streams that follow another one in a short distance, as slices of one tensor do.
+  void find_far() {
+    constexpr int64_t kLong = 512, kNear = int64_t{128} << 10;  // bytes
+    for (const auto* list : {&packed_, &placed_}) {
+      for (const auto& [i, operand] : *list) {
+        const int64_t item = item_size(operand.dtype);
+        const bool follows = std::ranges::any_of(packed_, [&](const auto& other) {
+          const PlanOperand& o = other.second;
+          const int64_t ahead = o.data - operand.data;
+          return list == &packed_ && o.strides == operand.strides && ahead > 0 && ahead < kNear;
+        });
+        if (operand.strides[0] == item && group_.shape[0] * item >= kLong && !follows) far_.push_back(&operand);
+      }
     }
   }
 
+  /// A value that is made of parts.
+  struct JoinedBlocks {
+    JoinedBlocks(size_t value, const Joined& joined) : value(value), joined(joined), turns(joined.parts.size()) {
+      for (size_t p = 0; p < turns.size(); ++p) {
+        turns[p].layout = std::make_unique<Layout>(joined.parts[p].group, true);
+        turns[p].part = std::make_unique<Part>(joined.parts[p].group, *turns[p].layout);
+      }
+    }
+    void make(int64_t from, int64_t count, char* to) {
+      const int64_t item = item_size(joined.parts[0].group.values[joined.parts[0].value].dtype);
+      int64_t first = 0;
+      for (size_t p = 0; p < turns.size(); first += joined.parts[p++].length) {
+        const auto make = [&, p](int64_t at, int64_t n, char* place) {
+          turns[p].part->make_one(joined.parts[p].value, at, n, place);
+        };
+        join_part({joined.length, first, joined.parts[p].length, item}, from, count, to, make);
+      }
+    }
+
+    struct Turn {
+      std::unique_ptr<Layout> layout;
+      std::unique_ptr<Part> part;
+    };
+    size_t value;
+    const Joined& joined;
+    std::vector<Turn> turns;
+  };
+
   const Group& group_;
   const Layout& layout_;
+  FoldEnds* const folds_;
   Rooms rooms_;
   std::vector<char*> now_;  // where the block of every value is
   std::deque<Repeated> numbers_;
   std::vector<Ready> ready_;
   std::vector<size_t> moving_;
-  std::vector<std::pair<size_t, PlanOperand>> packed_;
+  std::vector<std::pair<size_t, PlanOperand>> packed_, placed_;
+  std::vector<JoinedBlocks> joined_;
   std::vector<std::pair<size_t, char*>> repeated_;
   std::vector<RoomTensor> tensors_;
   std::vector<RunCaller> callers_;  // of the runs, in order
   Dims row_shape_;
+  std::vector<const PlanOperand*> far_;  // of these, whose next rows are asked for:
+  std::vector<std::pair<const char*, int64_t>> next_;
   bool asks_ = false;
 };
 
-void run_group_cpu(const Group& group) {
+void check_loops(const Group& group) {
   for (const GroupStep& step : group.steps) {
-    const bool known = step.rows || loop_table[step.loop][index(step.compute)];
+    const bool known = step.rows || step.copies || step.fold || loop_table[step.loop][index(step.compute)];
     FACULA_CHECK(known, ErrorKind::NotImplemented, "group: no CPU loop for dtype ", step.compute);
   }
+  for (const GroupValue& v : group.values)
+    for (size_t p = 0; v.joined && p < v.joined->parts.size(); ++p) check_loops(v.joined->parts[p].group);
+}
+
+void run_group_cpu(const Group& group) {
+  check_loops(group);
   const Layout layout(group);
   LockRelease release(group.numel > kGrain);
   const int64_t steps = static_cast<int64_t>(group.steps.size());
+  if (layout.folds) {
+    FoldEnds folds(group);
+    parallel_for(0, folds.blocks(), std::max<int64_t>(1, kGrain / steps / kFoldBlock), [&](int64_t from, int64_t to) {
+      Part(group, layout, &folds).run(from * kFoldBlock, std::min(group.numel, to * kFoldBlock));
+    });
+    return folds.finish();
+  }
   if (!group.row)
-    return parallel_for(0, group.numel, std::max(kGroupBlock, kGrain / steps),
+    return parallel_for(0, group.numel, std::max(kGroupBlock, kGrain / std::max<int64_t>(1, steps)),
                         [&](int64_t from, int64_t to) { Part(group, layout).run(from, to); });
   const int64_t grain = std::max<int64_t>(1, kGrain / steps / group.row);
   parallel_for(0, group.numel / group.row, grain,

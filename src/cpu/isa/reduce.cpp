@@ -205,25 +205,36 @@ Op make_fold(const FoldArgs& args) {
   else return Op();
 }
 
+template <class Op>
+Folder make_folder(const Op& op, const FoldArgs& args, void* results) {
+  using Acc = typename Op::Acc;
+  using Functions = FolderOf<Op>;
+  return {args,
+          results,
+          sizeof(typename Op::Value),
+          sizeof(Acc),
+          &op,
+          Functions::start,
+          Functions::template rows<typename Op::Value>,
+          Functions::columns,
+          Functions::merge,
+          store_folded<Acc, typename ResultOf<Op>::type>,
+          Functions::template narrow<BFloat16>(),
+          Functions::template narrow<Half>()};
+}
+
 /// A fold over elements of one type.
 template <class Op>
 void fold_one(const Tensor& out, const Tensor& in, const FoldArgs& args) {
-  using Acc = typename Op::Acc;
-  using Functions = FolderOf<Op>;
   const Op op = make_fold<Op>(args);
-  const Folder folder{args,
-                      out.data(),
-                      sizeof(typename Op::Value),
-                      sizeof(Acc),
-                      &op,
-                      Functions::start,
-                      Functions::template rows<typename Op::Value>,
-                      Functions::columns,
-                      Functions::merge,
-                      store_folded<Acc, typename ResultOf<Op>::type>,
-                      Functions::template narrow<BFloat16>(),
-                      Functions::template narrow<Half>()};
-  run_fold(folder, out, in, args.center ? args.center->data<char>() : nullptr);
+  run_fold(make_folder(op, args, out.data()), out, in, args.center ? args.center->data<char>() : nullptr);
+}
+
+template <template <class> class Op>
+Folder folder_of_reals(const FoldArgs& args, void* results) {
+  static const Op<float> floats{};
+  static const Op<double> doubles{};
+  return args.compute == DType::Float32 ? make_folder(floats, args, results) : make_folder(doubles, args, results);
 }
 
 /// A fold over elements of the compute dtype, one of `TypeList`.
@@ -250,6 +261,13 @@ void sum_flat_cpu(DType dtype, int64_t n, const void* in, void* out) {
 }
 
 }  // namespace
+
+Folder folder_of(const FoldKernel& kernel, const FoldArgs& args, void* results) {
+  if (&kernel == &max_fold) return folder_of_reals<MaxFold>(args, results);
+  if (&kernel == &min_fold) return folder_of_reals<MinFold>(args, results);
+  FACULA_CHECK(&kernel == &sum_fold, ErrorKind::NotImplemented, "group: no fold ", kernel.name, " of all elements");
+  return folder_of_reals<SumFold>(args, results);
+}
 
 void register_reduce() {
   constexpr DeviceType cpu = DeviceType::CPU;
