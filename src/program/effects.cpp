@@ -74,15 +74,20 @@ void Effects::find_writes(const ProgramNode& node) {
   }
 }
 
-// From results to what they may show.
+// From results to what they may show: of ops of the schema the first tensor and those written; of others anything.
 void Effects::reach_sources(const ProgramNode& node, Values& values) {
   if (!node.op->may_alias) return;
   const bool reached = std::any_of(node.results.begin(), node.results.end(), [&](const std::vector<int>& result) {
     return std::any_of(result.begin(), result.end(), [&](int value) { return values[static_cast<size_t>(value)]; });
   });
   if (!reached) return;
-  for (const Arg& arg : node.arguments) {
-    arg.each_ref([&](int ref) { values[static_cast<size_t>(ref)] = true; });
+  bool first = true;
+  for (size_t i = 0; i < node.arguments.size(); ++i) {
+    const BoxedArgument& argument = node.op->arguments[i];
+    const bool shown = node.op->id == 0 || argument.written || (first && argument.type.is_tensor());
+    first = first && !argument.type.is_tensor();
+    if (!shown) continue;
+    node.arguments[i].each_ref([&](int ref) { values[static_cast<size_t>(ref)] = true; });
   }
 }
 

@@ -1,6 +1,7 @@
 // What nodes do besides giving results, and to whose memory: the one analysis that passes ask. It says what may be,
 // from what the rows of the table state, whatever a run is given.
-//   - A write reaches what is written, and whatever that may be a view of, back to where the memory was made.
+//   - A write reaches what is written, and whatever that may be a view of, back to where the memory was made. A result
+//     of the schema's ops shows memory of their first tensor or of one that they write to, if any.
 //   - Tensors that the program holds may lie on one memory: what writes to one writes to all.
 //   - A node that calls a graph which writes to what it is given writes to all that it is given itself.
 #pragma once

@@ -58,13 +58,18 @@ void Program::index_names() {
 
 int Program::add_value(std::string_view name, Value::Kind kind, TensorMeta meta) {
   index_names();
+  const int number = static_cast<int>(values.size());
   std::string unique(name);
-  if (const auto taken = by_name_.find(name); taken != by_name_.end()) {
-    int& next = taken->second.next;
-    do unique = std::string(name) + "_" + std::to_string(next++);
-    while (by_name_.contains(unique));
+  const auto [named, fresh] = by_name_.try_emplace(unique, number);
+  if (!fresh) {
+    int& next = named->second.next;  // stays where it is when others come
+    unique += '_';
+    do unique.replace(name.size() + 1, std::string::npos, std::to_string(next++));
+    while (!by_name_.try_emplace(unique, number).second);
   }
-  return add_named(std::move(unique), kind, std::move(meta));
+  ++indexed_;
+  values.push_back({std::move(unique), kind, std::move(meta)});
+  return number;
 }
 
 int Program::add_named(std::string name, Value::Kind kind, TensorMeta meta) {
@@ -84,12 +89,14 @@ int Program::find_value(std::string_view name) {
 }
 
 void Program::keep_values(const std::vector<int>& number) {
-  std::vector<ProgramValue> kept;
-  kept.reserve(values.size());
+  size_t kept = 0;
   for (size_t v = 0; v < values.size(); ++v) {
-    if (number[v] >= 0) kept.push_back(std::move(values[v]));
+    if (number[v] < 0) continue;
+    if (kept != v) values[kept] = std::move(values[v]);
+    ++kept;
   }
-  values = std::move(kept);
+  if (kept == values.size()) return;
+  values.resize(kept);
   by_name_.clear();
   indexed_ = 0;
 }

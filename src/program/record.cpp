@@ -5,11 +5,14 @@
 namespace facula {
 namespace {
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_plain(char c) { return is_digit(c) || c == '_' || ((c | 32) >= 'a' && (c | 32) <= 'z'); }
+
 /// A name that text forms and other languages can take.
 std::string plain_name(std::string_view text) {
-  std::string name;
-  for (char c : text) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  return name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) ? "_" + name : name;
+  std::string name(text);
+  for (char& c : name) c = is_plain(c) ? c : '_';
+  return name.empty() || is_digit(name[0]) ? "_" + name : name;
 }
 
 Value::Kind kind_of(const Value& v) { return v.is_none() ? Value::Kind::Tensor : v.kind(); }

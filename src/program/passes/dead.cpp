@@ -3,22 +3,21 @@
 namespace facula {
 
 void remove_dead(Program& program) {
-  std::vector<bool> used(program.values.size());
+  std::vector<bool> used(program.values.size()), wanted(program.nodes.size());
   const auto use = [&](int ref) { used[static_cast<size_t>(ref)] = true; };
   for (const Arg& arg : program.outputs) arg.each_ref(use);
-  std::vector<ProgramNode> kept;
   for (size_t i = program.nodes.size(); i-- > 0;) {
-    ProgramNode& node = program.nodes[i];
-    bool wanted = node.has_effects();
+    const ProgramNode& node = program.nodes[i];
+    bool is_used = node.has_effects();
     for (const auto& result : node.results) {
-      for (int value : result) wanted = wanted || used[static_cast<size_t>(value)];
+      for (int value : result) is_used = is_used || used[static_cast<size_t>(value)];
     }
-    if (!wanted) continue;
+    if (!is_used) continue;
+    wanted[i] = true;
     for (const Arg& arg : node.arguments) arg.each_ref(use);
-    kept.push_back(std::move(node));
   }
-  program.nodes.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
-  renumber(program);
+  size_t i = 0;
+  if (std::erase_if(program.nodes, [&](const ProgramNode&) { return !wanted[i++]; })) renumber(program);
 }
 
 void renumber(Program& program) {

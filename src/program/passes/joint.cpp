@@ -251,7 +251,7 @@ std::shared_ptr<Program> decompose(const Program& program, std::span<const Value
 
 Joint joint(const Program& program, std::span<const Value> examples, const JointOptions& options) {
   const GradMode on(true);
-  Rerun rerun(program, examples, 3);
+  Rerun rerun(program, examples, 4);
   const Redrawn draws(program);
   InnerRecorder inner(rerun.recorder);
   const std::vector<Value> outputs = rerun.run();
