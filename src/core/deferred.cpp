@@ -83,9 +83,13 @@ struct Deferral {
     if (r.after_) r.after_->before_ = r.before_;
     r.before_ = r.after_ = nullptr;
   }
-  static Recipe* reader_of(const Storage* s) {
-    for (Recipe* r = doors().first; r; r = r->after_)
-      if (r->reads(s)) return r;
+  /// Whoever reads the storage late. `here`: one that runs on this thread does, which reads it now.
+  static Recipe* reader_of(const Storage* s, bool& here) {
+    for (Recipe* r = doors().first; r; r = r->after_) {
+      if (!r->reads(s)) continue;
+      if (!r->run_.on || r->run_.fork != doors().fork || r->run_.thread != std::this_thread::get_id()) return r;
+      here = true;
+    }
     return nullptr;
   }
   /// Runs the recipe until result `which` is not wanted any more. Waits for another thread that runs it.
@@ -262,10 +266,11 @@ Ref<Recipe> recipe_of(const Tensor& t, size_t& which) {
 void run_readers(Storage* s) {
   for (;;) {
     Ref<Recipe> reader;
+    bool here = false;
     {
       const Lock lock(doors().lock);
-      reader = Ref<Recipe>::share(Deferral::reader_of(s));
-      if (!reader) s->asks.fetch_and(static_cast<uint8_t>(~kReadLate));
+      reader = Ref<Recipe>::share(Deferral::reader_of(s, here));
+      if (!reader && !here) s->asks.fetch_and(static_cast<uint8_t>(~kReadLate));
     }
     if (!reader) return;
     for (size_t i = 0; i < reader->count(); ++i) Deferral::run(reader, i);
