@@ -2,6 +2,7 @@
 
 #include "autograd/engine.h"
 #include "functions.h"
+#include "observe/everything.h"
 #include "observe/observer.h"
 #include "ops/matmul.h"
 

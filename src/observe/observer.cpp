@@ -9,6 +9,7 @@
 #include "core/kernel.h"
 #include "core/parallel.h"
 #include "observe/callbacks.h"
+#include "observe/everything.h"
 
 namespace facula {
 namespace {
@@ -207,6 +208,7 @@ bool in_observer() { return reading > 0 || thread_observers.telling > 0; }
 bool (*run_sparse)(const OpCall& call) = nullptr;
 RegionHooks region_hooks;
 bool (*defer_op)(const OpCall& call) = nullptr;
+bool (*everything_waits)() = nullptr;
 
 OpScope::OpScope(uint16_t op, OpForm form, List<Argument> arguments, List<ResultSlot> results)
     : call_{op, form, arguments, results} {

@@ -91,16 +91,11 @@ struct RegionHooks {
   /// Around a backward pass through nodes that the compiled function with this number has recorded.
   void* (*pass_begins)(uint16_t compiled) = nullptr;
   void (*pass_ends)(void* pass, bool failed) = nullptr;
-  /// Whether everything waits that can, also products.
-  bool (*everything_waits)() = nullptr;
 };
 extern RegionHooks region_hooks;
 /// Installed by src/region/deferred.cpp, and called while kWatchDeferral is set. True: the results are in the slots,
 /// and may wait to be made.
 extern bool (*defer_op)(const OpCall& call);
-inline bool does_everything_wait() {
-  return __builtin_expect((watching() & kWatchRegion) != 0, 0) && region_hooks.everything_waits();
-}
 inline void tell_region_of_value(const char* what) {
   if (__builtin_expect((watching() & kWatchRegion) != 0, 0)) region_hooks.value_needed(what);
 }

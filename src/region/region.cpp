@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/host.h"
+#include "observe/everything.h"
 #include "observe/observer.h"
 #include "op_ids_norm.h"
 #include "op_ids_reduce.h"
@@ -262,7 +263,7 @@ Region::Region(Work& work, bool follows, uint16_t compiled)
     region_hooks.value_needed = [](const char* what) {
       if (region_here) region_here->value_needed(what);
     };
-    region_hooks.everything_waits = [] { return region_here && region_here->stretches; };
+    everything_waits = [] { return region_here && region_here->stretches; };
     return true;
   }();
   (void)installed;

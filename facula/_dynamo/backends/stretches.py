@@ -20,7 +20,6 @@ from facula.fx.experimental.proxy_tensor import (
     disable_proxy_modes_tracing,
     dispatch_trace,
 )
-
 from facula.utils._python_dispatch import by_own_names
 
 if TYPE_CHECKING:
