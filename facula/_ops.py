@@ -44,6 +44,18 @@ def _arguments(key):
     ]
 
 
+@functools.cache
+def _in_order(key):
+    """With how many arguments an op can be called where they come in the order of the table, and all that are missing have
+    defaults."""
+    arguments = _arguments(key)
+    positional = [at for _, at, _ in arguments if at is not None]
+    if [at for _, at, _ in arguments[: len(positional)]] != positional:
+        return ()
+    required = max((i + 1 for i, (_, _, default) in enumerate(arguments) if default is _missing), default=0)
+    return range(required, len(positional) + 1)
+
+
 class OpOverload:
     """One overload of an operator, for example `ops.aten.add.Tensor`; calling it runs the operator."""
 
@@ -77,6 +89,9 @@ class OpOverload:
 
     def _call_boxed(self, args, kwargs):
         """The op of the table, which knows arguments by PyTorch's order and names."""
+        if not kwargs and len(args) in _in_order(self._key) and not _C._recording():
+            results = _C._boxed_call(self._key, args)
+            return results[0] if len(results) == 1 else results
         arguments = _arguments(self._key)
         values = tuple(
             kwargs[name] if name in kwargs else args[i] if i is not None and i < len(args) else default

@@ -11,8 +11,8 @@ import weakref
 from typing import TYPE_CHECKING
 
 from facula import nn
-from facula._dynamo import _region, config, looks, testing
-from facula._dynamo.backends import registry
+from facula._dynamo import _region, config, looks
+from facula._dynamo.backends import registry, stretches
 
 if TYPE_CHECKING:
     from typing import Any
@@ -58,31 +58,18 @@ def innermost_fn(fn: Any) -> Any:
             return fn
 
 
-def own_backend(backend: Any) -> str:
-    """The name of a backend that is Facula's own; others are refused.
-
-    Args:
-        backend: a name or a function.
-    """
-    if registry.is_own(backend):
-        return backend
-    function = registry.lookup_backend(backend)
-    name = backend if isinstance(backend, str) else getattr(function, "__qualname__", type(function).__qualname__)
-    raise NotImplementedError(
-        "compile: backends that are given a graph of the program are not supported by Facula yet (use 'inductor', which is its "
-        f"own way, or 'eager'), got the backend {name!r}"
-    )
-
-
 def settings_for(backend: Any, **given: Any) -> looks.Settings:
     """The settings of a compiled function.
 
     Args:
-        backend: a name, or a counter of `testing`.
+        backend: a name or a function.
         given: further settings.
     """
-    counter = backend if isinstance(backend, testing.CompileCounter) else None
-    return looks.Settings(backend=own_backend(backend if counter is None else counter.backend), counter=counter, **given)
+    if registry.is_own(backend):
+        return looks.Settings(backend=backend, **given)
+    function = registry.lookup_backend(backend)
+    name = backend if isinstance(backend, str) else stretches.name_of(function)
+    return looks.Settings(backend=name, function=function, **given)
 
 
 def compiled(target: Any, settings: looks.Settings) -> Any:
@@ -373,4 +360,3 @@ def is_dynamo_supported() -> bool:
 def is_inductor_supported() -> bool:
     """True: functions can be compiled."""
     return True
-

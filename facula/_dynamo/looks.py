@@ -166,9 +166,9 @@ class set_stance:
         if force_backend is not None:
             if stance != "default":
                 raise RuntimeError(f"set_stance: force_backend goes with the stance 'default' only, got {stance!r}")
-            from facula._dynamo.eval_frame import own_backend
+            from facula._dynamo.backends import registry
 
-            own_backend(force_backend)
+            registry.lookup_backend(force_backend)
         self.stance, self.force_backend, self.skip_guard_eval_unsafe = stance, force_backend, skip_guard_eval_unsafe
         self._before: list[tuple[str, Any]] = [_holding()]
         take_stance(stance, force_backend)
@@ -244,14 +244,14 @@ class Settings:
         fullgraph, dynamic, mode, backend, options: those of `compile`; the backend by its name.
         recompile_limit: None for the one in `config`.
         name: what logs call the function; None for its own name.
-        counter: a counter of `testing`, or None.
+        function: the backend, if it is none of Facula's own.
     """
 
     def __init__(self, fullgraph: bool = False, dynamic: bool | None = None, mode: str | None = None, backend: str = "inductor",
                  options: Any = None, recompile_limit: int | None = None, name: str | None = None,
-                 counter: Any = None) -> None:  # fmt: skip
+                 function: Any = None) -> None:  # fmt: skip
         self.fullgraph, self.dynamic, self.mode, self.backend = fullgraph, dynamic, mode, backend
-        self.options, self.name, self.counter = dict(options or {}), name, counter
+        self.options, self.name, self.function = dict(options or {}), name, function
         self.eager = backend not in ("inductor", "cudagraphs")  # ops never wait
         self._recompile_limit, self._ran = recompile_limit, False
         self.not_replayed: str | None = None  # why
@@ -320,6 +320,21 @@ class Settings:
     def limit(self) -> int:
         return self._recompile_limit if self._recompile_limit is not None else config.recompile_limit
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What a backend is given beside the graph and the inputs."""
+        mode = {} if self.mode in (None, "default") else {"mode": self.mode}
+        return {**mode, "options": self.options} if self.options else mode
+
+    def stretches(self, compiled: Any) -> tuple[Any, Any]:
+        """What the core asks when there is a backend of its own: who gets the stretches of calls, and of backward passes."""
+        if self.function is None:
+            return None, None
+        from facula._dynamo.backends.stretches import Stretches
+
+        backward = Stretches(self, compiled, None)
+        return Stretches(self, compiled, self.function, backward), backward
+
     def compiler_config(self) -> dict[str, Any] | None:
         """The settings of `_inductor.config` with those of the mode and the options; None for other backends."""
         if self.backend != "inductor":
@@ -353,12 +368,13 @@ class Settings:
                 raise exc.FailOnRecompileLimitHit(f"{text}, got one more of {self._named(compiled)}")
             _log().told("recompiles", f"{self._named(compiled)}: {count} calls are recorded, others run eagerly")
             return False
+        _here.outer = (getattr(_here, "settings", None), getattr(_here, "outer", None))  # a backend may compile, too
         _here.settings = self
         return True
 
     def look_ended(self, compiled: Any, recording: Any) -> None:
         """Tells whoever asked of what was recorded; None where the call raised."""
-        _here.settings = None
+        _here.settings, _here.outer = getattr(_here, "outer", None) or (None, None)
         frames = utils.counters["frames"]
         frames["total"] += 1
         if recording is None:
@@ -370,9 +386,6 @@ class Settings:
         reasons = breaks(recording)
         for reason in reasons:
             utils.counters["graph_break"][reason.reason] += 1
-        if self.counter is not None:
-            self.counter.frame_count += len(cut)
-            self.counter.op_count += recording.count
         log = _log()
         if not log.any_told():
             return

@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING
 import facula
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
-__all__ = ["CompileCounter", "CompileCounterWithBackend", "rand_strided", "reset_rng_state", "same"]
+    from facula.fx.graph_module import GraphModule
+
+__all__ = [
+    "AotEagerAndRecordGraphs", "CompileCounter", "CompileCounterWithBackend", "EagerAndRecordGraphs", "rand_strided",
+    "reset_rng_state", "same",
+]  # fmt: skip
 
 
 class CompileCounter:
-    """A backend that counts: `frame_count` stretches of ops that were recorded, with `op_count` ops. The program runs as it is.
+    """A backend that counts: `frame_count` graphs that it was given, with `op_count` ops. It gives them back as they are.
 
     >>> from facula._dynamo.testing import CompileCounter
     >>> count = CompileCounter()
@@ -25,13 +30,10 @@ class CompileCounter:
     (1, 1)
     """
 
-    backend: Any = "eager"
-
     def __init__(self) -> None:
-        self.frame_count = 0
-        self.op_count: int = 0
+        self.clear()
 
-    def __call__(self, gm: Any, example_inputs: Any) -> Any:
+    def __call__(self, gm: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         self.frame_count += 1
         self.op_count += sum("call" in node.op for node in gm.graph.nodes)
         return gm.forward
@@ -42,23 +44,67 @@ class CompileCounter:
 
 
 class CompileCounterWithBackend(CompileCounter):
-    """A counter around another backend.
+    """A counter around another backend; `graphs` are those that it was given.
 
     Args:
         backend: its name.
     """
 
     def __init__(self, backend: str) -> None:
-        super().__init__()
         self.backend = backend
-        self.graphs: list[Any] = []
+        super().__init__()
 
-    def __call__(self, gm: Any, example_inputs: Any) -> Any:
+    def __call__(self, gm: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         from facula._dynamo.backends.registry import lookup_backend
 
         super().__call__(gm, example_inputs)
         self.graphs.append(gm)
         return lookup_backend(self.backend)(gm, example_inputs)
+
+    def clear(self) -> None:
+        """Counts from nothing again, and forgets the graphs."""
+        super().clear()
+        self.graphs: list[GraphModule] = []
+
+
+class EagerAndRecordGraphs:
+    """A backend that remembers its graphs (`graphs`) and gives them back as they are.
+
+    >>> from facula._dynamo.testing import EagerAndRecordGraphs
+    >>> seen = EagerAndRecordGraphs()
+    >>> torch.compile(lambda x: 2 * x, backend=seen)(torch.ones(2))
+    tensor([2., 2.])
+    >>> print(seen.graphs[0].code.strip())
+    def forward(self, arg0_1):
+        mul = torch.ops.aten.mul.Tensor(arg0_1, 2);  arg0_1 = None
+        return (mul,)
+    """
+
+    def __init__(self) -> None:
+        self.graphs: list[GraphModule] = []
+
+    def __call__(self, gm: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        self.graphs.append(gm)
+        return gm.forward
+
+
+class AotEagerAndRecordGraphs:
+    """The same by `aot_autograd`: `graphs` of all calls, `fw_graphs`, and `bw_graphs` of backward passes."""
+
+    def __init__(self) -> None:
+        self.graphs: list[GraphModule] = []
+        self.fw_graphs: list[GraphModule] = []
+        self.bw_graphs: list[GraphModule] = []
+
+    def __call__(self, gm: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        from facula._dynamo.backends.common import aot_autograd
+
+        def remember(graphs):
+            return lambda graph, examples: graphs.append(graph) or graph.forward
+
+        self.graphs.append(gm)
+        how = aot_autograd(fw_compiler=remember(self.fw_graphs), bw_compiler=remember(self.bw_graphs))
+        return how(gm, example_inputs)
 
 
 def rand_strided(size: Sequence[int], stride: Sequence[int], dtype: Any = facula.float32, device: Any = "cpu",

@@ -175,10 +175,8 @@ NAMES = {
         "torch.utils._sympy.numbers": "IntInfinity",
         "torch.utils._sympy.value_ranges": "ValueRanges",
         "functorch.compile": """
-            aot_function aot_module aot_module_simplified compiled_function compiled_module config debug_compile
-            default_decompositions default_partition draw_graph draw_graph_compile get_aot_compilation_context
-            get_aot_graph_name get_graph_being_compiled make_boxed_compiler make_boxed_func memory_efficient_fusion
-            min_cut_rematerialization_partition minifier nnc_jit nop print_compile pythonkey_decompose ts_compile
+            debug_compile default_decompositions draw_graph draw_graph_compile get_aot_compilation_context minifier nnc_jit
+            pythonkey_decompose ts_compile
             """,
         "torch._higher_order_ops": "",
         "torch._inductor.runtime": "",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from facula._dynamo import _region, looks
+from facula._dynamo.backends import registry
 from facula._dynamo.backends.registry import list_backends
 from facula._dynamo.decorators import allow_in_graph, assume_constant_result, substitute_in_graph
 from facula._dynamo.exc import InvalidBackend  # noqa: F401  whoever looks here finds it
@@ -52,7 +53,7 @@ def _check_options(backend, mode, options):
     """Whether "inductor" has such a mode and such options; other backends are not asked."""
     from facula import _inductor
 
-    if mode is not None and mode not in _inductor.MODES:
+    if mode is not None and mode not in _inductor.MODES and registry.is_own(backend):
         raise RuntimeError(f"compile: a mode is one of {', '.join(_inductor.MODES)}, got {mode!r}")
     if backend != "inductor" or not options:
         return
@@ -102,9 +103,11 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
         fullgraph: whether it is an error (`torch._dynamo.exc.Unsupported`) where a recorded call decides by the value of a
             tensor, prints one, or calls what is left out.
         dynamic: whether sizes vary: True, False, or None, for which this is found out.
-        backend: "inductor", which is Facula's own way; "eager" and others that run the program as it is; None for the default.
+        backend: "inductor", which is Facula's own way; "eager" and others that run the program as it is; a function, or the
+            name of one: it is given the ops between two breaks as a graph and example inputs, and gives what runs them from
+            then on; None for the default.
         mode: one of PyTorch's modes for inductor.
-        options: settings of `torch._inductor.config`, by name.
+        options: settings of `torch._inductor.config`, by name; those of another backend.
         name: what logs call it.
         disable: leaves the function or module as it is.
         recompile_limit: how often it is recorded, for other tensors; None: `torch._dynamo.config.recompile_limit`.
@@ -112,7 +115,7 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
             depends on guards.
 
     Errors: `InvalidBackend` for an unknown backend; RuntimeError for an unknown mode or option, or mode and options together;
-    NotImplementedError for a backend that is given graphs; TypeError for what is neither function nor module.
+    `torch._dynamo.exc.BackendCompilerFailed` where a backend raises, at a call; TypeError for what is neither function nor module.
 
     >>> double = torch.compile(lambda x: 2 * x)
     >>> double(torch.ones(2))

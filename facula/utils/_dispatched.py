@@ -92,8 +92,8 @@ def _arguments(parameters, values, more=()):
     return tuple(args[:kept]), kwargs
 
 
-def written(name, overload, form, values, outs=()):
-    """The Call for one of ours, by the schema: its operator, or one of the namespace `facula` where PyTorch has none."""
+def written(name, overload, form, values, outs=(), own=False):
+    """The Call for one of ours, by the schema: its operator, of the namespace `facula` where PyTorch has none, or `own`."""
     found = row(name, overload, form) or row(name, overload, "function")
     if found is None:
         return Call(f"facula::{name}.{overload or 'default'}", tuple(values), {})
@@ -103,7 +103,7 @@ def written(name, overload, form, values, outs=()):
         "T" if isinstance(value, Tensor) else "S" for value, (_, kind, *_) in zip(values, parameters) if kind == "Operand"
     )
     aten = next((one.rpartition(":")[2] for one in found["aten"].split() if one.partition(":")[0] in (pattern, one)), "")
-    aten = _OTHER_NAMES.get(aten, aten)
+    aten = "" if own else _OTHER_NAMES.get(aten, aten)
     more = {}
     if form == "out":
         more = {"out": outs[0] if len(outs) == 1 else tuple(outs)}

@@ -37,6 +37,7 @@ __all__ = [
 class _Modes(threading.local):
     def __init__(self):
         self.stack = []
+        self.own_names = False
 
 
 _modes = _Modes()
@@ -99,6 +100,20 @@ def _disable_current_modes():
         yield before
     finally:
         _set(before)
+
+
+@contextlib.contextmanager
+def by_own_names(yes=True):
+    """Within the block ops of kernels are seen as the core has them, in the namespace `facula`.
+
+    Args:
+        yes: whether it does anything.
+    """
+    before, _modes.own_names = _modes.own_names, yes
+    try:
+        yield
+    finally:
+        _modes.own_names = before
 
 
 def _get_current_dispatch_mode_stack():
@@ -190,13 +205,13 @@ def _handle(name, overload, form, values, text):
     if form == "out":
         found = _dispatched.row(name, overload, "function")
         count = len(found["arguments"]) if found else count - 1
-    elif form == "function":
+    elif form == "function" and not _modes.own_names:
         result = _by_rule(_dispatched.KERNELS, name, overload, values)
         if not isinstance(result, _dispatched.Call) and result is not NotImplemented:
             return result
         if result is not NotImplemented:
             return _dispatch(result.function, result.args, result.kwargs)
-    call = _dispatched.written(name, overload, form, values[:count], values[count:])
+    call = _dispatched.written(name, overload, form, values[:count], values[count:], _modes.own_names)
     return _dispatch(call.function, call.args, call.kwargs)
 
 

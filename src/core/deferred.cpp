@@ -83,9 +83,13 @@ struct Deferral {
     if (r.after_) r.after_->before_ = r.before_;
     r.before_ = r.after_ = nullptr;
   }
-  static Recipe* reader_of(const Storage* s, const Recipe* except) {
-    for (Recipe* r = doors().first; r; r = r->after_)
-      if (r != except && r->reads(s)) return r;
+  /// Whoever reads the storage late, but `except`. `here`: one that runs on this thread does, which reads it now.
+  static Recipe* reader_of(const Storage* s, const Recipe* except, bool& here) {
+    for (Recipe* r = doors().first; r; r = r->after_) {
+      if (r == except || !r->reads(s)) continue;
+      if (!r->run_.on || r->run_.fork != doors().fork || r->run_.thread != std::this_thread::get_id()) return r;
+      here = true;
+    }
     return nullptr;
   }
   /// Calls f() when no other thread runs the recipe.
@@ -283,10 +287,11 @@ void Recipe::run_alone(const std::function<void()>& f) {
 void run_readers(Storage* s, const Recipe* except) {
   for (;;) {
     Ref<Recipe> reader;
+    bool here = false;
     {
       const Lock lock(doors().lock);
-      reader = Ref<Recipe>::share(Deferral::reader_of(s, except));
-      if (!reader && !except) s->asks.fetch_and(static_cast<uint8_t>(~kReadLate));
+      reader = Ref<Recipe>::share(Deferral::reader_of(s, except, here));
+      if (!reader && !except && !here) s->asks.fetch_and(static_cast<uint8_t>(~kReadLate));
     }
     if (!reader) return;
     for (size_t i = 0; i < reader->count(); ++i) Deferral::run(reader, i);

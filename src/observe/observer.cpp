@@ -9,6 +9,7 @@
 #include "core/kernel.h"
 #include "core/parallel.h"
 #include "observe/callbacks.h"
+#include "observe/everything.h"
 #include "observe/region_copies.h"
 
 namespace facula {
@@ -209,6 +210,7 @@ bool (*run_sparse)(const OpCall& call) = nullptr;
 RegionHooks region_hooks;
 bool (*copy_begins)(const Tensor& self, const Tensor& source) = nullptr;
 bool (*defer_op)(const OpCall& call) = nullptr;
+bool (*everything_waits)() = nullptr;
 
 OpScope::OpScope(uint16_t op, OpForm form, List<Argument> arguments, List<ResultSlot> results)
     : call_{op, form, arguments, results} {

@@ -9,6 +9,7 @@
 #include "python/bindings.h"
 #include "python/free_threading.h"
 #include "python/replay.h"
+#include "python/stretch.h"
 #include "region/compiled.h"
 
 namespace facula::python {
@@ -136,12 +137,13 @@ void tell_look_ended(PyObject* self, const SharedRecording& recording) {
 /// A Python error that is set is kept while it lives.
 class KeptError {
  public:
-  KeptError() { PyErr_Fetch(&type_, &value_, &trace_); }
+  KeptError() { keep(); }
   ~KeptError() {
     if (type_) PyErr_Restore(type_, value_, trace_);
   }
   KeptError(const KeptError&) = delete;
   explicit operator bool() const { return type_ != nullptr; }
+  void keep() { PyErr_Fetch(&type_, &value_, &trace_); }
 
  private:
   PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
@@ -160,6 +162,38 @@ PyObject* call_in_region(PyObject* object, const CompiledCalls::Way& way, Compil
   region.leave();
   outcome.missed = way.follows && !region.follows();
   if (region.records() && (way.asks || way.follows)) tell_look_ended(object, raised ? nullptr : region.recording());
+  return result.release();
+}
+
+/// Calls the function where a backend of its own is given what it does (region/stretch.h).
+PyObject* call_in_stretches(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
+  const SharedCalls calls = compiled(object)->calls;
+  const std::shared_ptr<StretchTree> tree = calls->stretches;
+  ++calls->calls;
+  StretchRun run(tree);
+  if (!tree->called && !run.ask())
+    return call_python(PyObject_Vectorcall, compiled(object)->function, args, nargsf, names);
+  Region region(*calls->work, false, calls->number());
+  region.on_value = ask_about_value;
+  region.stretches = &run;
+  Owned result(call_python(PyObject_Vectorcall, compiled(object)->function, args, nargsf, names));
+  KeptError raised;
+  try {
+    run.end(bool(raised));
+  } catch (...) {  // what waits is made by its ops when it is asked for
+    if (!raised) {
+      translate_exception();
+      raised.keep();
+    }
+    PyErr_Clear();
+    result = Owned();
+  }
+  if (run.looks()) {
+    region.leave();
+    tell_look_ended(object, raised ? nullptr : region.recording());
+  }
+  tree->called = true;
+  calls->state = CompileState::Follow;
   return result.release();
 }
 
@@ -257,6 +291,7 @@ PyObject* compiled_call(PyObject* object, PyObject* const* args, size_t nargsf, 
   if (self->calls->passes(sizes)) return call_python(PyObject_Vectorcall, self->function, args, nargsf, names);
   const SharedCalls calls = self->calls;
   return guarded([&]() -> PyObject* {
+    if (calls->stretches) return call_in_stretches(object, args, nargsf, names);
     CompiledCalls::Way way = calls->begin(sizes);
     if (way.asks && !may_look(object)) way = {};
     if (way.prepares && self->pure && is_quiet_thread()) return watched_call(object, args, nargsf, names);
@@ -273,6 +308,12 @@ PyObject* compiled_call(PyObject* object, PyObject* const* args, size_t nargsf, 
     }
     return result.release();
   });
+}
+
+void find_stretches(PyObject* object) {
+  StretchTrees trees = stretches_of(compiled(object)->settings, object);
+  compiled(object)->calls->stretches = std::move(trees.forward);
+  compiled(object)->calls->backward_stretches = std::move(trees.backward);
 }
 
 PyObject* compiled_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
@@ -299,7 +340,12 @@ PyObject* compiled_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   self->checks = setting(settings, "checks_replays");
   self->calls->may_replay = !kFreeThreaded && setting(settings, "replays");
   self->calls->always_replays = setting(settings, "always_replays");
-  return object;
+  PyObject* made = guarded([&] {
+    find_stretches(object);
+    return Py_NewRef(object);
+  });
+  Py_DECREF(object);
+  return made;
 }
 
 void compiled_dealloc(PyObject* object) {
@@ -422,8 +468,11 @@ PyObject* get_steps(PyObject* self, void*) {
 }
 PyObject* compiled_reset(PyObject* self, PyObject*) {
   Py_CLEAR(compiled(self)->steps);
-  compiled(self)->calls->reset();
-  return Py_NewRef(Py_None);
+  return guarded([&] {
+    compiled(self)->calls->reset();
+    if (compiled(self)->calls->stretches) find_stretches(self);
+    return Py_NewRef(Py_None);
+  });
 }
 
 PyGetSetDef compiled_properties[] = {
@@ -541,6 +590,7 @@ PyMethodDef functions[] = {
 
 void init_region(PyObject* module) {
   check(PyModule_AddFunctions(module, functions));
+  init_stretches(module);
   line_of_program = cuda::capture_line;
   compiled_type = reinterpret_cast<PyTypeObject*>(check(PyType_FromSpec(&compiled_spec)));
   check(PyModule_AddObjectRef(module, "_CompiledFunction", reinterpret_cast<PyObject*>(compiled_type)));

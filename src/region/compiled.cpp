@@ -37,6 +37,7 @@ struct RunningPass {
   std::shared_ptr<CompiledCalls> calls;
   std::unique_lock<std::mutex> counts;  // of `calls`: of several passes at a time one is looked at
   CompiledCalls::Way way;
+  std::optional<StretchRun> stretches;
   std::optional<Region> region;
   std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
 };
@@ -50,6 +51,13 @@ void* pass_begins(uint16_t compiled) {
   if (!pass->calls) return nullptr;
   pass->counts = std::unique_lock(pass->calls->one_at_a_time, std::try_to_lock);
   if (!pass->counts) return nullptr;
+  if (pass->calls->stretches) {
+    pass->stretches.emplace(pass->calls->stretches);
+    if (!pass->calls->stretches->called && !pass->stretches->ask()) return nullptr;
+    pass->region.emplace(*pass->calls->work, false, compiled);
+    pass->region->stretches = &*pass->stretches;
+    return pass.release();
+  }
   if (!pass->calls->never_follows) pass->way = pass->calls->begin(0);
   if (pass->way.region) pass->region.emplace(*pass->calls->work, pass->way.follows, compiled);
   return pass.release();
@@ -57,6 +65,11 @@ void* pass_begins(uint16_t compiled) {
 
 void pass_ends(void* running, bool failed) {
   const std::unique_ptr<RunningPass> pass(static_cast<RunningPass*>(running));
+  if (pass->stretches) {  // what waits after an error is made when it is asked for
+    if (!failed) pass->stretches->end();
+    pass->calls->stretches->called = pass->calls->stretches->called || !failed;
+    return;
+  }
   CompiledCalls::Outcome outcome;
   outcome.failed = failed;
   if (pass->region && !failed) {  // what waits after an error is made when it is asked for
@@ -79,6 +92,7 @@ uint16_t CompiledCalls::number() {
   auto passes = std::make_shared<CompiledCalls>(std::make_shared<Work>());
   passes->never_follows = never_follows;
   passes->always_follows = always_follows;
+  passes->stretches = backward_stretches;
   if (!all.free.empty()) {
     number_ = all.free.back();
     all.free.pop_back();

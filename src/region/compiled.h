@@ -44,6 +44,7 @@ class CompiledCalls {
   bool may_replay = false;         // steps may be asked for
   bool always_replays = false;     // for tests: at once, without a trial
   int64_t calls = 0, replays = 0;  // in all; made by steps
+  std::shared_ptr<StretchTree> stretches, backward_stretches;  // of a backend of its own; null: there is none
 
   /// Whether this call, on tensors of these sizes, is one of many that only call the function: then it is counted, and
   /// there is nothing else to do.

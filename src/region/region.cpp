@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/host.h"
+#include "observe/everything.h"
 #include "observe/observer.h"
 #include "observe/region_copies.h"
 #include "op_ids_norm.h"
@@ -260,6 +261,7 @@ Region::Region(Work& work, bool follows, uint16_t compiled)
     facula::copy_begins = [](const Tensor& self, const Tensor& source) {
       return region_here && region_here->copy_begins(self, source);
     };
+    everything_waits = [] { return region_here && region_here->stretches; };
     return true;
   }();
   (void)installed;
@@ -277,6 +279,7 @@ bool Region::op_begins(const OpCall& call) {
   if (follows_ && !follow(call)) miss();
   if (records_) note(call);
   noted_ = cursor_++;
+  if (stretches) return stretches->op_begins(call);
   if (!follows_) return false;
   if (noted_ % kOpsPerLook == 0) bound_memory();
   RecordedOp& op = recording_->ops[noted_];
@@ -286,6 +289,7 @@ bool Region::op_begins(const OpCall& call) {
 
 void Region::op_ends(const OpCall& call, bool failed) {
   if (--depth_ > 0 || failed || !records_) return;
+  if (stretches) stretches->op_ends(call);
   RecordedOp& op = recording_->ops[noted_];
   op.bytes = bytes_of(call);
   op.results = static_cast<uint8_t>(std::min<size_t>(call.results.size(), 255));
@@ -298,6 +302,7 @@ void Region::value_needed(const char* what) {
   const uint32_t place = line_of_program ? line_of_program() : 0;
   recording_->demands.push_back({std::string(word), recording_->ops.size(), place});
   if (on_value) on_value(recording_->demands.back());
+  if (stretches) stretches->end();
 }
 
 bool Region::follow(const OpCall& call) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "region/instance.h"
+#include "region/stretch.h"
 
 namespace facula {
 
@@ -57,6 +58,8 @@ class Region {
   /// Asked before the rest of a call that no recording knows is recorded.
   bool (*on_miss)(void* context) = nullptr;
   void* context = nullptr;
+  /// Puts ops off in the place of the region: for backends of their own.
+  StretchRun* stretches = nullptr;
 
  private:
   bool follow(const OpCall& call);

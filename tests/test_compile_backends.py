@@ -1,0 +1,644 @@
+"""Backends of their own: what they are given, when, and that what they give is used for that only."""
+
+import copy
+import gc
+import importlib.metadata
+import threading
+import types
+import warnings
+import weakref
+
+import compile_programs
+import numpy
+import pytest
+from compile_cases import from_nothing  # noqa: F401  before and after each test
+from test_compile_impure import CALLS, CASES, plain, trace
+
+import facula
+import facula.nn.functional as F
+from facula import _dynamo, nn
+from facula._dynamo import config, exc
+from facula._dynamo.backends.common import aot_autograd
+from facula._dynamo.testing import AotEagerAndRecordGraphs, CompileCounter, EagerAndRecordGraphs
+from facula._dynamo.utils import counters
+
+
+class Runs:
+    """A backend that gives graphs back as they are, and knows how often each has run."""
+
+    def __init__(self):
+        self.graphs, self.examples, self.runs = [], [], []
+
+    def __call__(self, graph, examples, **more):
+        number = len(self.graphs)
+        self.graphs.append(graph)
+        self.examples.append(examples)
+        self.runs.append(0)
+
+        def run(*inputs):
+            self.runs[number] += 1
+            return graph.forward(*inputs)
+
+        return run
+
+    def targets(self, number=0):
+        return [str(node.target) for node in self.graphs[number].graph.nodes if node.op == "call_function"]
+
+
+def compiled_by_graphs(function):
+    return facula.compile(function, backend=lambda graph, examples: graph.forward)
+
+
+# ---- nothing but the graph's ops on the same values
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("size", [(6, 4), (128, 96)], ids=["few", "many"])
+def test_effects_are_those_of_eager_calls(name, size):
+    eager, compiled = trace(CASES[name], size, plain), trace(CASES[name], size, compiled_by_graphs)
+    assert [i for i in range(CALLS) if eager[i] != compiled[i]] == []  # the calls that differ
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_effects_are_those_of_eager_calls_where_backward_passes_are_compiled_too(name):
+    how = aot_autograd(fw_compiler=lambda graph, examples: graph.forward)
+    size = (6, 4)
+    eager, compiled = trace(CASES[name], size, plain), trace(CASES[name], size, lambda f: facula.compile(f, backend=how))
+    assert [i for i in range(CALLS) if eager[i] != compiled[i]] == []
+
+
+@pytest.mark.parametrize("first", range(0, 600, 100))
+def test_random_programs(first):
+    warnings.simplefilter("ignore")
+    for seed in range(first, first + 100):
+        program = compile_programs.Program(seed)
+
+        def run(p, inputs):
+            return p.run(inputs)
+
+        compiled = compiled_by_graphs(run)
+        wanted, errors = compile_programs.outcome(program, run)
+        for _ in range(3):
+            values, raised = compile_programs.outcome(program, compiled)
+            assert raised == errors and len(values) == len(wanted), seed
+            assert all(map(compile_programs.same, values, wanted)), seed
+
+
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.mix = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.norm(self.conv(x)), inplace=True), 4)
+        return self.head(self.mix(x.flatten(2).transpose(1, 2)).mean(1))
+
+
+@pytest.mark.parametrize("backend", [Runs, AotEagerAndRecordGraphs])
+def test_training_gives_the_same_bits(backend):
+    def train(how):
+        facula.manual_seed(3)
+        model = Small()
+        step = how(model)
+        optimizer = facula.optim.AdamW(model.parameters(), lr=0.01)
+        losses = []
+        for _ in range(12):
+            loss = F.cross_entropy(step(facula.randn(6, 3, 16, 16)), facula.randint(5, (6,)))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return losses, [t.clone() for t in model.state_dict().values()]
+
+    (eager, state), (losses, other) = train(plain), train(lambda m: facula.compile(m, backend=backend()))
+    assert losses == eager and all(map(facula.equal, state, other))
+
+
+# ---- what a backend is given
+
+
+def test_a_graph_of_aten_targets_and_the_tensors_that_it_reads():
+    runs = Runs()
+    layer = nn.Linear(3, 2)
+    f = facula.compile(lambda x, scale: (layer(x) * scale).relu(), backend=runs)
+    x = facula.randn(4, 3)
+    with facula.no_grad():
+        y = f(x, 0.5)
+    assert runs.runs == [1]  # also the first call is run by what the backend gave
+    assert runs.targets() == ["aten.t.default", "aten.addmm.default", "aten.mul.Tensor", "aten.relu.default"]
+    nodes = list(runs.graphs[0].graph.nodes)
+    assert [n.name for n in nodes if n.op == "placeholder"] == ["arg0_1", "arg1_1", "arg2_1"]
+    assert [e.shape for e in runs.examples[0]] == [(4, 3), (2, 3), (2,)]
+    assert runs.examples[0][1] is layer.weight and runs.examples[0][2] is layer.bias
+    assert nodes[-1].op == "output" and isinstance(nodes[-1].args[0], tuple) and nodes[0].meta["val"].shape == (4, 3)
+    assert facula.equal(y, (layer(x) * 0.5).relu())
+
+
+def test_code_is_used_for_the_same_ops_on_tensors_of_the_same_form_only():
+    runs = Runs()
+    f = facula.compile(lambda x, y, n: (x + y) * n, backend=runs)
+    a, b = facula.randn(4, 3), facula.randn(4, 3)
+    for x, y, n in [(a, b, 2), (b, a, 2), (a, a.t().contiguous().t(), 2), (a, b, 3), (a, b, 2.0), (a.double(), b, 2), (a, b[:1], 2), (a, a, 2)]:
+        for _ in range(2):
+            assert facula.equal(f(x, y, n), (x + y) * n)
+    # the strides, the number, its type, the dtype, the sizes, and which operands are one tensor
+    assert runs.runs == [4, 2, 2, 2, 2, 2, 2] and len(f.recordings) == 7
+    zeros = facula.compile(lambda x, n: facula.copysign(x, n), backend=runs)
+    assert [zeros(a.abs(), n).sum().sign().item() for n in (0.0, -0.0, 0.0)] == [1, -1, 1]
+
+
+def test_dead_ops_are_left_out_and_what_the_program_holds_is_a_result():
+    runs = Runs()
+    kept = []
+
+    def f(x):
+        y = x.sin()
+        x.cos()
+        kept.append(x.exp())
+        return y * 2
+
+    facula.compile(f, backend=runs)(facula.ones(2))
+    assert runs.targets() == ["aten.sin.default", "aten.exp.default", "aten.mul.Tensor"]
+    assert len(next(n for n in runs.graphs[0].graph.nodes if n.op == "output").args[0]) == 2
+
+
+def test_a_call_that_holds_more_is_compiled_once_more():
+    runs, kept = Runs(), []
+
+    def f(x, keep):
+        y = x.sin()
+        if keep:
+            kept.append(y)
+        return y * 2
+
+    compiled = facula.compile(f, backend=runs)
+    for keep in (False, True, False, True):
+        compiled(facula.ones(2), keep)
+    assert runs.runs == [1, 2 + 1] or runs.runs == [2, 2]
+    assert all(facula.equal(k, facula.ones(2).sin()) for k in kept) and len(kept) == 2
+
+
+def test_views_and_writes_to_what_waits_are_ops():
+    runs = Runs()
+
+    def f(x):
+        y = x[:, 1:].clone()
+        y[0].mul_(3)
+        y += 1
+        return y.t()
+
+    compiled = facula.compile(f, backend=runs)
+    x = facula.arange(6.0).reshape(2, 3)
+    for _ in range(3):
+        assert facula.equal(compiled(x), f(x)) and compiled(x)._version == f(x)._version
+    assert runs.targets() == ["aten.slice.Tensor", "aten.clone.default", "aten.select.int", "aten.mul_.Tensor", "aten.add_.Tensor"]
+
+
+@pytest.mark.parametrize(
+    ("write", "graphs"),
+    [
+        (lambda x: x.add_(1), 2),
+        (lambda x: x[0].zero_(), 2),
+        (lambda x: x.detach().mul_(2), 2),
+        (lambda x: x.copy_(facula.zeros(3)), 2),
+        (lambda x: x.numpy().fill(5), 2),
+        (lambda x: facula.add(x, 1, out=x), 2),
+        (lambda x: x.resize_(1), 2),
+        (lambda x: None, 1),
+    ],
+)
+def test_what_is_written_is_read_before(write, graphs):
+    runs = Runs()
+
+    def f(x):
+        y = x * 2
+        write(x)
+        return y, x[:1] + 1
+
+    compiled = facula.compile(f, backend=runs)
+    for _ in range(3):
+        assert [t.tolist() for t in compiled(facula.ones(3))] == [t.tolist() for t in f(facula.ones(3))]
+    assert len(runs.graphs) >= graphs
+
+
+def test_memory_that_others_write_is_read_at_the_call():
+    array = numpy.ones(3, dtype=numpy.float32)
+    x = facula.from_numpy(array)
+
+    def f():
+        y = x + 1
+        z = x[1:]
+        array[:] *= 2
+        return y, z * 1, x * 1
+
+    compiled = compiled_by_graphs(f)
+    for i in range(4):
+        y, z, w = compiled()
+        assert y.tolist() == [2.0**i + 1] * 3 and z.tolist() == [2.0 ** (i + 1)] * 2 and w.tolist() == [2.0 ** (i + 1)] * 3
+
+
+def test_random_numbers_are_drawn_at_the_call_and_are_inputs():
+    runs = Runs()
+    f = facula.compile(lambda x: F.dropout(x, 0.5) + facula.rand(4), backend=runs)
+    for _ in range(3):
+        facula.manual_seed(5)
+        wanted = F.dropout(facula.ones(4), 0.5) + facula.rand(4)
+        facula.manual_seed(5)
+        assert facula.equal(f(facula.ones(4)), wanted)
+    assert "rand" not in str(runs.targets()) and runs.runs == [3]
+
+
+def test_sizes_that_depend_on_values_are_no_ops_of_graphs():
+    runs = Runs()
+    f = facula.compile(lambda x: x[x > 0] * 2, backend=runs)
+    for values in ([1.0, -1.0, 2.0], [-1.0, -1.0, 2.0], [1.0, 1.0, 1.0]):
+        assert f(facula.tensor(values)).tolist() == [2 * v for v in values if v > 0]
+
+
+def test_stretches_end_where_the_program_asks():
+    runs = Runs()
+
+    def f(x):
+        y = x + 1
+        if y.sum() > 0:
+            y = y * 2
+        _dynamo.graph_break()
+        y = y - 1
+        facula.compiler.disable(lambda: None)()
+        return y.exp()
+
+    compiled = facula.compile(f, backend=runs)
+    for _ in range(2):
+        assert facula.equal(compiled(facula.ones(2)), ((facula.ones(2) + 1) * 2 - 1).exp())
+    assert [runs.targets(i) for i in range(4)] == [
+        ["aten.add.Tensor", "aten.sum.default", "aten.gt.Scalar"], ["aten.mul.Tensor"], ["aten.sub.Tensor"], ["aten.exp.default"],
+    ]  # fmt: skip
+    assert runs.runs == [2, 2, 2, 2]
+    compiled(facula.full((2,), -5.0))  # the other branch: new from the question on
+    assert len(runs.graphs) == 4 and runs.runs == [3, 2, 3, 3]
+    with pytest.raises(exc.Unsupported, match="one graph"):
+        facula.compile(f, backend=runs, fullgraph=True)(facula.ones(2))
+    assert facula.compile(lambda x: (x + 1).sin(), backend=runs, fullgraph=True)(facula.zeros(1)).item() == facula.ones(1).sin().item()
+
+
+def test_counters_limits_and_stances():
+    count = CompileCounter()
+    compiled = facula.compile(lambda x: x.sin() + 1, backend=count, recompile_limit=2)
+    for _ in range(3):
+        compiled(facula.ones(2))
+    assert (count.frame_count, count.op_count) == (1, 2) and counters["frames"] == {"total": 1, "ok": 1}
+    assert compiled.state == "follow" and compiled.calls == 3
+    with config.patch(error_on_recompile=True), pytest.raises(exc.RecompileError):
+        compiled(facula.ones(3))
+    with facula.compiler.set_stance("eager_on_recompile"):
+        assert facula.equal(compiled(facula.ones(3)), facula.ones(3).sin() + 1)
+    with facula.compiler.set_stance("force_eager"):
+        compiled(facula.ones(4))
+    assert count.frame_count == 1
+    for size in (3, 4, 5, 6, 3):
+        assert facula.equal(compiled(facula.ones(size)), facula.ones(size).sin() + 1)
+    assert count.frame_count == 2 and len(compiled.recordings) == 2
+    compiled.reset()
+    compiled(facula.ones(2))
+    assert count.frame_count == 3
+
+
+def test_more_numbers_than_are_kept_run_eagerly():
+    count = CompileCounter()
+    compiled = facula.compile(lambda x, n: x * n, backend=count, recompile_limit=1000)
+    for n in range(150):
+        assert compiled(facula.ones(1), n).item() == n
+    assert count.frame_count <= 64
+
+
+# ---- what a backend gives
+
+
+def test_results_are_what_they_have_to_be():
+    def case(code):
+        return facula.compile(lambda x: (x + 1, x * 2), backend=lambda graph, examples: code)
+
+    x = facula.ones(2, 3)
+    with pytest.raises(RuntimeError, match=r"^compile: the backend '<lambda>' gave another result 0 than .*float32.* got float64"):
+        case(lambda x: (x.double(), x))(x)
+    with pytest.raises(RuntimeError, match=r"the backend '<lambda>' gave another result 1 .*\[2, 3\] are expected"):
+        case(lambda x: (x, x[0]))(x)
+    with pytest.raises(RuntimeError, match="gave another number of results than 2, got 1"):
+        case(lambda x: (x,))(x)
+    for wrong in (3, {"a": x}, (x, None)):
+        with pytest.raises(TypeError, match="^compile: the backend '<lambda>' gave no t"):
+            case(lambda x, wrong=wrong: wrong)(x)
+    with pytest.raises(ZeroDivisionError):
+        case(lambda x: 1 // 0)(x)
+
+
+def test_results_belong_to_the_program():
+    held = facula.zeros(4)
+    codes = {
+        "an input": lambda x: (x, x),
+        "one tensor twice": lambda x: [x + 1] * 2,
+        "a buffer of its own": lambda x: (held, held.view(4)),
+        "other strides": lambda x: (facula.ones(8)[::2], facula.ones(4, 1)[:, 0]),
+        "numbers of NumPy's": lambda x: (facula.from_numpy(x.numpy() + 1), facula.from_numpy(x.numpy() * 2)),
+        "a subclass": lambda x: (nn.Parameter(x), nn.Parameter(x)),
+        "with a history": lambda x: (nn.Parameter(x) + 0, nn.Parameter(x) * 1),
+    }
+    for what, code in codes.items():
+        f = facula.compile(lambda x: (x + 1, x * 2), backend=lambda graph, examples, code=code: code)
+        x = facula.ones(4)
+        for _ in range(3):
+            a, b = f(x)
+            before = b.clone()
+            a.fill_(9)
+            assert facula.equal(b, before) and type(a) is facula.Tensor and not a.requires_grad and a.stride() == (1,), what
+            assert x.tolist() == [1] * 4 and held.tolist() == [0] * 4, what
+
+
+def test_after_an_error_results_are_made_by_the_ops():
+    seen = []
+
+    def f(x):
+        y = x + 1
+        try:
+            seen.append(y.sum().item())
+        except RuntimeError as error:
+            seen.append(str(error))
+        return y
+
+    def fails(graph, examples):
+        raise ValueError("no")
+
+    compiled = facula.compile(f, backend=fails)
+    assert compiled(facula.ones(1)).item() == 2 and "the backend 'fails' raised ValueError: no" in seen[0]
+    with pytest.raises(exc.BackendCompilerFailed, match="ValueError: no") as caught:
+        facula.compile(lambda x: x + 1, backend=fails)(facula.ones(1))
+    assert isinstance(caught.value.inner_exception, ValueError) and caught.value.backend_name == "fails"
+    with pytest.raises(exc.BackendCompilerFailed, match="TypeError: a backend gives a function, got int"):
+        facula.compile(lambda x: x + 1, backend=lambda graph, examples: 3)(facula.ones(1))
+    with config.patch(suppress_errors=True):
+        assert facula.compile(lambda x: x + 1, backend=fails)(facula.ones(1)).item() == 2
+
+
+def test_errors_of_the_program_come_where_they_do():
+    def f(x, y):
+        z = x + 1
+        try:
+            return z @ y
+        except RuntimeError as error:
+            return str(error), z
+
+    compiled = compiled_by_graphs(f)
+    for y in (facula.ones(2, 2), facula.ones(3, 3), facula.ones(2, 2)):
+        a, b = compiled(facula.ones(2, 2), y), f(facula.ones(2, 2), y)
+        assert (a[0], a[1].tolist()) == (b[0], b[1].tolist()) if isinstance(b, tuple) else facula.equal(a, b)
+
+    kept = []
+
+    def raises(x):
+        kept.append(x * 3)
+        raise KeyError("mine")
+
+    compiled = compiled_by_graphs(raises)
+    for i in range(3):
+        with pytest.raises(KeyError, match="mine"):
+            compiled(facula.ones(2))
+        assert kept[i].tolist() == [3, 3]
+
+
+def test_a_backend_gets_mode_and_options():
+    given = []
+
+    def backend(graph, examples, **more):
+        given.append(more)
+        return graph.forward
+
+    for how in ({}, {"mode": "default"}, {"mode": "fast"}, {"options": {"level": 3}}):
+        facula.compile(lambda x: x + 1, backend=backend, **how)(facula.ones(1))
+    assert given == [{}, {}, {"mode": "fast"}, {"options": {"level": 3}}]
+
+
+def test_functions_that_take_a_list():
+    def backend(graph, examples):
+        def code(inputs):
+            assert isinstance(inputs, list)
+            found = graph.forward(*inputs)
+            inputs.clear()
+            return list(found)
+
+        code._boxed_call = True
+        return code
+
+    f = facula.compile(lambda x, y: (x + y, x - y), backend=backend)
+    for _ in range(2):
+        assert [t.item() for t in f(facula.ones(1), facula.ones(1))] == [2, 0]
+
+
+def test_a_backend_may_compile():
+    inner = CompileCounter()
+    f = facula.compile(lambda x: (x + 1).exp(), backend=lambda graph, examples: facula.compile(graph.forward, backend=inner))
+    for _ in range(3):
+        assert facula.equal(f(facula.ones(3)), facula.full((3,), 2.0).exp())
+    assert inner.frame_count == 1
+    g = facula.compile(lambda x: f(x) * 2, backend=inner)  # the outer call is the one
+    assert facula.equal(g(facula.ones(3)), facula.full((3,), 2.0).exp() * 2) and inner.op_count == 2 + 3
+    h = facula.compile(lambda x: x.sin().cos(), backend=lambda graph, examples: _dynamo.lookup_backend("inductor")(graph, examples))
+    x = facula.randn(200, 100)
+    for _ in range(25):
+        assert facula.equal(h(x), x.sin().cos())
+
+
+# ---- gradients
+
+
+def test_the_tape_is_the_real_one():
+    runs = Runs()
+    weight = nn.Parameter(facula.randn(3))
+    f = facula.compile(lambda x: (x * weight).exp().sum(), backend=runs)
+    x = facula.randn(3, requires_grad=True)
+    for _ in range(3):
+        wanted = facula.autograd.grad((x * weight).exp().sum(), (x, weight))
+        y = f(x)
+        assert type(y.grad_fn).__name__ == type((x * weight).exp().sum().grad_fn).__name__
+        found = facula.autograd.grad(y, (x, weight), create_graph=True)
+        assert all(map(facula.equal, found, wanted)) and found[0].requires_grad
+    assert len(runs.graphs) == 1 and len(runs.graphs[0].graph.output_node().args[0]) == 2  # the tape keeps the exponential
+    with facula.no_grad():
+        f(x)
+    assert len(runs.graphs) == 1  # it gives what is wanted, and more
+
+
+def test_backward_passes_have_a_compiler():
+    seen = AotEagerAndRecordGraphs()
+    layer = nn.Linear(4, 4)
+    f = facula.compile(lambda x: layer(x).tanh().sum(), backend=seen)
+    x = facula.randn(2, 4, requires_grad=True)
+    for _ in range(3):
+        layer.zero_grad()
+        f(x).backward()
+        found = [p.grad.clone() for p in layer.parameters()]
+        layer.zero_grad()
+        layer(x).tanh().sum().backward()
+        x.grad = None
+        assert all(map(facula.equal, found, [p.grad for p in layer.parameters()]))
+    assert (len(seen.graphs), len(seen.fw_graphs), len(seen.bw_graphs)) == (1, 1, 1)
+    targets = [str(n.target) for n in seen.bw_graphs[0].graph.nodes]
+    assert "aten.mm.default" in targets and "aten.sum.dim_IntList" in targets
+    x.grad = None
+    f(x).backward()  # gradients that are there are added to: what is added is made before
+    assert len(seen.fw_graphs) == 1
+
+
+def test_compilers_for_inference_and_decompositions():
+    told = []
+
+    def compiler(kind):
+        return lambda graph, examples: told.append((kind, [str(n.target) for n in graph.graph.nodes if n.op == "call_function"])) or graph.forward
+
+    aten = facula.ops.aten
+    table = {aten.silu.default: lambda x: x * x.sigmoid()}
+    how = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"), inference_compiler=compiler("inference"), decompositions=table)
+    f = facula.compile(F.silu, backend=how)
+    f(facula.ones(2))
+    f(facula.ones(3, requires_grad=True)).sum().backward()
+    product = ["aten.sigmoid.default", "aten.mul.Tensor"]
+    assert told[:2] == [("inference", product), ("forward", product)] and {kind for kind, _ in told[2:]} == {"backward"}
+    from facula.compat.functorch.compile import min_cut_rematerialization_partition
+
+    aot_autograd(fw_compiler=compiler("forward"), partition_fn=min_cut_rematerialization_partition)
+    with pytest.raises(NotImplementedError, match="partition_fn could divide .*got 'plain'"):
+        aot_autograd(fw_compiler=compiler("forward"), partition_fn=plain)
+    with pytest.raises(NotImplementedError, match="^min_cut_rematerialization_partition: "):
+        min_cut_rematerialization_partition(None, None, num_fwd_outputs=1)
+
+
+def test_functorch_compile(capsys):
+    from facula.compat.functorch.compile import aot_function, aot_module, aot_module_simplified, get_aot_graph_name, make_boxed_func, nop, print_compile
+
+    x = facula.randn(3, requires_grad=True)
+    names = []
+
+    def named(graph, examples):
+        names.append(get_aot_graph_name())
+        return make_boxed_func(graph.forward)
+
+    aot_function(lambda x: x.sin(), named)(x).sum().backward()
+    assert facula.equal(x.grad, x.cos()) and [n.split("_")[-2] for n in names] == ["forward", "backward"]
+    layer = nn.Linear(3, 3)
+    module = aot_module(layer, nop)
+    assert facula.equal(module(x), layer(x)) and [p.shape for p in module.parameters()] == [(3, 3), (3,)]
+    aot_function(lambda x: x * 2, print_compile)(facula.ones(1))
+    assert "torch.ops.aten.mul.Tensor(arg0_1, 2)" in capsys.readouterr().out
+    seen = []
+
+    def backend(graph, examples):
+        return aot_module_simplified(graph, examples, fw_compiler=lambda g, e: seen.append("fw") or g.forward, bw_compiler=lambda g, e: seen.append("bw") or make_boxed_func(g.forward))
+
+    facula.compile(lambda x: x.exp(), backend=backend)(x).sum().backward()
+    assert seen == ["fw", "bw"]
+
+
+# ---- names
+
+
+def test_backends_that_packages_bring(monkeypatch):
+    from facula._dynamo.backends import registry
+
+    runs = Runs()
+    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(registry, "_tags", {})
+    point = types.SimpleNamespace(name="brought", load=lambda: runs)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point] if group == "torch_dynamo_backends" else [])
+    registry._installed.cache_clear()
+    try:
+        assert "brought" in facula.compiler.list_backends()
+        assert facula.compile(lambda x: x + 1, backend="brought")(facula.ones(1)).item() == 2 and runs.runs == [1]
+        _dynamo.optimize("brought")(lambda x: x + 1)(facula.ones(2))
+        assert len(runs.graphs) == 2
+    finally:
+        registry._installed.cache_clear()
+
+    @_dynamo.register_backend(name="mine", tags=("experimental",))
+    def other(graph, examples):
+        return graph.forward
+
+    assert "mine" not in _dynamo.list_backends() and "mine" in _dynamo.list_backends(exclude_tags=("debug",))
+    assert facula.compile(lambda x: x + 1, backend="mine").settings.backend == "mine"
+
+
+def test_backends_that_look():
+    from facula._dynamo.backends import debugging
+
+    told = debugging.ExplainWithBackend("eager")
+
+    def f(x):
+        y = x + 1
+        _dynamo.graph_break()
+        return y * 2
+
+    facula.compile(f, backend=told)(facula.ones(2))
+    output = told.output()
+    assert (output.graph_count, output.graph_break_count, output.op_count) == (2, 1, 2) and "aten.mul.Tensor" in str(output)
+    seen = EagerAndRecordGraphs()
+    facula.compile(f, backend=seen)(facula.ones(2))
+    assert len(seen.graphs) == 2
+    for backend in (debugging.eager, debugging.eager_noexcept, debugging.aot_eager, debugging.boxed_nop):
+        assert facula.compile(f, backend=backend)(facula.ones(2)).tolist() == [4, 4]
+
+
+# ---- threads, memory
+
+
+def test_threads_share_code():
+    runs = Runs()
+    f = facula.compile(lambda x, n: ((x + n).sin() * n).sum(), backend=runs)
+    wrong = []
+
+    def work(n):
+        for i in range(200):
+            x = facula.full((4,), float(i))
+            if not facula.equal(f(x, n), ((x + n).sin() * n).sum()):
+                wrong.append((n, i))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in (1, 2, 3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == [] and 3 <= len(runs.graphs) <= 9
+
+
+def test_what_waits_is_made_for_another_thread():
+    def f(x):
+        y = x * 2
+        found = []
+        thread = threading.Thread(target=lambda: found.append(y.tolist()))
+        thread.start()
+        thread.join()
+        return y + 1, found
+
+    compiled = compiled_by_graphs(f)
+    for _ in range(3):
+        y, found = compiled(facula.ones(2))
+        assert y.tolist() == [3, 3] and found == [[2, 2]]
+
+
+def test_nothing_is_held_after_a_call():
+    f = compiled_by_graphs(lambda x: (x * 2).sin() + 1)
+    x = facula.ones(1000)
+    f(x)
+    seen = weakref.ref(x)
+    y = f(x)
+    del x
+    gc.collect()
+    assert seen() is None and y.untyped_storage().nbytes() == 4000
+
+
+def test_copies_of_compiled_functions_share_code():
+    runs = Runs()
+    model = facula.compile(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), backend=runs)
+    other = copy.deepcopy(model)
+    x = facula.ones(1, 2)
+    assert facula.equal(model(x), other(x))
