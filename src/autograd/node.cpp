@@ -112,7 +112,7 @@ OutputInfo::OutputInfo(const Tensor& t)
   for (int i = 0; i < ndim_; ++i) to[i] = from[i];
 }
 
-Node::Node(bool recorded) : compiled(thread_state.compiled), sequence_(next_sequence++) {
+Node::Node(bool recorded) : compiled(recorded ? thread_state.compiled : uint16_t{0}), sequence_(next_sequence++) {
   if (__builtin_expect(thread_state.modes & kModeAnomaly, 0) && host.node_created) host.node_created(this);
   if (__builtin_expect(recorded && watching() != 0, 0)) tell_node_made(*this);
 }

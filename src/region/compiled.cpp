@@ -11,7 +11,9 @@
 namespace facula {
 namespace {
 
-constexpr double kWorth = 0.97;  // of the time of eager calls
+constexpr double kWorth = 0.97;    // of the time of eager calls
+constexpr double kPlain = 0.9;     // so much less needs no second trial
+constexpr int64_t kMostPairs = 6;  // of the calls by turns
 constexpr int64_t kLeastBytes = int64_t{8192} * 2;
 
 int64_t median(std::array<int64_t, 8> times) {
@@ -184,8 +186,17 @@ std::optional<bool> CompiledCalls::judged_by_bytes() const {
   return work->recordings.front()->counts.not_moved > 0;
 }
 
+/// Neighbours are compared: a machine that is busy with something else is so for both of them.
 void CompiledCalls::judge() {
-  const bool faster = static_cast<double>(median(followed_)) < kWorth * static_cast<double>(median(eager_));
+  int64_t faster_pairs = 0;
+  for (size_t i = 0; i < kTried; ++i) faster_pairs += followed_[i] < eager_[i];
+  const double ratio = static_cast<double>(median(followed_)) / static_cast<double>(median(eager_));
+  const bool faster = ratio < kWorth && faster_pairs >= kMostPairs;
+  if (faster && ratio > kPlain && !doubted_) {  // once more
+    doubted_ = true;
+    return become(CompileState::Trial);
+  }
+  doubted_ = false;
   const CompileState better = tries_steps_ ? CompileState::Replay : CompileState::Follow;
   tries_steps_ = false;
   become(faster ? better : CompileState::Pass);

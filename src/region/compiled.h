@@ -39,11 +39,11 @@ class CompiledCalls {
   const std::shared_ptr<Work> work;  // of all functions with this code
   std::mutex one_at_a_time;          // of backward passes
   CompileState state = CompileState::Look;
-  bool never_follows = false;      // a backend that runs eagerly
-  bool always_follows = false;     // for tests: no trial, nothing passes
-  bool may_replay = false;         // steps may be asked for
-  bool always_replays = false;     // for tests: at once, without a trial
-  int64_t calls = 0, replays = 0;  // in all; made by steps
+  bool never_follows = false;                                  // a backend that runs eagerly
+  bool always_follows = false;                                 // for tests: no trial, nothing passes
+  bool may_replay = false;                                     // steps may be asked for
+  bool always_replays = false;                                 // for tests: at once, without a trial
+  int64_t calls = 0, replays = 0;                              // in all; made by steps
   std::shared_ptr<StretchTree> stretches, backward_stretches;  // of a backend of its own; null: there is none
 
   /// Whether this call, on tensors of these sizes, is one of many that only call the function: then it is counted, and
@@ -97,6 +97,7 @@ class CompiledCalls {
   uint64_t sizes_ = 0;
   std::vector<uint64_t> looked_;  // sizes with which a call was recorded
   bool looks_again_ = false;      // because so many calls have passed
+  bool doubted_ = false;          // a trial has given a small gain, and there is another one
   int in_state_ = 0;              // calls
   int patience_ = kTrusted;       // calls that pass before something else is tried
   bool replayed_ = false;         // steps were asked for
