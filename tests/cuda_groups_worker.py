@@ -73,21 +73,6 @@ def chains():
 
 
 @case
-def joined():
-    """The same, and what the parts of a step could be joined with, for compilers that join them."""
-
-    def twice(x, y, z):
-        t = x * y  # is computed in addcmul, too
-        u = torch.addcmul(z, x, y)
-        e = x.tanh() * y
-        return t + u, u - t, e + z, (x.exp() + z) * y - z, (t * z).sum(-1), (x * y + z).softmax(-1)
-
-    for dtype in (torch.float32, torch.float64):
-        yield chain, (big(dtype=dtype), big(dtype=dtype, seed=1))
-        yield twice, (big(dtype=dtype), big(dtype=dtype, seed=1), big(dtype=dtype, seed=2))
-
-
-@case
 def whole_numbers():
     """Integers, bytes and truth values, mixed with others."""
 
@@ -157,6 +142,18 @@ def statistics(x, w):
     return (y - mean) * torch.rsqrt(var + 1e-5), y.amax(-1), low, at, y.sum(-1) * 2 + low, var
 
 
+def norms(x, w, b):
+    """Norms of rows with and without weights, between other steps."""
+    y = x * 2 + w
+    z = F.layer_norm(y, y.shape[-1:], w, b)
+    return (
+        z * y,
+        F.layer_norm(z - 1, y.shape[-1:], w).tanh(),
+        F.rms_norm(y.sin(), y.shape[-1:], w, 1e-5) + y,
+        F.layer_norm(y, y.shape[-1:]),
+    )
+
+
 def softmax_by_hand(x):
     """With the largest element and its place."""
     e = (x * 0.125 - x.max(-1, keepdim=True).values).exp()
@@ -177,11 +174,28 @@ def rows():
         for dtype in (torch.float32, torch.float64) if length in (3, 64, 2048) else (torch.float32,):
             yield statistics, (x.to(dtype), w.to(dtype))
             yield softmax_by_hand, (x.to(dtype),)
+            yield norms, (x.to(dtype), w.to(dtype), w.to(dtype).cos())
             yield softmaxes, (x.to(dtype), x.to(dtype).sin())
     x = big(40, 8, 2, 64)
     yield softmaxes, (x, big(8, 1, 64, seed=1))  # rows lie apart in the second
     yield statistics, (x, big(40, 1, 2, 64, seed=1))
     yield (lambda x, y: (x + y).sum(-1) + y[..., 0] * 2), (x, big(40, 8, 2, 1, seed=1))
+
+
+@case
+def joined():
+    """The same, and what the parts of a step could be joined with, for compilers that join them."""
+
+    def twice(x, y, z):
+        t = x * y  # is computed in addcmul, too
+        u = torch.addcmul(z, x, y)
+        e = x.tanh() * y
+        return t + u, u - t, e + z, (x.exp() + z) * y - z, (t * z).sum(-1), (x * y + z).softmax(-1)
+
+    for dtype in (torch.float32, torch.float64):
+        yield chain, (big(dtype=dtype), big(dtype=dtype, seed=1))
+        yield norms, (big(dtype=dtype), big(128, dtype=dtype, seed=1), big(128, dtype=dtype, seed=2))
+        yield twice, (big(dtype=dtype), big(dtype=dtype, seed=1), big(dtype=dtype, seed=2))
 
 
 def many(x, y):

@@ -117,10 +117,11 @@ int64_t bytes_of(const Group& group, const GroupForm& form) {
   return bytes;
 }
 
-void put_divisor(DType dtype, double divisor, char* to) {
-  const auto narrow = static_cast<float>(divisor);
-  if (dtype == DType::Float64) std::memcpy(to, &divisor, sizeof divisor);
-  else std::memcpy(to, &narrow, sizeof narrow);
+/// The numbers of a step on rows.
+template <class T>
+void put_numbers(const GroupStep& s, char* to) {
+  const T numbers[] = {static_cast<T>(s.divisor), static_cast<T>(s.center)};
+  std::memcpy(to, numbers, sizeof(T) * (s.work == RowWork::Norm ? 2 : s.divisor != 1 ? 1 : 0));
 }
 
 GroupArgs arguments_of(const Group& group, const GroupForm& form) {
@@ -142,9 +143,10 @@ GroupArgs arguments_of(const Group& group, const GroupForm& form) {
   for (size_t i = 0; i < group.steps.size(); ++i) {
     const int begin = form.parameters[i];
     const int end = i + 1 < group.steps.size() ? form.parameters[i + 1] : form.used;
-    if (!group.steps[i].rows) std::memcpy(a.values + begin, group.steps[i].params, static_cast<size_t>(end - begin));
-    else if (end > begin)
-      put_divisor(group.values[group.steps[i].in[0]].dtype, group.steps[i].divisor, a.values + begin);
+    const GroupStep& step = group.steps[i];
+    if (!step.rows) std::memcpy(a.values + begin, step.params, static_cast<size_t>(end - begin));
+    else if (group.values[step.in[0]].dtype == DType::Float64) put_numbers<double>(step, a.values + begin);
+    else put_numbers<float>(step, a.values + begin);
   }
   return a;
 }

@@ -74,6 +74,9 @@ int parameters_of(std::string_view body) {
   return count;
 }
 
+/// How many numbers a step on rows takes.
+int numbers_of(const GroupStep& s) { return s.work == RowWork::Norm ? 2 : s.divisor != 1 ? 1 : 0; }
+
 /// Gives every number its place among the values.
 bool place_numbers(const Group& group, GroupForm& form) {
   int64_t used = 0;
@@ -86,7 +89,7 @@ bool place_numbers(const Group& group, GroupForm& form) {
   for (size_t i = 0; i < group.values.size(); ++i)
     if (group.values[i].kind == Kind::Number) form.offsets[i] = place(group.values[i].dtype, 1);
   for (const GroupStep& s : group.steps)
-    form.parameters.push_back(s.rows ? place(group.values[s.in[0]].dtype, s.divisor != 1)
+    form.parameters.push_back(s.rows ? place(group.values[s.in[0]].dtype, numbers_of(s))
                                      : place(s.compute, parameters_of(device_loops[s.loop].body)));
   form.used = static_cast<int>(used);
   return used <= kGroupValueBytes;
@@ -243,6 +246,25 @@ class Printer {
            "; });\n";
   }
 
+  /// The address of an input, or none.
+  std::string address(const GroupStep& s, bool is_there, size_t at) const {
+    if (!is_there) return "nullptr";
+    const auto k = std::find(form_.inputs.begin(), form_.inputs.end(), s.in[at]) - form_.inputs.begin();
+    return "p.in[" + number(k) + "].data";
+  }
+
+  std::string norm_step(size_t i) const {
+    const GroupStep& s = group_.steps[i];
+    const std::string c = type(value(s.in[0]).dtype), out = "v" + number(s.out[0]), made = "s" + number(s.out[0]);
+    const auto statistic = [&](size_t k, const char* name) {
+      return "    const " + c + " v" + number(s.out[k]) + " = " + made + "." + name + ";\n";
+    };
+    return "    " + c + " " + out + "[kHeld];\n    const RowStatistics<" + c + "> " + made + " = norm_part(" + out +
+           ", v" + number(s.in[0]) + ", " + address(s, s.has_weight, 1) + ", " +
+           address(s, s.has_bias, s.has_weight ? 2 : 1) + ", values_at<" + c + ">(p, " + number(form_.parameters[i]) +
+           "), p.shape[0], " + zero(i) + ", part);\n" + statistic(1, "mean") + statistic(2, "rstd");
+  }
+
   std::string row_step(size_t i) const {
     const GroupStep& s = group_.steps[i];
     const std::string c = type(value(s.in[0]).dtype), out = "v" + number(s.out[0]);
@@ -267,6 +289,7 @@ class Printer {
       case RowWork::FirstMax: return best("true");
       case RowWork::FirstMin: return best("false");
       case RowWork::Softmax: return softmax("false");
+      case RowWork::Norm: return norm_step(i);
       default: return softmax("true");
     }
   }
@@ -374,7 +397,8 @@ std::string key_of(const Group& group, const GroupForm& form) {
   for (const Reading r : form.readings) add(r);
   for (const uint16_t v : form.inputs) add(v);
   for (const GroupStep& s : group.steps) {
-    add(s.inputs, s.work, s.divisor != 1, s.per_row, s.loop, s.compute, s.loop_result, s.out[0]);
+    add(s.inputs, s.work, s.has_weight, s.has_bias, s.rows && s.divisor != 1, s.per_row, s.loop, s.compute,
+        s.loop_result, s.out[0]);
     for (size_t k = 0; k < s.inputs; ++k) add(s.in[k]);
   }
   return key;

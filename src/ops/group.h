@@ -39,7 +39,7 @@ using RowFunction = std::function<void(const Tensor& rows, const Tensor* const* 
 constexpr int kMaxResults = 3;
 
 /// What such a step computes, for engines that print kernels.
-enum class RowWork : uint8_t { Other, Sum, Max, Min, FirstMax, FirstMin, Softmax, LogSoftmax };
+enum class RowWork : uint8_t { Other, Sum, Max, Min, FirstMax, FirstMin, Softmax, LogSoftmax, Norm };
 /// Whether it makes one element of a row, and not its position.
 constexpr bool is_fold(RowWork work) { return work >= RowWork::Sum && work <= RowWork::Min; }
 
@@ -51,8 +51,10 @@ struct GroupStep {
   const FoldKernel* fold = nullptr;         // of all elements; else
   std::shared_ptr<const RowFunction> rows;  // of rows; else a loop over elements, which is:
   RowWork work = RowWork::Other;
-  double divisor = 1;    // of a sum
-  bool per_row = false;  // over one element for each row
+  double divisor = 1;  // of a sum; of a norm: what is added to the variance
+  bool center = false, has_weight = false,
+       has_bias = false;  // of a norm; the latter are in[1] and in[2], if not the CPU's
+  bool per_row = false;   // over one element for each row
   uint16_t loop = 0;
   DType compute = DType::Float32;      // what the loop reads
   DType loop_result = DType::Float32;  // what the loop writes

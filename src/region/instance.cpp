@@ -180,6 +180,16 @@ bool Instance::add_write(const ElementCall& call, const RecordedPlace& place, si
   return true;
 }
 
+/// The weight and the bias of a norm as inputs of the step.
+void Instance::name_factors(GroupStep& step, const std::vector<Tensor>& factors) {
+  Dims row(sizes_.size());  // strides of one row for all
+  row.back() = 1;
+  step.has_weight = factors[0].defined();
+  step.has_bias = factors[1].defined();
+  for (const Tensor& t : factors)
+    if (t.defined()) step.in[step.inputs++] = stream_of(t, row, false);
+}
+
 bool Instance::add_rows(const RowCall& call, const RecordedPlace& place, List<ResultSlot> results) {
   const Tensor& self = *call.self;
   const int waiting = value_of(self.impl(), self.sizes(), self.strides());
@@ -191,8 +201,10 @@ bool Instance::add_rows(const RowCall& call, const RecordedPlace& place, List<Re
     step.rows = call.function;
     step.work = call.work;
     step.divisor = call.divisor;
+    step.center = call.center;
     step.inputs = 1;
     step.in[0] = waiting >= 0 ? static_cast<uint16_t>(waiting) : stream_of(self, Dims(self.strides()), false);
+    if (call.work == RowWork::Norm && !stream.device.is_cpu()) name_factors(step, call.others);
     step.outs = static_cast<uint8_t>(call.results.size());
     for (size_t k = 0; k < call.results.size(); ++k) {
       const RowCall::Result& r = call.results[k];

@@ -39,6 +39,7 @@ struct RowCall {
   std::shared_ptr<const RowFunction> function;
   RowWork work = RowWork::Other;
   double divisor = 1;
+  bool center = false;
   struct Result {
     DType dtype;
     Dims sizes;
@@ -180,6 +181,7 @@ class Instance final : public Recipe {
   Group part_for(std::vector<bool> needed, std::vector<uint16_t>& number) const;
   void forget_inputs(const std::vector<bool>& needed);
   int64_t bytes_not_moved() const;
+  void name_factors(GroupStep& step, const std::vector<Tensor>& factors);
   uint16_t stream_of(const Tensor& tensor, Dims strides, bool per_row);
   uint16_t result_value(DType dtype, bool per_row);
   Dims kept_sizes() const;

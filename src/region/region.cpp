@@ -151,13 +151,16 @@ bool read_norm(const OpCall& call, const Tensor& self, RowCall& r) {
   const double eps = call.arguments[6].as<double>();
   const bool center = call.arguments[7].as<bool>();
   const RowLayout layout{0, 1, channels, channels ? 1 : 0};
+  r.work = channels == length ? RowWork::Norm : RowWork::Other;
+  r.divisor = eps;
+  r.center = center;
   r.others = {weight, bias};
   r.function = std::make_shared<RowFunction>(
       [=, w = weight.defined() ? alias(weight) : Tensor(), b = bias.defined() ? alias(bias) : Tensor()](
           const Tensor& block, const Tensor* const* results) {
         RowLayout here = layout;
         here.rows = block.size(0);
-        row_norm_kernel(kCPU, *results[0], *results[1], *results[2], block, w, b, here, eps, center);
+        row_norm_kernel(block.device(), *results[0], *results[1], *results[2], block, w, b, here, eps, center);
       });
   r.results.push_back({self.dtype(), Dims(self.sizes()), false});
   for (int k = 0; k < 2; ++k) r.results.push_back({self.dtype(), Dims{rows}, true});

@@ -6,6 +6,7 @@
 
 #include "extremum.cuh"
 #include "group.cuh"
+#include "norm.cuh"
 #include "softmax.cuh"
 
 namespace facula::cuda {
@@ -94,6 +95,18 @@ FACULA_FN void softmax_part(C* results, const C* elements, UInt32 zero, const Ro
   part.each([&](int j, Int64) { x.held[j] = apart(elements[j], zero); });
   softmax_line<kLog>(x, part.template room_of<C>(), [](C& element, Int64, C result) { element = result; });
   part.each([&](int j, Int64) { results[j] = x.held[j]; });
+}
+/// `numbers`: what is added to the variance, and whether rows are centered.
+template <class C, int kWarps, int kHeld>
+FACULA_FN RowStatistics<C> norm_part(C* results, const C* elements, const void* weight, const void* bias,
+                                     const C* numbers, Int64 n, UInt32 zero, const RowPart<kWarps, kHeld>& part) {
+  LinePart<C, C, kWarps, kHeld> x{nullptr, part.n, 1, part.member};
+  part.each([&](int j, Int64) { x.held[j] = apart(elements[j], zero); });
+  const RowStatistics<C> made = norm_line<kWarps, kHeld>(
+      x, part.template room_of<C>(), n, numbers[1] != 0, numbers[0], static_cast<const C*>(weight),
+      static_cast<const C*>(bias), [](Int64 i) { return i; }, [](C& element, Int64, C result) { element = result; });
+  part.each([&](int j, Int64) { results[j] = x.held[j]; });
+  return made;
 }
 
 template <class Group, int kWarps, int kHeld, class Index>
