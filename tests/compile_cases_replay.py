@@ -1,7 +1,9 @@
 """Programs that change what a compiled function has met before, each of them in another way.
 
-A case is a generator that takes `compile` and gives results, call by call; both runs begin with the same random numbers. Those in
-`TRUSTED` begin with calls that are made step by step.
+Long because each case stands alone.
+
+A case is a generator that takes `compile` and gives results, call by call; both runs begin with the same random numbers. Those
+in `TRUSTED` begin with calls that are made step by step.
 """
 
 import copy
@@ -453,6 +455,27 @@ def subclasses(compile):
 
 
 @case()
+def a_subclass_that_changes_what_is_read(compile):
+    power = 1.0
+
+    class Growing(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            nonlocal power
+            power += 1
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    def run(x):
+        h = torch.relu(x)
+        return h * power
+
+    f, x = compile(run), some()
+    yield from calls(f, x)
+    yield from calls(f, x.as_subclass(Growing))
+    yield power
+
+
+@case()
 def a_subclass_in_a_cell(compile):
     x, weight = some(), some()
     f = compile(lambda x: torch.relu(x) + torch.relu(weight))
@@ -681,14 +704,17 @@ def warnings_name_the_line(compile):
     import warnings
 
     def run(x):
-        h = x.relu()
-        return h.T
+        h = x * 2
+        return h.to(torch.float32)
 
-    f, x = compile(run), some(2, 3)
+    f, x = compile(run), torch.ones(2, dtype=torch.complex64)
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        yield from calls(f, some(2, 3))
         yield from calls(f, x)
-        yield from calls(f, some(2, 3, 2))
+    torch.set_warn_always(before)
     yield [(str(one.message), one.lineno) for one in caught]
 
 

@@ -9,6 +9,7 @@
 #include "python/mismatch.h"
 #include "python/node_object.h"
 #include "python/record.h"
+#include "python/replay.h"
 #include "python/tensor_type.h"
 
 namespace facula::python {
@@ -105,7 +106,7 @@ PyObject* get_grad(PyObject* o, void*) {
           "grad: The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Backward does not fill "
           "it: use "
           "retain_grad() before, or the leaf it was computed from";
-      if (PyErr_WarnEx(PyExc_UserWarning, kText, 1) < 0) return nullptr;
+      if (replay_left_for_warning() || PyErr_WarnEx(PyExc_UserWarning, kText, 1) < 0) return nullptr;
     }
     return wrap(grad_of(t));
   });
