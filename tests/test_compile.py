@@ -172,7 +172,6 @@ def test_nothing_is_kept_alive():
         (lambda: facula.compile(double, backend="nonsense"), exc.InvalidBackend, "a backend is one of .*, got 'nonsense'$"),
         (lambda: facula.compile(double, backend="indutcor"), exc.InvalidBackend, r"got 'indutcor'. Did you mean: 'inductor'\?$"),
         (lambda: facula.compile(double, backend=3), exc.InvalidBackend, ", got 3$"),
-        (lambda: facula.compile(double, backend=double), NotImplementedError, "^compile: backends .*got the backend 'double'$"),
         (lambda: facula.compile(double, dynamic="x"), TypeError, "dynamic is True or False, got 'x'$"),
         (lambda: facula.compile(double, fullgraph=1), TypeError, "fullgraph is True or False, got 1$"),
         (lambda: facula.compile(double, recompile_limit=0), ValueError, "from 1 on, got 0$"),

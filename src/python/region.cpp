@@ -190,7 +190,7 @@ PyObject* call_in_stretches(PyObject* object, PyObject* const* args, size_t narg
   }
   if (run.looks()) {
     region.leave();
-    tell_look_ended(object, raised ? nullptr : &region.recording());
+    tell_look_ended(object, raised ? nullptr : region.recording());
   }
   tree->called = true;
   calls->state = CompileState::Follow;
