@@ -524,7 +524,8 @@ def test_functorch_compile(capsys):
         names.append(get_aot_graph_name())
         return make_boxed_func(graph.forward)
 
-    aot_function(lambda x: x.sin(), named)(x).sum().backward()
+    sine = aot_function(lambda x: x.sin(), named)
+    sine(x).sum().backward()
     assert facula.equal(x.grad, x.cos()) and [n.split("_")[-2] for n in names] == ["forward", "backward"]
     layer = nn.Linear(3, 3)
     module = aot_module(layer, nop)
@@ -536,7 +537,8 @@ def test_functorch_compile(capsys):
     def backend(graph, examples):
         return aot_module_simplified(graph, examples, fw_compiler=lambda g, e: seen.append("fw") or g.forward, bw_compiler=lambda g, e: seen.append("bw") or make_boxed_func(g.forward))
 
-    facula.compile(lambda x: x.exp(), backend=backend)(x).sum().backward()
+    exponential = facula.compile(lambda x: x.exp(), backend=backend)
+    exponential(x).sum().backward()
     assert seen == ["fw", "bw"]
 
 
@@ -558,6 +560,7 @@ def test_backends_that_packages_bring(monkeypatch):
         _dynamo.optimize("brought")(lambda x: x + 1)(facula.ones(2))
         assert len(runs.graphs) == 2
     finally:
+        monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [])
         registry._installed.cache_clear()
 
     @_dynamo.register_backend(name="mine", tags=("experimental",))

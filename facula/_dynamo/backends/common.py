@@ -65,7 +65,8 @@ def aot_autograd(**kwargs: Any) -> AotAutograd:
     ...     print([str(node.target) for node in graph.graph.nodes if node.op == "call_function"])
     ...     return graph.forward
     >>> x = torch.ones(2, requires_grad=True)
-    >>> torch.compile(lambda x: x.sin().sum(), backend=aot_autograd(fw_compiler=compiler))(x).backward()
+    >>> f = torch.compile(lambda x: x.sin().sum(), backend=aot_autograd(fw_compiler=compiler))
+    >>> f(x).backward()
     ['aten.sin.default', 'aten.sum.default']
     ['aten.expand.default', 'aten.cos.default', 'aten.mul.Tensor']
     """
