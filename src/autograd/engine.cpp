@@ -274,7 +274,7 @@ class Pass {
     auto next = static_cast<int32_t>(tasks_.size());
     int32_t number = numbers_.find_or_add(node, next);
     if (number == next) {
-      if (__builtin_expect(node->compiled != 0, 0) && !node->is_accumulator) compiled_ = node->compiled;
+      if (__builtin_expect(node->compiled != 0, 0)) compiled_ = node->compiled;
       Task& task = tasks_.emplace_back(node);
       task.first_child = static_cast<int32_t>(children_.size());
       children_.resize(children_.size() + node->edge_count(), -1);
