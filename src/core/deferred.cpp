@@ -11,6 +11,7 @@
 #include "core/kernel.h"
 #include "core/parallel.h"
 #include "core/recipe.h"
+#include "core/region_copies.h"
 #include "core/storage_bytes.h"
 
 namespace facula {
@@ -64,6 +65,8 @@ void put_right(TensorImpl* impl) {
 }
 
 }  // namespace
+
+bool (*copy_begins)(const Tensor& self, const Tensor& source) = nullptr;
 
 /// What recipes keep to themselves. All but run() are called with the lock held.
 struct Deferral {

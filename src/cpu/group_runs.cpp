@@ -19,7 +19,8 @@ constexpr size_t kMostArguments = 64;
 constexpr int kNotMade = -1;
 
 const Rule* rule_of(const GroupStep& step) {
-  return step.rows || step.copies || step.fold || step.per_row || step.outs != 1 ? nullptr : emit::rule_of(step.loop, step.compute);
+  const bool has_loop = !step.rows && !step.copies && !step.fold && !step.per_row && step.outs == 1;
+  return has_loop ? emit::rule_of(step.loop, step.compute) : nullptr;
 }
 
 /// Whether the only parameter of a step is the number 1, which then need not be read.

@@ -10,7 +10,6 @@
 #include "core/parallel.h"
 #include "observe/callbacks.h"
 #include "observe/everything.h"
-#include "observe/region_copies.h"
 
 namespace facula {
 namespace {
@@ -208,7 +207,6 @@ bool in_observer() { return reading > 0 || thread_observers.telling > 0; }
 
 bool (*run_sparse)(const OpCall& call) = nullptr;
 RegionHooks region_hooks;
-bool (*copy_begins)(const Tensor& self, const Tensor& source) = nullptr;
 bool (*defer_op)(const OpCall& call) = nullptr;
 bool (*everything_waits)() = nullptr;
 

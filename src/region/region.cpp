@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "core/host.h"
+#include "core/region_copies.h"
 #include "observe/everything.h"
 #include "observe/observer.h"
-#include "observe/region_copies.h"
 #include "op_ids_norm.h"
 #include "op_ids_reduce.h"
 #include "op_ids_softmax.h"

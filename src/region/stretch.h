@@ -87,7 +87,7 @@ class StretchHost {
   virtual ~StretchHost() = default;
   /// Whether more may be recorded in this call; throws where it must not.
   virtual bool may_record() = 0;
-  /// Gives the stretch to the backend. `originals`: its inputs, as the program has them; `inputs`: as the code gets them.
+  /// Gives the stretch to the backend. `originals`: its inputs, as the program has them; `inputs`: as code gets them.
   virtual int compile(const StretchProgram& program, const std::vector<Tensor>& originals,
                       const std::vector<Tensor>& inputs) = 0;
   /// Runs what the backend gave; as many tensors as there are results.

@@ -158,7 +158,7 @@ bool Stretch::read(const OpCall& call, StretchOp& op) {
     }
     if (std::ranges::find(read.tensors, kUnknown) != read.tensors.end()) return false;
     const BoxedType& type = op.row->arguments[op.arguments.size() - 1].type;
-    if (read.has_tensors && !read.is_list && read.tensors[0] < 0 && !type.optional) return false;  // a formula's own idea
+    if (read.has_tensors && !read.is_list && read.tensors[0] < 0 && !type.optional) return false;  // of a formula
   }
   if (op.kind != StretchOp::Kind::Writes) return !writes_now(op);
   const StretchArgument& into = op.arguments[0];

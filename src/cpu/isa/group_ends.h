@@ -1,4 +1,5 @@
-// What groups begin and end with besides loops: parts that are joined, results that lie elsewhere, folds of all elements.
+// What groups begin and end with besides loops: parts that are joined, results that lie elsewhere, folds of all
+// elements.
 #pragma once
 
 #include <cstring>
@@ -40,8 +41,8 @@ inline void spread_pieces(char* to, int64_t pitch, const char* from, int64_t len
   for (int64_t r = 0; r < rows; ++r) std::memcpy(to + r * pitch, from + r * length, static_cast<size_t>(length));
 }
 
-/// Makes the elements of a part among the joined elements [from, from + count) that go to `to`; make(at, n, place) makes
-/// elements [at, at + n) of the part, at most a block of them. Short pieces are made together.
+/// Makes the elements of a part among the joined elements [from, from + count) that go to `to`; make(at, n, place)
+/// makes elements [at, at + n) of the part, at most a block of them. Short pieces are made together.
 template <class Make>
 void join_part(const PartPlace& p, int64_t from, int64_t count, char* to, Make make) {
   const int64_t end = from + count;
