@@ -18,9 +18,16 @@ using Kind = GroupRun::Argument::Kind;
 constexpr size_t kMostArguments = 64;
 constexpr int kNotMade = -1;
 
-const Rule* rule_of(const GroupStep& step) {
-  const bool has_loop = !step.rows && !step.copies && !step.fold && !step.per_row && step.outs == 1;
-  return has_loop ? emit::rule_of(step.loop, step.compute) : nullptr;
+// Conversions, which rounding the result does.
+const Rule kConversion{0, Form::Number, 0,
+                       [](emit::Program&, const emit::Value* in, const emit::Value*) { return in[0]; }};
+const Rule kConversionToTruth{
+    0, Form::Test, 0, [](emit::Program& p, const emit::Value* in, const emit::Value*) { return p.truth_of(in[0]); }};
+
+const Rule* rule_of(const Group& group, const GroupStep& step) {
+  if (step.rows || step.fold || step.per_row || step.outs != 1) return nullptr;
+  if (!step.copies) return emit::rule_of(step.loop, step.compute);
+  return group.values[step.out[0]].dtype == DType::Bool ? &kConversionToTruth : &kConversion;
 }
 
 /// Whether the only parameter of a step is the number 1, which then need not be read.
@@ -47,8 +54,8 @@ class RunBuilder {
   /// Whether a step can be part of the run, given that those before it are.
   static bool takes(const Group& group, const std::vector<Held>& held, size_t s, DType compute) {
     const GroupStep& step = group.steps[s];
-    const Rule* rule = rule_of(step);
-    if (!rule || (step.compute != compute && step.compute != DType::Bool)) return false;
+    const Rule* rule = rule_of(group, step);
+    if (!rule || (!step.copies && step.compute != compute && step.compute != DType::Bool)) return false;
     const GroupValue& out = group.values[step.out[0]];
     const bool gives_truth = rule->form == Form::Test || rule->form == Form::Logic;
     if (out.per_row || (out.dtype == DType::Bool) != gives_truth) return false;
@@ -61,7 +68,7 @@ class RunBuilder {
 
   void add(size_t s) {
     const GroupStep& step = group_.steps[s];
-    const Rule& rule = *rule_of(step);
+    const Rule& rule = *rule_of(group_, step);
     emit::Value in[kMaxInputs], params[kMaxParams];
     for (size_t k = 0; k < step.inputs; ++k) in[k] = reads_truth(rule, k) ? truth(step.in[k]) : number(s, k);
     const GroupValue& out = group_.values[step.out[0]];
@@ -179,9 +186,15 @@ class Splitter {
   }
 
  private:
+  /// The dtype of the first step from one on that says what a run computes in.
   DType compute_of(size_t s) const {
-    for (; s < group_.steps.size() && rule_of(group_.steps[s]); ++s)
-      if (group_.steps[s].compute != DType::Bool) return group_.steps[s].compute;
+    for (; s < group_.steps.size() && rule_of(group_, group_.steps[s]); ++s) {
+      const GroupStep& step = group_.steps[s];
+      const bool is_double =
+          group_.values[step.in[0]].dtype == DType::Float64 || group_.values[step.out[0]].dtype == DType::Float64;
+      if (step.copies && is_double) return DType::Float64;
+      if (!step.copies && step.compute != DType::Bool) return step.compute;
+    }
     return DType::Float32;
   }
   size_t end_of(size_t s) const {
@@ -236,14 +249,14 @@ class Key {
       put(static_cast<uint8_t>(static_cast<int>(held[i]) | (v.per_row ? 16 : 0) |
                                (v.data && v.kind == GroupValue::Kind::Result ? 32 : 0)));
     }
-    for (const GroupStep& step : group.steps) put_step(step);
+    for (const GroupStep& step : group.steps) put_step(group, step);
   }
   std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
 
  private:
-  void put_step(const GroupStep& step) {
-    const Rule* rule = rule_of(step);
-    put(rule ? 1 : 0);
+  void put_step(const Group& group, const GroupStep& step) {
+    const Rule* rule = rule_of(group, step);
+    put(rule ? 1 + step.copies : 0);
     if (!rule) put(step.outs);
     for (size_t k = 0; k < step.outs; ++k) put16(step.out[k]);
     put(step.inputs);

@@ -227,6 +227,23 @@ class Sample {
     return value;
   }
 
+  /// Adds a conversion.
+  uint16_t convert(DType dtype, uint16_t in, bool written) {
+    GroupStep s;
+    s.copies = true;
+    s.inputs = 1;
+    s.in[0] = in;
+    GroupValue v;
+    v.kind = Kind::Result;
+    v.dtype = dtype;
+    Fenced dense(group.numel * item_size(dtype));
+    if (group.numel) alone(s, v, dense);
+    if (written) v.data = memory_.emplace_back(group.numel * item_size(dtype)).data();
+    const uint16_t value = s.out[0] = add(v, std::move(dense));
+    group.steps.push_back(s);
+    return value;
+  }
+
   /// The whole group as the engine runs it.
   void run() const { run_group(kCPU, group); }
 
@@ -383,6 +400,23 @@ void test_every_loop() {
   EXPECT(rules > 100);
 }
 
+void test_conversions() {
+  const DType dtypes[] = {DType::Bool,    DType::UInt8,    DType::Int8,    DType::Int16,  DType::Int32,
+                          DType::Float16, DType::BFloat16, DType::Float32, DType::Float64};
+  for (const DType from : dtypes) {
+    for (const DType middle : dtypes) {
+      for (const DType to : dtypes) {
+        if (from == middle || middle == to) continue;
+        for (int64_t n = 0; n <= 70; n += 1 + below(3)) {
+          Sample sample({n}, 0);
+          sample.convert(to, sample.convert(middle, sample.flat(from), below(2)), true);
+          EXPECT(agrees(sample, true));
+        }
+      }
+    }
+  }
+}
+
 std::vector<uint16_t> loops_in(DType compute) {
   std::vector<uint16_t> list;
   for (uint16_t loop = 0; loop < 256; ++loop)
@@ -401,6 +435,7 @@ class RandomProgram {
 
  private:
   void step(bool last) {
+    if (below(8) == 0) return convert(last);
     const DType compute = below(8) ? compute_ : DType::Bool;
     static const std::vector<uint16_t> loops[] = {loops_in(DType::Float32), loops_in(DType::Float64),
                                                   loops_in(DType::Bool)};
@@ -416,6 +451,14 @@ class RandomProgram {
     const DType narrow = compute == DType::Float64 ? DType::Float32 : below(2) ? DType::BFloat16 : DType::Float16;
     const DType result = gives_truth(rule) ? DType::Bool : below(5) ? compute : narrow;
     sample.step(loop, compute, result, in, last || below(4) == 0);
+  }
+  void convert(bool written) {
+    const std::vector<DType> dtypes = dtypes_in(compute_);
+    const auto any = [&] { return dtypes[static_cast<size_t>(below(static_cast<int64_t>(dtypes.size())))]; };
+    const uint16_t in = value_of(any(), true);
+    DType to = any();
+    while (to == sample.group.values[in].dtype) to = any();
+    sample.convert(to, in, written || below(4) == 0);
   }
   uint16_t operand(DType compute, bool whole) {
     if (compute == DType::Bool) return value_of(DType::Bool, whole);
@@ -487,6 +530,7 @@ int main() {
   std::setvbuf(stdout, nullptr, _IONBF, 0);
   facula::cpu::register_backend();
   test_every_loop();
+  test_conversions();
   test_random_programs();
   test_large_results();
   EXPECT(levels().empty() || (Sample::seen > 10000 && Sample::whole > 10000));

@@ -94,7 +94,7 @@ class Part {
   void run(int64_t from, int64_t to) {
     for (const size_t i : moving_) now_[i] += from * item_size(group_.values[i].dtype);
     Position at(group_.shape, from);
-    const int64_t block = block_of(group_);
+    const int64_t block = layout_.block;
     const bool whole_rows = !group_.row && layout_.by_rows && group_.shape[0] >= kGroupBlock / 4;
     while (from < to) {
       int64_t count = std::min(block, to - from);

@@ -15,6 +15,7 @@ namespace facula::cpu::FACULA_ISA {
 
 constexpr int64_t kGroupBlock = 1024;  // elements
 constexpr int64_t kRowsBlock = 2048;   // where rows are looked at
+constexpr int64_t kCodeBlock = 32768;  // where code has all steps, and all values are in memory
 constexpr int64_t kLongRow = 64;       // elements: a loop over one row is worth its call
 static_assert(kFoldBlock % kGroupBlock == 0);
 
@@ -95,6 +96,7 @@ struct Layout {
   int64_t item = 1;  // of the widest dtype
   bool by_rows = false;
   bool folds = false;
+  int64_t block = 0;  // elements
   std::shared_ptr<const GroupRuns> runs;
   std::vector<const GroupRun*> run_of;  // by step; null where a loop is called
 
@@ -113,6 +115,9 @@ struct Layout {
     run_of.resize(group.steps.size());
     if (!inner) find_runs(group);
     give_rooms(group);
+    // from block to block memory has little to do, so blocks are long where nothing of them is kept
+    const bool kept = group.row || room_count || run_of.empty() || !run_of[0] || run_of[0]->end < run_of.size();
+    block = kept ? block_of(group) : kCodeBlock;
   }
   int64_t room_bytes(const Group& group) const { return (folds ? kFoldBlock : block_of(group)) * item; }
 
