@@ -100,8 +100,8 @@ def _tensor_args(op: Op):
     return [a for a in op.args if a.is_tensor]
 
 
-def _flags(op: Op) -> str:
-    return " | ".join(["flags_of(" + a.name + ")" for a in _tensor_args(op)] or ["0u"])
+def _flags(op: Op, outs: Sequence[str] = ()) -> str:
+    return " | ".join(f"flags_of({name})" for name in [*(a.name for a in _tensor_args(op)), *outs]) or "0u"
 
 
 def _call_args(op: Op) -> str:
@@ -442,16 +442,10 @@ def _out(op: Op) -> str:
         body = f"{_resolved_out(op, names)}  {_raw_out(op, call + ';')}\n"
         return f"{_watched_out(op, call)}{head}{check}{body}}}\n"
     targets = "".join(_target(op, name, names) for name in names)
-    body = ""
-    if not op.composite:  # what stands in for the kernel takes outs that have no memory here
-        call = f"{targets.strip()} {_made(op, names)}"
-        body += f"  if (is_watched({_out_flags(op)})) {{\n{_scope(op, 'Out', call, written=names)}  return;\n  }}\n"
+    watched = _scope(op, "Out", f"{targets.strip()} {_made(op, names)}", written=names)
+    body = "" if op.composite else f"  if (is_watched({_flags(op, names)})) {{\n{watched}  return;\n  }}\n"  # outs may have no memory here
     body += f"{targets}  GradMode no_grad(false);\n{_resolved_out(op, names)}  {_made(op, names)};\n"
     return f"{head}{check}{_device_check(op)}{body}}}\n"
-
-
-def _out_flags(op: Op) -> str:
-    return " | ".join([_flags(op), *(f"flags_of({name})" for name in out_names(op))])
 
 
 def _checked_outs(op: Op, names: list[str]) -> str:
@@ -497,7 +491,7 @@ def _watched_out(op: Op, call: str) -> str:
 
 
 def _raw_out(op: Op, call: str) -> str:
-    return f"if (is_watched({_out_flags(op)})) {op.id}_out_watched({', '.join([*out_names(op), _call_args(op)])}); else {call}"
+    return f"if (is_watched({_flags(op, out_names(op))})) {op.id}_out_watched({', '.join([*out_names(op), _call_args(op)])}); else {call}"
 
 
 def _finish(names: list[str]) -> str:

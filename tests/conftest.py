@@ -23,8 +23,6 @@ NOT_DEFERRED = {
     "test_packed_weights_memory.py::test_parameters_are_kept_in_other_products_too": "counts runs",
     "test_packed_weights_memory.py::test_training_keeps_nothing": "counts runs",
     "test_packed_weights_memory.py::test_the_bound_holds_and_a_part_of_a_large_model_stays": "counts runs",
-    "test_gemm_half.py::test_kept_weights_follow_writes": "weights of bfloat16 that are kept give other bits than those seen once",
-    "test_dispatch_calls.py::test_a_class_sees_what_it_sees_in_pytorch[torch.add(k, k, out=f)]": "sees more: PyTorch's call",
     "test_threads.py::test_a_round_of_threads": "threads write what others read, on purpose",
 }
 

@@ -163,6 +163,9 @@ void Recorder::result(TensorList list) {
 }
 
 void Recorder::add(const BoxedOp& op, std::vector<Arg> arguments, std::span<const Value> results) {
+  FACULA_CHECK(arguments.size() == op.arguments.size() && results.size() == op.results.size(), ErrorKind::Runtime,
+               "recorder: ", op.signature(), " was told with ", arguments.size(), " arguments and ", results.size(),
+               " results");
   Trace& trace = begin(op);
   for (Arg& argument : arguments) trace.put(std::move(argument));
   for (size_t i = 0; i < op.results.size(); ++i) {
