@@ -4,6 +4,7 @@
 #include "core/class_hooks.h"
 #include "core/tensor.h"
 #include "observe/copies.h"
+#include "observe/region_copies.h"
 #include "ops/kernel_table.h"
 
 namespace facula {
