@@ -4,7 +4,6 @@
 #include "core/class_hooks.h"
 #include "core/tensor.h"
 #include "observe/copies.h"
-#include "observe/region_copies.h"
 #include "ops/kernel_table.h"
 
 namespace facula {
