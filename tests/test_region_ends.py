@@ -1,4 +1,4 @@
-"""Compiled functions: what groups begin and end with - joined tensors, casts, folds of all elements, writes to memory that exists."""
+"""Compiled functions: what groups begin and end with - joined tensors, casts, folds of all elements, writes to real memory."""
 
 from __future__ import annotations
 

@@ -309,6 +309,7 @@ void Instance::run(const std::vector<size_t>& written, const Target* target) {
     GroupValue& v = group.values[number[outs_[r].value]];
     v.data = bytes.emplace_back(empty_strided(outs_[r].sizes, outs_[r].strides, v.dtype, stream.device)).impl()->data;
   }
+  read_joined(group);
   if (target) place_target(group, number, *target);
   group.numel = numel();
   collapse(group, sizes_, order_);

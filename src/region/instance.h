@@ -171,6 +171,7 @@ class Instance final : public Recipe {
   Tensor promise(uint16_t value, const Dims& sizes, const Dims& strides);
   bool can_write_to(const Tensor& into) const;
   bool part_of(uint16_t value, Joined::Part& part, std::vector<Tensor>& inputs) const;
+  static void read_joined(Group& group);
   static void read_part(const Tensor& t, Joined::Part& part, std::vector<Tensor>& inputs);
   std::vector<bool> readers_of(const Tensor& memory) const;
   void run(const std::vector<size_t>& written, const Target* target);

@@ -150,6 +150,26 @@ bool Instance::add_join(const JoinCall& call, const RecordedPlace& place, Tensor
   return true;
 }
 
+/// Has steps read joined values themselves, where their result is not written.
+void Instance::read_joined(Group& group) {
+  for (size_t s = 0; s < group.steps.size();) {
+    const GroupStep step = group.steps[s];
+    const bool is_read = step.copies && group.values[step.in[0]].kind == GroupValue::Kind::Joined &&
+                         !group.values[step.out[0]].data && s + 1 < group.steps.size() &&
+                         std::ranges::none_of(group.steps, [&](const GroupStep& other) {
+                           return other.fold && other.in[0] == step.out[0];
+                         });
+    if (!is_read) {
+      ++s;
+      continue;
+    }
+    group.steps.erase(group.steps.begin() + static_cast<std::ptrdiff_t>(s));
+    for (GroupStep& later : group.steps)
+      for (size_t k = 0; k < later.inputs; ++k)
+        if (later.in[k] == step.out[0]) later.in[k] = step.in[0];
+  }
+}
+
 // ---- writes to memory that exists
 
 /// The values that are made of what memory holds now.

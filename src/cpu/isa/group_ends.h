@@ -31,14 +31,18 @@ struct PartPlace {
 
 /// `rows` times `length` bytes, from one after the other to `pitch` bytes apart.
 inline void spread_pieces(char* to, int64_t pitch, const char* from, int64_t length, int64_t rows) {
+  constexpr int64_t kVector = 32, kMost = 16 * kVector;
   if (length == 4 || length == 8) {
     visit_size(length, [&]<class T>(TypeTag<T>) {
-      for (int64_t r = 0; r < rows; ++r)
-        std::memcpy(to + r * pitch, from + r * static_cast<int64_t>(sizeof(T)), sizeof(T));
+      constexpr auto item = static_cast<int64_t>(sizeof(T));
+      for (int64_t r = 0; r < rows; ++r) std::memcpy(to + r * pitch, from + r * item, sizeof(T));
     });
-    return;
+  } else if (length % kVector == 0 && length <= kMost) {
+    for (int64_t r = 0; r < rows; ++r, to += pitch, from += length)
+      for (int64_t i = 0; i < length; i += kVector) std::memcpy(to + i, from + i, kVector);
+  } else {
+    for (int64_t r = 0; r < rows; ++r) std::memcpy(to + r * pitch, from + r * length, static_cast<size_t>(length));
   }
-  for (int64_t r = 0; r < rows; ++r) std::memcpy(to + r * pitch, from + r * length, static_cast<size_t>(length));
 }
 
 /// Makes the elements of a part among the joined elements [from, from + count) that go to `to`; make(at, n, place)
