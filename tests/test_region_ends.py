@@ -81,6 +81,14 @@ def test_results_that_read_what_is_written_are_made_before():
     check(f, big())
 
 
+def test_joined_values_are_converted():
+    def f(x, y):
+        joined = facula.cat((-x[:, 1:], x[:, :1]), 1)
+        return y * 7.25 + joined.to(facula.bfloat16), joined.to(facula.float16) * y, joined.to(facula.float64) - 1
+
+    check(f, big(), big(seed=1))
+
+
 def test_other_groups_that_read_the_memory_run_first():
     def f(x, y):
         a = x[:, :64] * 2

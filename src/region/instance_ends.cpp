@@ -154,9 +154,9 @@ bool Instance::add_join(const JoinCall& call, const RecordedPlace& place, Tensor
 void Instance::read_joined(Group& group) {
   for (size_t s = 0; s < group.steps.size();) {
     const GroupStep step = group.steps[s];
-    const bool is_read = step.copies && group.values[step.in[0]].kind == GroupValue::Kind::Joined &&
-                         !group.values[step.out[0]].data && s + 1 < group.steps.size() &&
-                         std::ranges::none_of(group.steps, [&](const GroupStep& other) {
+    const GroupValue &from = group.values[step.in[0]], &to = group.values[step.out[0]];
+    const bool is_read = step.copies && from.kind == GroupValue::Kind::Joined && from.dtype == to.dtype && !to.data &&
+                         s + 1 < group.steps.size() && std::ranges::none_of(group.steps, [&](const GroupStep& other) {
                            return other.fold && other.in[0] == step.out[0];
                          });
     if (!is_read) {
