@@ -83,8 +83,8 @@ def test_results_that_read_what_is_written_are_made_before():
 
 def test_joined_values_are_converted():
     def f(x, y):
-        joined = facula.cat((-x[:, 1:], x[:, :1]), 1)
-        return y * 7.25 + joined.to(facula.bfloat16), joined.to(facula.float16) * y, joined.to(facula.float64) - 1
+        joined = torch.cat((-x[:, 1:], x[:, :1]), 1)
+        return y * 7.25 + joined.to(torch.bfloat16), joined.to(torch.float16) * y, joined.to(torch.float64) - 1
 
     check(f, big(), big(seed=1))
 
