@@ -265,7 +265,15 @@ def trace(calls: list, lines: list[str], names: dict, compile) -> list:
                 function(codes, scope, ends)
             except facula.OutOfMemoryError as error:  # of what is made at the end of the call
                 ends += [f"OutOfMemoryError: {error}"] * (len(codes) - len(ends) + 1)
-        execute.restore(facula)
+        try:
+            execute.restore(facula)
+        except facula.OutOfMemoryError:  # for what still waits, as settings that ops look at are changed
+            scope.clear()
+            kept.clear()
+            leaves.clear()
+            execute.restore(facula)
+            found.append([])
+            continue
         # warnings are caught by thread, and that of graphs of graphs is given once
         said = [] if any("both(" in s or "create_graph" in s for s in lines) else sorted({w.category.__name__ for w in caught})
         variables = {k: v for k, v in scope.items() if execute.VARIABLE.fullmatch(k)}
