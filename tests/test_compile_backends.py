@@ -12,7 +12,9 @@ import compile_programs
 import numpy
 import pytest
 from compile_cases import from_nothing  # noqa: F401  before and after each test
+from op_samples import all_ops, call, has_samples, samples
 from test_compile_impure import CALLS, CASES, plain, trace
+from test_ops import dtype_of, rng_for
 
 import facula
 import facula.nn.functional as F
@@ -21,6 +23,7 @@ from facula._dynamo import config, exc
 from facula._dynamo.backends.common import aot_autograd
 from facula._dynamo.testing import AotEagerAndRecordGraphs, CompileCounter, EagerAndRecordGraphs
 from facula._dynamo.utils import counters
+from facula.utils import _pytree as pytree
 
 
 class Runs:
@@ -82,6 +85,42 @@ def test_random_programs(first):
             values, raised = compile_programs.outcome(program, compiled)
             assert raised == errors and len(values) == len(wanted), seed
             assert all(map(compile_programs.same, values, wanted)), seed
+
+
+def bits(value):
+    """What tells two results apart; nothing of a NaN but that it is one."""
+    if not isinstance(value, facula.Tensor):
+        return repr(value)
+    plain = value.resolve_conj()
+    plain = facula.view_as_real(plain) if plain.is_complex() else plain
+    numbers = [repr(number) for number in plain.flatten().tolist()]  # repr tells -0.0 from 0.0
+    return value.dtype, value.shape, value.stride(), numbers
+
+
+@pytest.mark.parametrize("op", [op for op in all_ops() if has_samples(op) and "empty" not in op.name], ids=lambda op: op.id)
+def test_every_op_in_a_graph(op):
+    """Code is made for one sample and runs another one of its form, too: graphs compute, and by the very ops."""
+    warnings.simplefilter("ignore")
+    for args, kwargs in samples(op, dtype_of(op), rng_for(op))[:2]:
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+
+        def f(*leaves, spec=spec):
+            given, named = pytree.tree_unflatten(list(leaves), spec)
+            return call(op, *given, **named)
+
+        compiled = compiled_by_graphs(f)
+        other = [x.flip(0).clone() if isinstance(x, facula.Tensor) and x.is_floating_point() and x.dim() else x for x in leaves]
+        for given in (leaves, other, leaves):
+            results = []
+            for function in (f, compiled):
+                own = [x.clone() if isinstance(x, facula.Tensor) else x for x in given]
+                facula.manual_seed(1)
+                try:
+                    with facula.no_grad():
+                        results.append([bits(r) for r in (*pytree.tree_leaves(function(*own)), *own)])
+                except (RuntimeError, ValueError, IndexError) as error:  # the other one may not be a sample
+                    results.append(str(error))
+            assert results[0] == results[1]
 
 
 class Small(nn.Module):
@@ -238,6 +277,33 @@ def test_memory_that_others_write_is_read_at_the_call():
     for i in range(4):
         y, z, w = compiled()
         assert y.tolist() == [2.0**i + 1] * 3 and z.tolist() == [2.0 ** (i + 1)] * 2 and w.tolist() == [2.0 ** (i + 1)] * 3
+
+
+@pytest.mark.parametrize("name", "silu gelu relu elu celu softplus mish".split())
+def test_activations_are_ops_of_graphs_forwards_and_backwards(name):
+    seen = AotEagerAndRecordGraphs()
+    f, x = facula.compile(getattr(F, name), backend=seen), facula.randn(3, requires_grad=True)
+    f(x).sum().backward()
+    assert len(seen.fw_graphs) == 1 and len(seen.bw_graphs) == 1
+
+
+def test_what_fails_by_value():
+    """A factorization fails at its line; an index is looked at where the stretch ends."""
+
+    def f(x):
+        try:
+            return facula.linalg.cholesky(x + 0) * 2
+        except RuntimeError:
+            return x - 1
+
+    compiled = compiled_by_graphs(f)
+    for x in (facula.eye(2), -facula.eye(2), facula.eye(2)):
+        assert facula.equal(compiled(x), f(x))
+    take = compiled_by_graphs(lambda x, i: x[i] + 1)
+    assert take(facula.ones(3), facula.tensor([0])).item() == 2
+    with pytest.raises(IndexError):
+        take(facula.ones(3), facula.tensor([5]))
+    assert take(facula.ones(3), facula.tensor([1])).item() == 2
 
 
 def test_random_numbers_are_drawn_at_the_call_and_are_inputs():
@@ -502,7 +568,8 @@ def test_compilers_for_inference_and_decompositions():
     how = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"), inference_compiler=compiler("inference"), decompositions=table)
     f = facula.compile(F.silu, backend=how)
     f(facula.ones(2))
-    f(facula.ones(3, requires_grad=True)).sum().backward()
+    x = facula.ones(3, requires_grad=True)
+    f(x).sum().backward()
     product = ["aten.sigmoid.default", "aten.mul.Tensor"]
     assert told[:2] == [("inference", product), ("forward", product)] and {kind for kind, _ in told[2:]} == {"backward"}
     from facula.compat.functorch.compile import min_cut_rematerialization_partition
@@ -515,7 +582,15 @@ def test_compilers_for_inference_and_decompositions():
 
 
 def test_functorch_compile(capsys):
-    from facula.compat.functorch.compile import aot_function, aot_module, aot_module_simplified, get_aot_graph_name, make_boxed_func, nop, print_compile
+    from facula.compat.functorch.compile import (
+        aot_function,
+        aot_module,
+        aot_module_simplified,
+        get_aot_graph_name,
+        make_boxed_func,
+        nop,
+        print_compile,
+    )
 
     x = facula.randn(3, requires_grad=True)
     names = []

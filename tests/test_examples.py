@@ -124,6 +124,17 @@ def test_reinforce(example, capsys):
     assert "poles never fell" in capsys.readouterr().out
 
 
+def test_backends_in_a_few_lines(example, capsys):
+    counted = example("graph_backend").main(["--calls", "2"])
+    assert counted == {"aten.mul.Tensor": 3, "aten.add.Tensor": 3} and "torch.ops.aten.addcmul.default(" in capsys.readouterr().out
+
+
+def test_another_runtime_as_a_backend(example, capsys):
+    pytest.importorskip("onnx")
+    assert example("onnx_backend").main(["--calls", "2"]) < 1e-5
+    assert capsys.readouterr().out.count("norm between the layers") == 4
+
+
 @pytest.mark.parametrize("program", [["parameter_server.py", "--steps", "60"], ["rpc_pipeline.py", "--epochs", "1"]])
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_examples_by_remote_calls(program, ranks, tmp_path):

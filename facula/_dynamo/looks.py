@@ -321,6 +321,11 @@ class Settings:
         return self._recompile_limit if self._recompile_limit is not None else config.recompile_limit
 
     @property
+    def has_own_backend(self) -> bool:
+        """Whether the backend is none of Facula's own."""
+        return self.function is not None
+
+    @property
     def arguments(self) -> dict[str, Any]:
         """What a backend is given beside the graph and the inputs."""
         mode = {} if self.mode in (None, "default") else {"mode": self.mode}

@@ -115,7 +115,7 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
             depends on guards.
 
     Errors: `InvalidBackend` for an unknown backend; RuntimeError for an unknown mode or option, or mode and options together;
-    `torch._dynamo.exc.BackendCompilerFailed` where a backend raises, at a call; TypeError for what is neither function nor module.
+    `torch._dynamo.exc.BackendCompilerFailed` where a backend raises, at a call; TypeError for what is no function or module.
 
     >>> double = torch.compile(lambda x: 2 * x)
     >>> double(torch.ones(2))

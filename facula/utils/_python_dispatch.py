@@ -37,7 +37,7 @@ __all__ = [
 class _Modes(threading.local):
     def __init__(self):
         self.stack = []
-        self.own_names = False
+        self.own_names = frozenset()  # of ops; None: of all
 
 
 _modes = _Modes()
@@ -103,13 +103,13 @@ def _disable_current_modes():
 
 
 @contextlib.contextmanager
-def by_own_names(yes=True):
+def by_own_names(names=None):
     """Within the block ops of kernels are seen as the core has them, in the namespace `facula`.
 
     Args:
-        yes: whether it does anything.
+        names: of which ops; None for all.
     """
-    before, _modes.own_names = _modes.own_names, yes
+    before, _modes.own_names = _modes.own_names, names
     try:
         yield
     finally:
@@ -199,19 +199,23 @@ def _by_rule(table, name, overload, values):
     return rule(_do, *(value for p, value in zip(parameters, values) if not p[2]), **keyword)
 
 
+def _has_own_name(name):
+    return _modes.own_names is None or name in _modes.own_names
+
+
 def _handle(name, overload, form, values, text):
     """Compute the results of an op whose kernel a mode or a class stands in for."""
     count = len(values)
     if form == "out":
         found = _dispatched.row(name, overload, "function")
         count = len(found["arguments"]) if found else count - 1
-    elif form == "function" and not _modes.own_names:
+    elif form == "function" and not _has_own_name(name):
         result = _by_rule(_dispatched.KERNELS, name, overload, values)
         if not isinstance(result, _dispatched.Call) and result is not NotImplemented:
             return result
         if result is not NotImplemented:
             return _dispatch(result.function, result.args, result.kwargs)
-    call = _dispatched.written(name, overload, form, values[:count], values[count:], _modes.own_names)
+    call = _dispatched.written(name, overload, form, values[:count], values[count:], _has_own_name(name))
     return _dispatch(call.function, call.args, call.kwargs)
 
 

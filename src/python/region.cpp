@@ -333,7 +333,9 @@ PyObject* compiled_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   self->function = Py_NewRef(function);
   self->settings = Py_NewRef(settings);
   self->code = code_of(function).release();
-  self->calls = std::make_shared<CompiledCalls>(shared_work(self->code));
+  // What a backend has given for one function is not known of another one with the same code.
+  const bool alone = setting(settings, "has_own_backend");
+  self->calls = std::make_shared<CompiledCalls>(alone ? std::make_shared<Work>() : shared_work(self->code));
   self->calls->never_follows = setting(settings, "eager");
   self->calls->always_follows = setting(settings, "always");
   self->pure = setting(settings, "pure");

@@ -64,6 +64,21 @@ Tensor copied(const Tensor& t, const TensorForm& form) {
   return fresh;
 }
 
+/// The tensor on a copy of the memory that it shows, gaps and shared places included.
+Tensor copied_places(const Tensor& t) {
+  const int64_t places = byte_extent(t).high / static_cast<int64_t>(t.item_size());
+  const Tensor flat = tensor_on_storage(t.storage(), t.dtype(), t.storage_offset(), {places}, {1}, "stretch");
+  const Tensor fresh = call_row("clone.default", {Value(flat), Value()})[0];
+  Tensor made = tensor_on_storage(fresh.storage(), t.dtype(), 0, t.sizes(), t.strides(), "stretch");
+  made.impl()->flags |= t.flags() & kConjugate;
+  return made;
+}
+
+Tensor without_elements(const TensorForm& form) {
+  return call_row("empty_strided.default", {Value(IntList(form.sizes)), Value(IntList(form.strides)), Value(form.dtype),
+                                            Value(Device(kCPU))})[0];
+}
+
 /// A tensor of the same form that has no elements in memory.
 Tensor without_values(const Tensor& t) {
   Tensor made = call_row("empty_strided.default",
@@ -123,7 +138,7 @@ int Stretch::number_of(const Tensor& t, StretchOp& op) {
       if (is_it(fresh_[i].first)) return op.first + static_cast<int>(i);
   }
   const BareThread bare;
-  Tensor kept = late ? alias(t) : copied(t, form);  // who writes to it uncounted would not be noticed
+  Tensor kept = late ? alias(t) : copied_places(t);  // who writes to it uncounted would not be noticed
   if (TensorForm::of(kept) != form) return kUnknown;
   // Who asks whether a tensor is held by nobody else, as the engine does of gradients, does not ask it of parameters.
   const Tensor original = (t.flags() & kRequiresGrad) ? t : kept;
@@ -203,12 +218,13 @@ void Stretch::expect() {
   expects_ = true;
 }
 
-/// Whether what an op gave can wait.
+/// Whether what an op gave can wait. What has no elements need not: it is made at the call.
 bool Stretch::fits(const StretchOp& op, const std::vector<Tensor>& made) const {
   if (op.kind == StretchOp::Kind::Writes) return true;
   return std::ranges::all_of(made, [](const Tensor& t) {
-    return !t.defined() || (!(t.flags() & (kConjugate | kSparse | kDeferred)) && t.is_cpu() && t.numel() > 0 &&
-                            (t.flags() & (kDense | kContiguous)) && owns_storage(t));
+    if (!t.defined()) return true;
+    const bool plain = !(t.flags() & (kConjugate | kSparse | kDeferred)) && t.is_cpu();
+    return plain && (t.numel() == 0 || ((t.flags() & (kDense | kContiguous)) && owns_storage(t)));
   });
 }
 
@@ -303,6 +319,10 @@ bool Stretch::put_off(StretchNode& node, const OpCall& call) {
       Known& v = values_.emplace_back();
       if (!op.results[i]) continue;
       v.form = *op.results[i];
+      if (std::ranges::find(v.form.sizes, 0) != v.form.sizes.end()) {
+        call.results[i].as<Tensor>() = without_elements(v.form);
+        continue;
+      }
       v.result = static_cast<int>(result_values_.size());
       result_values_.push_back(static_cast<int>(values_.size()) - 1);
       if (expects_) expected_.push_back(made_[i]);

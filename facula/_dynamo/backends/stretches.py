@@ -6,6 +6,7 @@ tensors that the stretch reads; the function that it gives runs the stretch in l
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import facula
 from facula import _C
 from facula._dynamo import config, exc
+from facula._dynamo.backends import aten_names
 from facula.fx.experimental.proxy_tensor import (
     ProxyTorchDispatchMode,
     PythonKeyTracer,
@@ -20,6 +22,7 @@ from facula.fx.experimental.proxy_tensor import (
     disable_proxy_modes_tracing,
     dispatch_trace,
 )
+from facula.fx.proxy import Proxy
 from facula.utils._python_dispatch import by_own_names
 
 if TYPE_CHECKING:
@@ -63,32 +66,73 @@ class _Tracer(PythonKeyTracer):
         return super()._constant(tensor)
 
 
-def graph_of(run: Callable[..., Any], examples: Sequence[Any], table: Any = None, own_ops: bool = False) -> GraphModule:
+class _Mode(ProxyTorchDispatchMode):
+    """Note what PyTorch would call an op of the core.
+
+    Args:
+        tracer: a tracer.
+        renames: whether it does.
+    """
+
+    def __init__(self, tracer: _Tracer, renames: bool) -> None:
+        super().__init__(tracer)
+        self.renames = renames
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        renamed = aten_names.named(func, args, kwargs or {}) if self.renames else None
+        if renamed is None:
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        target, given, named = renamed
+        tracer = self.tracer
+        name = tracer.graph._target_to_str(target.overloadpacket.__name__)
+        node = tracer.create_node("call_function", target, tracer.create_arg(given), tracer.create_arg(named), name=name)
+        result = func(*args, **(kwargs or {}))
+        self._track(result, node)
+        if func.__name__ in aten_names.SHAPED:
+            for part in result[1:]:
+                given = (tracer.proxy_of(part).node, list(part.shape))
+                flat = tracer.create_node("call_function", facula.ops.aten.view.default, given, {})
+                self.note(flat, part)
+                tracer.track(part, Proxy(flat, tracer))
+        return result
+
+
+def graph_of(run: Callable[..., Any], examples: Sequence[Any], table: Any = None, own_ops: bool = False,
+             renames: bool = False) -> GraphModule:  # fmt: skip
     """The graph of the ops that a function of tensors runs: placeholders are arg0_1, arg1_1, ..., the output is a tuple.
 
     Args:
         run: takes as many tensors as there are examples.
         examples: the tensors with which it runs once.
         table: {op: function}: what is recorded in the place of an op.
-        own_ops: whether targets are those of the core, `torch.ops.facula`, where PyTorch divides its work in another way.
+        own_ops: whether targets are those of the core, `torch.ops.facula`, wherever PyTorch divides its work in another way.
+        renames: whether other names are looked for (aten_names.py).
     """
     tracer, values = _Tracer(), list(examples)
-    mode = ProxyTorchDispatchMode(tracer)
+    mode = _Mode(tracer, renames)
     names = ", ".join(f"arg{i}" for i in range(len(values)))
 
     def root(*proxies):
         for proxy, value in zip(proxies, values, strict=True):
             mode.note(proxy.node, value)
             tracer.track(value, proxy)
-        with disable_proxy_modes_tracing(), decompose(table), by_own_names(own_ops), mode:
+        with disable_proxy_modes_tracing(), decompose(table), by_own_names(None if own_ops else aten_names.OTHER_BITS), mode:
             result = run(*values)
         return tuple(map(tracer.proxy_of, result)) if isinstance(result, (tuple, list)) else tracer.proxy_of(result)
 
     with facula.no_grad():
         made = dispatch_trace(eval(f"lambda {names}: root({names})", {"root": root}), tracer, (_hole(),) * len(values))
+    _without_idle(made.graph)
     made.graph.eliminate_dead_code()
     made.recompile()
     return made
+
+
+def _without_idle(graph):
+    """Leaves out conjugates of what is real: the same tensors."""
+    for node in graph.nodes:
+        if node.target is facula.ops.aten._conj.default and not node.args[0].meta["val"].is_complex():
+            node.replace_all_uses_with(node.args[0])
 
 
 def _hole():
@@ -106,6 +150,11 @@ def _is_same(a, b):
     if not a.dtype.is_floating_point:
         return facula.equal(a, b)
     return bool((((a == b) & (a.signbit() == b.signbit())) | ((a != a) & (b != b))).all())
+
+
+def _gives(graph, examples, known):
+    with facula.no_grad():
+        return all(map(_is_same, graph.forward(*examples), known))
 
 
 # ---- what runs a stretch
@@ -193,11 +242,14 @@ class Stretches:
     def _checked_graph(self, run, examples):
         """The graph of a stretch, which gives what the ops give: else it is made of the core's own ops."""
         known = run(examples)
-        for whole in (False, True):
-            graph = graph_of(lambda *given: run(given), examples, own_ops=whole)
-            with facula.no_grad():
-                if all(map(_is_same, graph.forward(*examples), known)):
+        for how in ({"renames": True}, {}):
+            with contextlib.suppress(RuntimeError, TypeError, NotImplementedError):  # operators that take something else
+                graph = graph_of(lambda *given: run(given), examples, **how)
+                if _gives(graph, examples, known):
                     return graph
+        graph = graph_of(lambda *given: run(given), examples, own_ops=True)
+        if _gives(graph, examples, known):
+            return graph
         raise RuntimeError(
             f"{self.name} is to be given a graph that gives other results than the program's ops, got\n{graph.code}"
         )
