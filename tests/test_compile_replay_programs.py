@@ -23,7 +23,7 @@ def other(*parts, **named):
     total = parts[0]
     for part in parts[1:]:
         total = total + part
-    return total * named["factor"] if "factor" in names else total
+    return total * named["factor"] if len(named) == 1 else total
 """
 
 
@@ -155,7 +155,9 @@ def outcomes(seed, text, compile):
     run, random, found = compile(function), Random(seed), []
     for i in range(12):
         x, y = facula.randn(random.choice([3, 3, 3, 4]), 4), facula.randn(3, 4, requires_grad=i % 3 == 0)
-        named = random.choice([{}, {}, {}, {"n": 3}, {"flag": False}, {"rate": 0.3}, {"missing": y}, {"f": 0.5}])
+        named = random.choice(
+            [{}] * (9 if i > 1 else 99) + [{"n": 3}, {"flag": False}, {"rate": 0.3}, {"missing": y}, {"f": 0.5}]
+        )
         try:
             result = run(x, y, **named)
             found.append(frozen(result))
@@ -186,4 +188,4 @@ def test_random_functions_give_what_python_gives(begin, monkeypatch):
         wrong = [i for i, (a, b) in enumerate(zip(eager, compiled, strict=True)) if a != b]
         assert not wrong, f"seed {seed}\n{text}\n{eager[wrong[0]]}\n{compiled[wrong[0]]}"
         replayed.append(run.replays)
-    assert sum(count > 0 for count in replayed[-50:]) > 15
+    assert sum(count > 0 for count in replayed[-50:]) > 25

@@ -234,9 +234,13 @@ class Expressions(Values):
             )
         key = self._simple(self.value(node.slice))
         if isinstance(owner, Made) and owner.kind != "dict":
+            if type(key) is slice:
+                return Made(owner.kind, owner.items[key])
             if type(key) is not int or not -len(owner.items) <= key < len(owner.items):
                 raise Untrusted("an index of a tuple")
             return owner.items[key]
+        if isinstance(owner, Made) and type(key) is str and key in owner.keys:
+            return owner.items[owner.keys.index(key)]
         if isinstance(owner, Known) and type(owner.value) is dict and type(key) in (str, int):
             return self._entry(owner.decide(), key)
         if isinstance(owner, Known) and isinstance(owner.value, facula.nn.Module):
