@@ -152,7 +152,7 @@ namespace {
 /// Called with the lock held.
 void give(Storage* s, char* data) {
   std::atomic_ref(s->data).store(data, std::memory_order_release);
-  s->release_data = release_allocated;
+  __atomic_store_n(&s->release_data, &release_allocated, __ATOMIC_RELAXED);  // read by can_be_read_late()
   s->context = nullptr;
   Waiting& waiting = waiting_of(s);
   if (waiting.first) put_right(waiting.first);

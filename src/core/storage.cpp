@@ -60,7 +60,8 @@ void move_bytes(Storage* s, char* fresh, size_t count) {
 }  // namespace
 
 bool can_be_read_late(const Storage* s) {
-  const bool ours = !s->release_data || s->release_data == release_allocated || s->release_data == release_room;
+  const auto release = __atomic_load_n(&s->release_data, __ATOMIC_RELAXED);  // another thread may just give it bytes
+  const bool ours = !release || release == release_allocated || release == release_room;
   return (ours || s->is_deferred()) && s->resizable && (s->device.is_cpu() || s->device.is_cuda()) &&
          s->exposures.load() == 0;
 }

@@ -22,18 +22,40 @@ void learn(T& field, T value) {
   std::atomic_ref(field).store(value, std::memory_order_relaxed);
 }
 
+/// A field that calls learn. A recording that goes another way copies it while others may be learning.
+template <class T>
+struct Learned {
+  T value;
+  Learned(T v) : value(v) {}
+  Learned(const Learned& other) : value(learned(other.value)) {}
+  Learned& operator=(const Learned& other) { return *this = learned(other.value); }
+  Learned& operator=(T v) {
+    learn(value, v);
+    return *this;
+  }
+  operator T() const { return learned(value); }
+};
+template <class T>
+T learned(const Learned<T>& field) {
+  return learned(field.value);
+}
+template <class T>
+void learn(Learned<T>& field, T value) {
+  learn(field.value, value);
+}
+
 struct RecordedOp {
   uint16_t op = 0;
   OpForm form = OpForm::Function;
   // what calls learn; several threads may, so these are read and written by learned() and learn()
-  bool waits = false;    // it is put off where that is possible
-  bool wanted = false;   // its result was asked for when its group had run
-  uint8_t alone = 0;     // how often it was the only step of its group
-  uint8_t operands = 0;  // tensors among the arguments
+  Learned<bool> waits = false;   // it is put off where that is possible
+  Learned<bool> wanted = false;  // its result was asked for when its group had run
+  Learned<uint8_t> alone = 0;    // how often it was the only step of its group
+  uint8_t operands = 0;          // tensors among the arguments
   uint8_t results = 0;
-  int16_t group = -1;  // in the last call that followed; -1: it ran at once
-  uint32_t place = 0;  // where Python was, a number of `line_of_program`; 0: nobody asked
-  int64_t bytes = 0;   // of the results
+  Learned<int16_t> group = -1;  // in the last call that followed; -1: it ran at once
+  uint32_t place = 0;           // where Python was, a number of `line_of_program`; 0: nobody asked
+  int64_t bytes = 0;            // of the results
 
   bool is(const OpCall& call) const { return op == call.op && form == call.form; }
 };
