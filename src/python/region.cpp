@@ -411,7 +411,8 @@ PyObject* wrap_op(const RecordedOp& op) {
   static const char* const forms[] = {"function", "inplace", "out", "composite"};
   Owned place(place_of(op.place));
   const char* form = forms[static_cast<size_t>(op.form)];
-  return check(Py_BuildValue("(ssOiii)", op_name(op.op), form, place.get(), op.operands, op.results, int{learned(op.group)}));
+  return check(
+      Py_BuildValue("(ssOiii)", op_name(op.op), form, place.get(), op.operands, op.results, learned(op.group)));
 }
 
 // _region_ops(shared) -> a row for each op
