@@ -1,10 +1,10 @@
 #include "cpu/group_runs.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <string_view>
 #include <unordered_map>
 
 namespace facula::cpu {
@@ -236,53 +236,61 @@ class Splitter {
 
 // ---- The cache
 
-/// What code depends on, in bytes. The writer of numbers and addresses is the call.
+/// What code depends on: everything of a group but numbers and addresses.
 class Key {
  public:
-  Key(const Group& group, const std::vector<Held>& held, Level level) {
-    bytes_.reserve(16 + group.values.size() * 2 + group.steps.size() * 12);
-    put(static_cast<uint8_t>(level));
-    put16(group.values.size());
-    for (size_t i = 0; i < group.values.size(); ++i) {
-      const GroupValue& v = group.values[i];
-      put(static_cast<uint8_t>(v.dtype));
-      put(static_cast<uint8_t>(static_cast<int>(held[i]) | (v.per_row ? 16 : 0) |
-                               (v.data && v.kind == GroupValue::Kind::Result ? 32 : 0)));
-    }
+  Key(const Group& group, const std::vector<Held>& held, Level level) : words(of_thread) {
+    words.clear();
+    words.push_back(group.values.size() << 8 | static_cast<uint64_t>(level));
+    put_values(group, held);
     for (const GroupStep& step : group.steps) put_step(group, step);
   }
-  std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
+  uint64_t hash() const {
+    constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
+    uint64_t even = words.size(), odd = 0;  // two chains, which do not wait for each other
+    for (size_t i = 0; i + 1 < words.size(); i += 2) {
+      even = (std::rotl(even, 23) ^ words[i]) * kOdd;
+      odd = (std::rotl(odd, 29) ^ words[i + 1]) * kOdd;
+    }
+    even = (even ^ words.back()) * kOdd;
+    return even ^ std::rotl(odd, 32) ^ even >> 29;
+  }
+  std::vector<uint64_t>& words;
 
  private:
+  static inline thread_local std::vector<uint64_t> of_thread;
+
+  /// Four to a word.
+  void put_values(const Group& group, const std::vector<Held>& held) {
+    for (size_t i = 0; i < group.values.size(); ++i) {
+      const GroupValue& v = group.values[i];
+      const bool written = v.data && v.kind == GroupValue::Kind::Result;
+      const auto how = static_cast<uint64_t>(held[i]) | uint64_t{v.per_row} << 2 | uint64_t{written} << 3;
+      const uint64_t value = static_cast<uint64_t>(v.dtype) << 4 | how;
+      if (i % 4 == 0) words.push_back(value);
+      else words.back() |= value << i % 4 * 16;
+    }
+  }
   void put_step(const Group& group, const GroupStep& step) {
     const Rule* rule = rule_of(group, step);
-    put(rule ? 1 + step.copies : 0);
-    if (!rule) put(step.outs);
-    for (size_t k = 0; k < step.outs; ++k) put16(step.out[k]);
-    put(step.inputs);
-    for (size_t k = 0; k < step.inputs; ++k) put16(step.in[k]);
-    if (!rule) return;
-    put16(step.loop);
-    put(static_cast<uint8_t>(step.compute));
-    put(is_plain(*rule, step) ? 1 : 0);
+    const uint64_t kind = !rule ? 0 : step.copies ? 1 : is_plain(*rule, step) ? 2 : 3;
+    const uint64_t loop = rule && !step.copies ? step.loop | static_cast<uint64_t>(step.compute) << 16 : 0;
+    words.push_back(loop | kind << 32 | uint64_t{step.inputs} << 40 | uint64_t{step.outs} << 48);
+    uint64_t values = step.out[0];
+    for (size_t k = 0; k < step.inputs; ++k) values |= uint64_t{step.in[k]} << 16 * (k + 1);
+    words.push_back(values);
+    for (size_t k = 1; k < step.outs; ++k) words.push_back(step.out[k]);
   }
-  void put(uint8_t byte) { bytes_.push_back(byte); }
-  void put16(size_t number) {
-    put(static_cast<uint8_t>(number & 255));
-    put(static_cast<uint8_t>(number >> 8));
-  }
-  std::vector<uint8_t> bytes_;
-};
-
-struct Hash {
-  using is_transparent = void;
-  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
 };
 
 struct Cache {
   static constexpr size_t kMost = 1024;  // then all are forgotten
+  struct Known {
+    std::vector<uint64_t> key;
+    std::shared_ptr<const GroupRuns> runs;
+  };
   std::mutex lock;
-  std::unordered_map<std::string, std::shared_ptr<const GroupRuns>, Hash, std::equal_to<>> known;
+  std::unordered_map<uint64_t, Known> known;  // of two keys with one hash the last
 };
 
 Cache& cache() {
@@ -300,11 +308,15 @@ bool is_off() {
 std::shared_ptr<const GroupRuns> runs_of(const Group& group, const std::vector<Held>& held, Level level) {
   if (level == Level::None || group.steps.size() < 2 || is_off()) return nullptr;
   const Key key(group, held, level);
+  const uint64_t hash = key.hash();
   Cache& c = cache();
   std::lock_guard guard(c.lock);
-  if (const auto found = c.known.find(key.text()); found != c.known.end()) return found->second;
+  const auto found = c.known.find(hash);
+  if (found != c.known.end() && found->second.key == key.words) return found->second.runs;
   if (c.known.size() >= Cache::kMost) c.known.clear();
-  return c.known.emplace(key.text(), Splitter(group, held, level).split()).first->second;
+  Cache::Known& known = c.known[hash];
+  known = {key.words, Splitter(group, held, level).split()};
+  return known.runs;
 }
 
 void call_run(const GroupRun& run, int64_t n, const void* const* arguments) {
