@@ -107,7 +107,7 @@ def _compiled(node: Any, code: types.CodeType, imported: tuple[str, ...]) -> typ
         fields = {**dict(ast.iter_fields(node)), "name": "_own_name", "args": arguments, "decorator_list": [], "returns": None}
         inner = ast.FunctionDef(**fields)
     nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
-    more = {"type_params": []} if hasattr(node, "type_params") else {}
+    more: dict[str, Any] = {"type_params": []} if "type_params" in ast.FunctionDef._fields else {}
     outer = ast.FunctionDef(name="_outer", args=nothing, body=[*free, inner], decorator_list=[], **more)
     imports = [ast.Import([ast.alias(name)]) for name in imported]
     module = ast.fix_missing_locations(ast.Module([*imports, outer], []))
