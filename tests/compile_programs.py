@@ -167,8 +167,10 @@ def bits(t: facula.Tensor):
         flat = flat.masked_fill(flat.isnan(), float("nan"))
     number = {1: facula.uint8, 2: facula.int16, 4: facula.int32, 8: facula.int64, 16: facula.int64}[t.element_size()]
     history = type(t.grad_fn).__name__ if t.grad_fn is not None else None
-    strides = [stride for size, stride in zip(t.shape, t.stride()) if size != 1]  # of one element: anything, also in PyTorch
-    return flat.view(number), (t.dtype, t.shape, strides, t.storage_offset(), t._version, t.requires_grad, history)
+    # strides of one element may be anything, and with them the place of a slice that has none
+    strides = [stride for size, stride in zip(t.shape, t.stride()) if size != 1] if t.numel() else None
+    offset = t.storage_offset() if t.numel() else None
+    return flat.view(number), (t.dtype, t.shape, strides, offset, t._version, t.requires_grad, history)
 
 
 def same(a, b) -> bool:
