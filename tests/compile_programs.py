@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import sys
+import threading
 import warnings
 
 import facula
@@ -63,7 +64,15 @@ class Program:
                 continue
             if isinstance(result, facula.Tensor):
                 values.append(result)
-        return values, errors
+        return self.kept(values), errors
+
+    def kept(self, values):
+        """The values that leave the function: of programs with gradients often a few, so that only the tape holds the others."""
+        drawn = random.Random(f"kept {self.seed}")
+        if not self.grads or drawn.random() < 0.4:
+            return values
+        first = len(self.inputs)
+        return values[:first] + [v for v in values[first:-1] if drawn.random() < 0.2] + values[first:][-1:]
 
     def apply(self, kind, chance, picks, scalar, values, text):
         def pick(i):
@@ -93,7 +102,9 @@ class Program:
         if kind == "inplace":
             name = choose(INPLACE)
             other = pick(1) if chance * 7 % 1 < 0.5 else scalar
-            arguments = {"clamp_": (-1, 1), "fill_": (scalar,), "copy_": (pick(1),)}.get(name, (other,) if name in ("add_", "mul_", "sub_", "div_") else ())
+            arguments = {"clamp_": (-1, 1), "fill_": (scalar,), "copy_": (pick(1),)}.get(
+                name, (other,) if name in ("add_", "mul_", "sub_", "div_") else ()
+            )
             getattr(x, name)(*arguments)
             return None
         if kind == "view":
@@ -112,7 +123,11 @@ class Program:
             return x.to([facula.float32, facula.float64, facula.bfloat16, facula.int32, facula.bool][int(chance * 5)])
         if kind == "row":
             name = choose(["softmax", "layer_norm", "cumsum"])
-            return {"softmax": lambda: x.softmax(-1), "layer_norm": lambda: F.layer_norm(x, x.shape[-1:]), "cumsum": lambda: x.cumsum(-1)}[name]()
+            return {
+                "softmax": lambda: x.softmax(-1),
+                "layer_norm": lambda: F.layer_norm(x, x.shape[-1:]),
+                "cumsum": lambda: x.cumsum(-1),
+            }[name]()
         if kind == "drop":
             if len(values) > 2:
                 del values[1 + picks[0] % (len(values) - 1)]
@@ -183,14 +198,63 @@ def outcome(program: Program, call):
     inputs = program.make_inputs()
     facula.manual_seed(program.seed)
     values, errors = call(program, inputs)
-    if program.grads:
-        total = sum((v.float().sum() for v in values if v.requires_grad and v.is_floating_point()), facula.zeros(()))
-        if total.requires_grad:
-            try:
-                total.backward()
-            except RuntimeError as error:
-                errors.append(("backward", str(error)))
-    return values + inputs + [t.grad for t in inputs if t.is_leaf and t.grad is not None], errors
+    gradients = backward(program, values, inputs, errors) if program.grads else []
+    return values + inputs + gradients + [t.grad for t in inputs if t.is_leaf and t.grad is not None], errors
+
+
+def backward(program: Program, values, inputs, errors):
+    """A backward pass, or several, of one of many kinds; its results."""
+    drawn = random.Random(f"backward {program.seed}")
+    total = sum((v.float().sum() for v in values if v.requires_grad and v.is_floating_point()), facula.zeros(()))
+    if not total.requires_grad:
+        return []
+    seen = []
+    for t in values:
+        if t.requires_grad and not t.is_leaf and drawn.random() < 0.2:
+            t.register_hook(lambda g: seen.append(g.detach().clone()) or g * 2)
+    if drawn.random() < 0.3:  # what was saved must not notice, or must say so
+        with facula.no_grad():
+            drawn.choice(inputs).mul_(drawn.choice([2, 0.5]))
+    kind = drawn.choice(["plain", "plain", "twice", "partial", "create_graph", "dropped", "thread"])
+    leaves = [t for t in inputs if t.is_leaf and t.requires_grad]
+    try:
+        if kind == "twice":
+            total.backward(retain_graph=True)
+            total.backward()
+        elif kind == "partial":
+            some = drawn.sample(leaves, drawn.randint(1, len(leaves)))
+            seen += [g for g in facula.autograd.grad(total, some, allow_unused=True, retain_graph=True) if g is not None]
+            total.backward()
+        elif kind == "create_graph":
+            first = [g for g in facula.autograd.grad(total, leaves, allow_unused=True, create_graph=True) if g is not None]
+            seen += first
+            again = sum((g.float().square().sum() for g in first if g.requires_grad), facula.zeros(()))
+            if again.requires_grad:
+                again.backward()
+        elif kind == "thread":
+            run_in_thread(total.backward)
+        elif kind == "plain":
+            total.backward()
+    except RuntimeError as error:
+        errors.append(("backward", str(error)))
+    return seen
+
+
+def run_in_thread(call):
+    """Calls on another thread, and raises here what it raises there."""
+    failed = []
+
+    def work():
+        try:
+            call()
+        except RuntimeError as error:
+            failed.append(error)
+
+    other = threading.Thread(target=work)
+    other.start()
+    other.join()
+    if failed:
+        raise failed[0]
 
 
 def differences(seed: int, calls: int = 4) -> list[str]:
@@ -209,7 +273,9 @@ def differences(seed: int, calls: int = 4) -> list[str]:
             continue
         for i, (a, b) in enumerate(zip(values, wanted)):
             if not same(a, b):
-                found.append(f"seed {seed} call {call} value {i}: {bits(a)[1]} instead of {bits(b)[1]}, equal bits: {facula.equal(bits(a)[0], bits(b)[0])}")
+                found.append(
+                    f"seed {seed} call {call} value {i}: {bits(a)[1]} instead of {bits(b)[1]}, equal bits: {facula.equal(bits(a)[0], bits(b)[0])}"
+                )
         if found:
             break
     compiled.reset()

@@ -36,12 +36,14 @@ class Recording:
         groups, put_off, never_made, bytes_saved: of the last call that followed: groups that ran, ops that waited, results
             that nobody wanted, and their bytes.
         followed: calls that it served to the end.
+        bytes_let_go: of results that were made, and went back to their recipes as only a tape held them.
     """
 
     def __init__(self, shared: Any, count: int, demands: list[Any], groups: int = 0, put_off: int = 0, never_made: int = 0,
-                 bytes_saved: int = 0, followed: int = 0) -> None:  # fmt: skip
+                 bytes_saved: int = 0, followed: int = 0, bytes_let_go: int = 0) -> None:  # fmt: skip
         self._shared, self.count, self.demands, self.groups, self.put_off = shared, count, demands, groups, put_off
         self.never_made, self.bytes_saved, self.followed = never_made, bytes_saved, followed
+        self.bytes_let_go = bytes_let_go
 
     @functools.cached_property
     def ops(self) -> list[tuple[Any, ...]]:

@@ -354,7 +354,8 @@ class Pass {
     }
     if (!options_.create_graph && !is_ours(sum) && is_ours(grad)) std::swap(sum, grad);
     const bool in_place = !options_.create_graph && is_ours(sum) && !grad.is_conj() && !(grad.flags() & kSparse);
-    if (in_place && ((sum.flags() | grad.flags()) & kDeferred)) add_(sum, grad);  // which may wait
+    const bool noted = ((sum.flags() | grad.flags()) & kDeferred) || (watching() & kWatchRegion);
+    if (in_place && noted) add_(sum, grad);  // which may wait
     else if (in_place) ops::add_into(sum, ops::Into::InPlace, sum, grad, Scalar(1));
     else if (sum.flags() & kSparse) sum = add(grad, sum);  // a dense one takes a sparse one in, not the other way
     else sum = add(sum, grad);

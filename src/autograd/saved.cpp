@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "core/op_id.h"
+#include "core/recipe.h"
 
 namespace facula {
 namespace {
@@ -72,6 +73,16 @@ class PackedWithHistory final : public PackedTensor {
   uint32_t marks_;
 };
 
+/// A tensor that waits for its bytes, or may wait again: counted, so that it is known when only nodes hold it.
+class SavedWaiting final : public PackedTensor {
+ public:
+  explicit SavedWaiting(const Tensor& tensor) : hold_(tensor) {}
+  Tensor unpack() override { return hold_.get(); }
+
+ private:
+  SavedHold hold_;
+};
+
 }  // namespace
 
 void record_write(const Tensor& written) {
@@ -94,7 +105,11 @@ void SavedTensor::save_special(const Tensor& tensor, bool is_output) {
   if (reattach_) slot_ = autograd_meta(tensor.impl())->slot;
   tensor_ =
       reattach_ ? alias(tensor) : tensor;  // an output without history: else node and tensor keep each other alive
-  if (!(thread_state.modes & kModeSavedHooks)) return;
+  if (!(thread_state.modes & kModeSavedHooks)) {
+    waits_ = tensor.flags() & (kDeferred | kMayWait);
+    if (waits_) packed_ = std::make_unique<SavedWaiting>(std::exchange(tensor_, Tensor()));
+    return;
+  }
   {
     GradMode off(false);  // what a hook makes of the value is not recorded
     packed_ = host.pack_saved_tensor(tensor_);
@@ -118,10 +133,11 @@ Tensor SavedTensor::unpack_special(const Node& node) const {
                "backward: an earlier pass freed the values that this graph saved "
                "(give retain_graph=True to the first), got a second pass through ",
                node.name());
-  if (packed_) return reattached(packed_->unpack(), node);
-  if (!tensor_.defined()) return Tensor();
-  if (tensor_.storage()->current_version() != version_) report_overwritten(node, tensor_, version_, is_output_);
-  return reattached(tensor_, node);
+  if (packed_ && !waits_) return reattached(packed_->unpack(), node);
+  const Tensor saved = packed_ ? packed_->unpack() : tensor_;
+  if (!saved.defined()) return Tensor();
+  if (saved.storage()->current_version() != version_) report_overwritten(node, saved, version_, is_output_);
+  return reattached(saved, node);
 }
 
 }  // namespace facula

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "autograd/node.h"
+#include "core/may_wait.h"
 #include "ops/operand.h"
 
 namespace facula {
@@ -77,7 +78,8 @@ class SavedTensor {
   /// `is_output`: the tensor is a result of the node itself and must not keep that node alive.
   SavedTensor(const Tensor& tensor, bool is_output) {
     if (!tensor.defined()) return;
-    if (__builtin_expect(is_output || (tensor.flags() & kInference) || (thread_state.modes & kModeSavedHooks), 0)) {
+    constexpr uint32_t kSpecial = kInference | kDeferred | kMayWait;
+    if (__builtin_expect(is_output || (tensor.flags() & kSpecial) || (thread_state.modes & kModeSavedHooks), 0)) {
       save_special(tensor, is_output);
       return;
     }
@@ -104,6 +106,7 @@ class SavedTensor {
   uint32_t version_ = 0;
   uint32_t marks_ = 0;
   uint32_t slot_ = 0;
+  bool waits_ = false;  // `packed_` holds the tensor itself, whose bytes may not exist
   bool is_output_ = false;
   bool reattach_ = false;
 };

@@ -17,9 +17,15 @@
 namespace facula {
 namespace {
 
-/// Behind the header of a deferred storage, in its block.
+/// Read by can_be_read_late() on other threads.
+void set_release(Storage* s, void (*release)(Storage*)) {
+  __atomic_store_n(&s->release_data, release, __ATOMIC_RELAXED);
+}
+
+/// Behind the header of a deferred or kept storage, in its block.
 struct Waiting {
   size_t which = 0;                 // result of the recipe
+  int64_t saved = 0;                // references of the tensors that are SavedHold's
   TensorImpl* first = nullptr;      // a tensor on the storage: most have one
   std::vector<TensorImpl*> others;  // that are on it
 
@@ -30,6 +36,11 @@ struct Waiting {
   void unlist(TensorImpl* impl) {
     if (first == impl) first = nullptr;
     else std::erase(others, impl);
+  }
+  template <class F>
+  void each(F f) {
+    if (first) f(first);
+    for (TensorImpl* impl : others) f(impl);
   }
 };
 static_assert(kStorageHeader + sizeof(Waiting) <= 128);
@@ -57,11 +68,29 @@ Doors& doors() {
 
 using Lock = std::unique_lock<std::mutex>;
 
-void put_right(TensorImpl* impl) {
+void put_right(TensorImpl* impl, bool kept = false) {
   if (is_nowhere(impl->data))
     std::atomic_ref(impl->data).store(impl->storage->data + (impl->data - kNowhere), std::memory_order_release);
+  if (kept) std::atomic_ref(impl->flags).fetch_or(kMayWait, std::memory_order_relaxed);
   std::atomic_ref(impl->flags).fetch_and(~uint32_t{kDeferred}, std::memory_order_release);
-  std::atomic_ref(impl->listed).store(false, std::memory_order_release);
+  std::atomic_ref(impl->listed).store(kept, std::memory_order_release);
+}
+
+void release_kept(Storage* s);
+bool is_kept_storage(const Storage* s) { return s->release_data == release_kept; }
+
+/// Whether all that holds the storage are tensors that SavedHolds hold. Called with the lock held, under which they are
+/// given out.
+bool is_only_saved(Storage* s) {
+  Waiting& waiting = waiting_of(s);
+  int64_t holders = 0, listed = 0;
+  bool shown = false;  // a weak reference may bring it back
+  waiting.each([&](TensorImpl* impl) {
+    holders += impl->refs.load();
+    ++listed;
+    shown = shown || impl->pyobj;
+  });
+  return !shown && holders == waiting.saved && s->refs.load() == listed;
 }
 
 }  // namespace
@@ -72,15 +101,16 @@ bool (*copy_begins)(const Tensor& self, const Tensor& source) = nullptr;
 struct Deferral {
   static size_t add(Recipe& r, Storage* s) {
     r.results_.push_back(s);
+    r.kept_.push_back(nullptr);
     if (r.waiting_++ == 0) {
       r.after_ = std::exchange(doors().first, &r);
       if (r.after_) r.after_->before_ = &r;
     }
     return r.results_.size() - 1;
   }
-  /// The result has its bytes, or died.
+  /// The result has its bytes for good, or died.
   static void forget(Recipe& r, size_t which) {
-    r.results_[which] = nullptr;
+    r.results_[which] = r.kept_[which] = nullptr;
     if (--r.waiting_ > 0) return;
     (r.before_ ? r.before_->after_ : doors().first) = r.after_;
     if (r.after_) r.after_->before_ = r.before_;
@@ -111,6 +141,11 @@ struct Deferral {
     const Running running(r);
     f();
   }
+  /// The result has bytes that may be let go.
+  static void keep(Recipe& r, size_t which) { r.kept_[which] = std::exchange(r.results_[which], nullptr); }
+  static Storage* kept(const Recipe& r, size_t which) { return which < r.kept_.size() ? r.kept_[which] : nullptr; }
+  /// It waits again.
+  static void wait(Recipe& r, size_t which) { r.results_[which] = std::exchange(r.kept_[which], nullptr); }
   /// Runs the recipe until result `which` is not wanted any more. Waits for another thread that runs it.
   static void run(const Ref<Recipe>& r, size_t which) {
     Lock lock(doors().lock);
@@ -150,14 +185,44 @@ struct Deferral {
 namespace {
 
 /// Called with the lock held.
-void give(Storage* s, char* data) {
+void give(Storage* s, char* data, bool keep) {
   std::atomic_ref(s->data).store(data, std::memory_order_release);
-  __atomic_store_n(&s->release_data, &release_allocated, __ATOMIC_RELAXED);  // read by can_be_read_late()
-  s->context = nullptr;
   Waiting& waiting = waiting_of(s);
-  if (waiting.first) put_right(waiting.first);
-  for (TensorImpl* impl : waiting.others) put_right(impl);
+  if (keep) {
+    s->asks.fetch_or(kMadeAgain, std::memory_order_release);
+    set_release(s, release_kept);
+  } else {
+    set_release(s, release_allocated);
+    s->context = nullptr;
+  }
+  waiting.each([&](TensorImpl* impl) { put_right(impl, keep); });
+  if (!keep) std::destroy_at(&waiting);
+}
+
+/// Makes a kept storage a plain one, with the lock held; gives the reference to the recipe that it had.
+Ref<Recipe> make_plain(Storage* s) {
+  Ref<Recipe> recipe = Ref<Recipe>::adopt(recipe_behind(s));
+  Waiting& waiting = waiting_of(s);
+  Deferral::forget(*recipe, waiting.which);
+  set_release(s, release_allocated);
+  s->context = nullptr;
+  waiting.each([](TensorImpl* impl) {
+    std::atomic_ref(impl->flags).fetch_and(~kMayWait, std::memory_order_relaxed);
+    std::atomic_ref(impl->listed).store(false, std::memory_order_release);
+  });
   std::destroy_at(&waiting);
+  s->asks.fetch_and(static_cast<uint8_t>(~kMadeAgain), std::memory_order_release);
+  return recipe;
+}
+
+/// Of a kept storage that dies.
+void release_kept(Storage* s) {
+  Ref<Recipe> recipe;
+  {
+    const Lock lock(doors().lock);
+    if (is_kept_storage(s)) recipe = make_plain(s);
+  }
+  release_allocated(s);
 }
 
 /// Of a storage that dies: without bytes, if another thread is not just giving it some.
@@ -184,6 +249,56 @@ size_t Recipe::count() const {
   return results_.size();
 }
 
+bool Recipe::is_kept(size_t which) const {
+  const Lock lock(doors().lock);
+  return Deferral::kept(*this, which) != nullptr;
+}
+
+bool Recipe::is_of_use() const {
+  const Lock lock(doors().lock);
+  return waiting_ > 0;
+}
+
+bool Recipe::only_saved(size_t which) const {
+  const Lock lock(doors().lock);
+  return which < results_.size() && results_[which] && is_only_saved(results_[which]);
+}
+
+void Recipe::make_result(size_t which) {
+  const Ref<Recipe> self = Ref<Recipe>::share(this);
+  if (is_wanted(which)) Deferral::run(self, which);
+}
+
+void Recipe::keep_for_good() {
+  std::vector<Ref<Recipe>> held;  // by the storages: they die without the lock
+  const Lock lock(doors().lock);
+  for (size_t i = 0; i < kept_.size(); ++i)
+    if (kept_[i]) held.push_back(make_plain(kept_[i]));
+}
+
+size_t Recipe::let_go(size_t which) {
+  char* data = nullptr;
+  Storage* s = nullptr;
+  {
+    const Lock lock(doors().lock);
+    s = Deferral::kept(*this, which);
+    const bool plain = s && s->exposures.load() == 0 && s->identity.load() == 0 && s->resizable;
+    if (!plain || (s->asks.load() & ~kMadeAgain) || !is_only_saved(s)) return 0;
+    data = s->data;
+    waiting_of(s).each([&](TensorImpl* impl) {
+      impl->data = kNowhere + (impl->data - data);
+      impl->flags |= kDeferred;
+    });
+    s->data = kNowhere;
+    set_release(s, release_deferred);
+    s->asks.fetch_and(static_cast<uint8_t>(~kMadeAgain));
+    Deferral::wait(*this, which);
+  }
+  const size_t bytes = s->nbytes;
+  backend_of(DeviceType::CPU).allocator.release(data, bytes, kCPU);
+  return bytes;
+}
+
 bool Recipe::is_wanted(size_t which) const {
   const Lock lock(doors().lock);
   return which < results_.size() && results_[which] != nullptr;
@@ -194,7 +309,13 @@ void Recipe::make_wanted() {
   for (size_t i = 0; i < count(); ++i) Deferral::run(self, i);
 }
 
-void Recipe::put(size_t which, const Tensor& from) {
+Tensor Recipe::put_shown(size_t which, const Tensor& from) {
+  Ref<Storage> shown;
+  give_bytes(which, from, false, &shown);
+  return shown ? tensor_on_storage(shown.get(), from.dtype(), 0, from.sizes(), from.strides(), "defer") : Tensor();
+}
+
+void Recipe::give_bytes(size_t which, const Tensor& from, bool keep, Ref<Storage>* shown) {
   Storage* source = from.storage();
   FACULA_CHECK(source->refs.load() == 1 && !source->device.is_meta() && !source->is_deferred(), ErrorKind::Runtime,
                "defer: bytes that nobody else holds are expected, got a tensor of shape ", from.sizes());
@@ -206,9 +327,15 @@ void Recipe::put(size_t which, const Tensor& from) {
     const Lock lock(doors().lock);
     target = which < results_.size() ? results_[which] : nullptr;
     if (target && target->nbytes == bytes && target->device == source->device) {
-      give(target, data);
-      Deferral::forget(*this, which);
-      held = Ref<Recipe>::adopt(this);  // the storage's
+      const bool saved = waiting_of(target).saved > 0;  // then the storage lives as long as the lock is held
+      if (shown && saved) *shown = Ref<Storage>::share(target);
+      give(target, data, keep);
+      if (keep) {
+        Deferral::keep(*this, which);
+      } else {
+        Deferral::forget(*this, which);
+        held = Ref<Recipe>::adopt(this);  // the storage's
+      }
       data = nullptr;
     }
   }
@@ -227,7 +354,7 @@ Tensor defer(const Ref<Recipe>& recipe, IntList sizes, IntList strides, DType dt
   init_storage(s, byte_count(places, item_size(dtype), "defer", sizes), device);
   s->header_bytes = kDeferredHeader;
   s->data = kNowhere;
-  s->release_data = release_deferred;
+  set_release(s, release_deferred);
   s->context = recipe.get();
   Waiting* waiting = new (&waiting_of(s)) Waiting;
   impl->storage = s;
@@ -268,7 +395,7 @@ void materialize_bytes_now(const Tensor& t) {
   size_t which = 0;
   {
     const Lock lock(doors().lock);
-    if (!s->is_deferred()) return put_right(t.impl());  // another thread was faster
+    if (!s->is_deferred()) return put_right(t.impl(), is_kept_storage(s));  // another thread was faster
     recipe = Ref<Recipe>::share(recipe_behind(s));
     which = waiting_of(s).which;
   }
@@ -287,6 +414,16 @@ void Recipe::run_alone(const std::function<void()>& f) {
   Deferral::run_alone(*this, f);
 }
 
+namespace {
+
+/// Nothing of the recipe waits, or may wait again.
+void make_for_good(const Ref<Recipe>& recipe) {
+  for (size_t i = 0; i < recipe->count(); ++i) Deferral::run(recipe, i);
+  recipe->keep_for_good();
+}
+
+}  // namespace
+
 void run_readers(Storage* s, const Recipe* except) {
   for (;;) {
     Ref<Recipe> reader;
@@ -297,7 +434,7 @@ void run_readers(Storage* s, const Recipe* except) {
       if (!reader && !except && !here) s->asks.fetch_and(static_cast<uint8_t>(~kReadLate));
     }
     if (!reader) return;
-    for (size_t i = 0; i < reader->count(); ++i) Deferral::run(reader, i);
+    make_for_good(reader);
   }
 }
 
@@ -309,7 +446,7 @@ void run_waiting() {
       next = Ref<Recipe>::share(doors().first);
     }
     if (!next) return;
-    for (size_t i = 0; i < next->count(); ++i) Deferral::run(next, i);
+    make_for_good(next);
   }
 }
 
@@ -326,7 +463,32 @@ void settle_storage(Storage* s) {
     }
     if (recipe) Deferral::run(recipe, which);
   }
+  settle_kept(s);
   if (s->asks.load() & kReadLate) run_readers(s);
+}
+
+void settle_kept(Storage* s) {
+  if (!(s->asks.load() & kMadeAgain)) return;
+  Ref<Recipe> recipe;
+  const Lock lock(doors().lock);
+  if (is_kept_storage(s)) recipe = make_plain(s);
+}
+
+SavedHold::SavedHold(const Tensor& tensor) : tensor_(tensor), storage_(tensor.storage()) {
+  const Lock lock(doors().lock);
+  counted_ = tensor.impl()->listed && (storage_->is_deferred() || is_kept_storage(storage_));
+  if (counted_) ++waiting_of(storage_).saved;
+}
+
+SavedHold::~SavedHold() {
+  const Lock lock(doors().lock);
+  const bool still = counted_ && tensor_.storage() == storage_ && tensor_.impl()->listed;
+  if (still) --waiting_of(storage_).saved;
+}
+
+Tensor SavedHold::get() const {
+  const Lock lock(doors().lock);
+  return tensor_;
 }
 
 }  // namespace facula

@@ -3,17 +3,23 @@
 // maps: who reads memory there without having asked for it faults at once and never gets a wrong number.
 //   - Strides, sizes, offsets and flags of the tensors are true. They carry kDeferred, and the addresses in them are
 //     kNowhere plus an offset. The storage lists them (Waiting), so that all are put right in the moment in which it
-//     gets its bytes. Nothing ever goes back to being deferred.
+//     gets its bytes.
 //   - Who needs bytes asks materialize_bytes(), which runs the recipe: once, on one thread; others wait for it.
 //   - What a recipe will read must not change before. It asks for that by read_late(): whoever writes then runs it
 //     first (Storage::asks, run_readers()). Memory that others write uncounted is not read late (can_be_read_late()).
 //   - A recipe lives as long as a storage that waits for it. Storages tell it when they die without bytes.
+//   - Bytes may go back to being a recipe (let_go()) while only saved values of nodes hold the storage: SavedHold counts
+//     those, and gives the tensor out under the lock under which this is decided, so nobody ever meets a tensor whose
+//     bytes vanish. Such a storage is *kept*: its recipe stays, its tensors stay listed and carry kMayWait, and it asks
+//     before it is written (kMadeAgain). Who writes to it, exposes or changes it, or writes to what its recipe reads,
+//     makes it a plain one.
 #pragma once
 
 #include <functional>
 #include <thread>
 #include <vector>
 
+#include "core/may_wait.h"
 #include "core/tensor.h"
 
 namespace facula {
@@ -43,7 +49,23 @@ class Recipe {
   void run_alone(const std::function<void()>& f);
   /// Gives result `which` the bytes of `from`, which nobody else may hold and which has as many. Nothing happens where
   /// it is not wanted any more. The caller holds a reference to the recipe.
-  void put(size_t which, const Tensor& from);
+  void put(size_t which, const Tensor& from) { give_bytes(which, from, false); }
+  /// The same; gives a tensor on the result's storage if a saved value of a node holds it, else none.
+  Tensor put_shown(size_t which, const Tensor& from);
+  /// As put(), and the bytes may be let go again.
+  void put_kept(size_t which, const Tensor& from) { give_bytes(which, from, true); }
+  /// Takes the bytes of a kept result back if only saved values hold it: then it waits again. Returns how many.
+  size_t let_go(size_t which);
+  /// Whether the result has bytes that may be let go.
+  bool is_kept(size_t which) const;
+  /// Makes all kept results plain ones.
+  void keep_for_good();
+  /// Whether a result waits, and nobody but saved values of nodes holds it.
+  bool only_saved(size_t which) const;
+  /// Whether a result waits or is kept.
+  bool is_of_use() const;
+  /// Makes result `which`, if it is wanted.
+  void make_result(size_t which);
 
   /// The thread that runs it, of the process `fork`; core/deferred.cpp keeps these.
   struct Run {
@@ -58,11 +80,14 @@ class Recipe {
   friend void release(Recipe* recipe) {
     if (recipe->refs_.decrement()) delete recipe;
   }
+  void give_bytes(size_t which, const Tensor& from, bool keep, Ref<Storage>* shown = nullptr);
+
   RefCount refs_;
   std::vector<Storage*> results_;  // null: it died, or has its bytes
-  size_t waiting_ = 0;             // results that are not null
+  std::vector<Storage*> kept_;     // the same for results whose bytes may be let go
+  size_t waiting_ = 0;             // of both, those that are not null
   Run run_;
-  Recipe *before_ = nullptr, *after_ = nullptr;  // in the list of those that wait
+  Recipe *before_ = nullptr, *after_ = nullptr;  // in the list of those with results that wait or are kept
 };
 
 /// A tensor whose bytes the recipe will make, its next result. Strides must be dense. The recipe may be shared with the
@@ -80,5 +105,22 @@ void run_readers(Storage* storage, const Recipe* except = nullptr);
 void run_waiting();
 /// Gives the storage its bytes, and runs what reads them late: for who changes the storage itself.
 void settle_storage(Storage* storage);
+/// Makes a kept storage a plain one.
+void settle_kept(Storage* storage);
+
+/// A tensor that a node saves, counted as such. Others may hold it as well.
+class SavedHold {
+ public:
+  explicit SavedHold(const Tensor& tensor);
+  ~SavedHold();
+  SavedHold(const SavedHold&) = delete;
+  /// Whoever has the tensor keeps its bytes in place.
+  Tensor get() const;
+
+ private:
+  Tensor tensor_;
+  Storage* const storage_;
+  bool counted_ = false;
+};
 
 }  // namespace facula

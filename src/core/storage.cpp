@@ -6,6 +6,7 @@
 #include "core/backend.h"
 #include "core/error.h"
 #include "core/kernel.h"
+#include "core/may_wait.h"
 #include "core/os_memory.h"
 #include "core/recipe.h"
 #include "core/storage_bytes.h"
@@ -62,8 +63,8 @@ void move_bytes(Storage* s, char* fresh, size_t count) {
 bool can_be_read_late(const Storage* s) {
   const auto release = __atomic_load_n(&s->release_data, __ATOMIC_RELAXED);  // another thread may just give it bytes
   const bool ours = !release || release == release_allocated || release == release_room;
-  return (ours || s->is_deferred()) && s->resizable && (s->device.is_cpu() || s->device.is_cuda()) &&
-         s->exposures.load() == 0;
+  const bool waits = s->is_deferred() || (s->asks.load(std::memory_order_relaxed) & kMadeAgain);
+  return (ours || waits) && s->resizable && (s->device.is_cpu() || s->device.is_cuda()) && s->exposures.load() == 0;
 }
 
 Storage* make_large_storage(size_t nbytes, Device device) {

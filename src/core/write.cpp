@@ -8,6 +8,7 @@ namespace facula {
 
 void will_write(Storage* storage, const char* op, IntList sizes) {
   if (storage->asks.load(std::memory_order_relaxed) & kReadLate) run_readers(storage);
+  settle_kept(storage);
   FACULA_CHECK(!storage->is_read_only(), ErrorKind::Runtime, op,
                ": the tensor written is on read-only memory (clone it first), got shape ", sizes);
 }

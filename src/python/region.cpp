@@ -154,6 +154,7 @@ PyObject* call_in_region(PyObject* object, const CompiledCalls::Way& way, Compil
                          PyObject* const* args, size_t nargsf, PyObject* names) {
   const SharedCalls calls = compiled(object)->calls;
   Region region(*calls->work, way.follows, calls->number());
+  region.tape_may_wait = way.follows && next_pass_follows(calls->number());
   region.on_value = ask_about_value;
   region.on_miss = may_record_miss;
   region.context = object;
@@ -440,10 +441,10 @@ PyObject* wrap_recording(const SharedRecording& recording) {
   const Recording::Counts& counts = recording->counts;
   const auto number = [](int64_t n) { return static_cast<long long>(n); };
   Owned module = dynamo("facula._dynamo._region");
-  return check(call_python(PyObject_CallMethod, module.get(), "Recording", "OnOLLLLL", shared.get(),
+  return check(call_python(PyObject_CallMethod, module.get(), "Recording", "OnOLLLLLL", shared.get(),
                            static_cast<Py_ssize_t>(recording->ops.size()), demands.get(), number(counts.groups),
                            number(counts.put_off), number(counts.never_made), number(counts.bytes_saved),
-                           number(recording->followed)));
+                           number(recording->followed), number(counts.bytes_let_go)));
 }
 
 PyObject* get_function(PyObject* self, void*) { return Py_NewRef(compiled(self)->function); }

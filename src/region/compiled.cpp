@@ -14,6 +14,8 @@ namespace {
 constexpr double kWorth = 0.97;    // of the time of eager calls
 constexpr double kPlain = 0.9;     // so much less needs no second trial
 constexpr int64_t kMostPairs = 6;  // of the calls by turns
+constexpr double kAsMuch = 1.02;   // of the time, where much memory is let go
+constexpr int64_t kMuchMemory = int64_t{8} << 20;
 constexpr int64_t kLeastBytes = int64_t{8192} * 2;
 
 int64_t median(std::array<int64_t, 8> times) {
@@ -61,7 +63,10 @@ void* pass_begins(uint16_t compiled) {
     return pass.release();
   }
   if (!pass->calls->never_follows) pass->way = pass->calls->begin(0);
-  if (pass->way.region) pass->region.emplace(*pass->calls->work, pass->way.follows, compiled);
+  if (pass->way.region) {
+    pass->region.emplace(*pass->calls->work, pass->way.follows, compiled);
+    pass->region->tape_may_wait = pass->calls->always_follows || pass->calls->state == CompileState::Follow;
+  }
   return pass.release();
 }
 
@@ -112,6 +117,28 @@ CompiledCalls::~CompiledCalls() {
   std::lock_guard guard(numbers().lock);
   dying.swap(numbers().passes[number_]);
   numbers().free.push_back(number_);
+}
+
+bool next_pass_follows(uint16_t compiled) {
+  std::shared_ptr<CompiledCalls> passes;
+  {
+    std::lock_guard guard(numbers().lock);
+    if (compiled < numbers().passes.size()) passes = numbers().passes[compiled];
+  }
+  if (!passes) return false;
+  const std::unique_lock counts(passes->one_at_a_time, std::try_to_lock);
+  return counts && passes->will_follow();
+}
+
+bool CompiledCalls::will_follow() const {
+  if (never_follows) return false;
+  if (always_follows) return true;
+  switch (state) {
+    case CompileState::Learn: return true;
+    case CompileState::Trial: return in_state_ % 2 == 1;
+    case CompileState::Follow: return in_state_ < kTrusted;
+    default: return false;
+  }
 }
 
 const char* name(CompileState state) {
@@ -188,18 +215,21 @@ std::optional<bool> CompiledCalls::judged_by_bytes() const {
 
 /// Neighbours are compared: a machine that is busy with something else is so for both of them.
 void CompiledCalls::judge() {
+  const bool replays = tries_steps_;
   int64_t faster_pairs = 0;
   for (size_t i = 0; i < kTried; ++i) faster_pairs += followed_[i] < eager_[i];
   const double ratio = static_cast<double>(median(followed_)) / static_cast<double>(median(eager_));
-  const bool faster = ratio < kWorth && faster_pairs >= kMostPairs;
+  const bool idle = !replays && nothing_waited();
+  const bool faster = !idle && ratio < kWorth && faster_pairs >= kMostPairs;
   if (faster && ratio > kPlain && !doubted_) {  // once more
     doubted_ = true;
     return become(CompileState::Trial);
   }
   doubted_ = false;
+  const bool good = faster || (!replays && ratio < kAsMuch && lets_go());
   const CompileState better = tries_steps_ ? CompileState::Replay : CompileState::Follow;
   tries_steps_ = false;
-  become(faster ? better : CompileState::Pass);
+  become(good ? better : CompileState::Pass);
 }
 
 void CompiledCalls::prepared(bool found) {
@@ -219,6 +249,23 @@ bool CompiledCalls::replaces_steps() {
   tries_steps_ = false;
   become(CompileState::Pass);
   return false;
+}
+
+/// Whether the last call put nothing off: then what a clock says is noise.
+bool CompiledCalls::nothing_waited() const {
+  std::lock_guard guard(work->lock);
+  return work->recordings.empty() || work->recordings.front()->counts.put_off == 0;
+}
+
+/// Whether followed calls let go of a good part of what their ops make.
+bool CompiledCalls::lets_go() const {
+  constexpr int64_t kPart = 12;
+  std::lock_guard guard(work->lock);
+  if (work->recordings.empty()) return false;
+  const Recording& last = *work->recordings.front();
+  int64_t made = 0;
+  for (const RecordedOp& op : last.ops) made += op.bytes;
+  return last.counts.bytes_let_go >= std::max(kMuchMemory, made / kPart);
 }
 
 bool CompiledCalls::has_looked_at(uint64_t sizes) const { return std::ranges::find(looked_, sizes) != looked_.end(); }

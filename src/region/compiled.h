@@ -2,7 +2,8 @@
 //
 //   Look    the call runs eagerly, and its ops are noted. Nothing to put off: Pass.
 //   Learn   two calls are followed; what nobody asks for is found out.
-//   Trial   eager and followed calls by turns, with a clock. Followed calls take less time: Follow, else Pass.
+//   Trial   eager and followed calls by turns, with a clock. Followed calls take less time, or no more and let much
+//           memory go that only a tape holds: Follow, else Pass.
 //   Follow  ops are put off as the recording says.
 //   Pass    the function is called. After kSettled calls, if it takes less than kTiny, whoever knows the language is
 //           asked for steps that make a call without its interpreter, and these are tried as followed calls are.
@@ -83,6 +84,8 @@ class CompiledCalls {
   bool replaces_steps();
   static constexpr int64_t kTiny = 50'000;  // nanoseconds: beyond, what Python costs does not show
   void reset();
+  /// Whether ops of the next call will be put off, as far as is known.
+  bool will_follow() const;
 
  private:
   static constexpr int kLearned = 2, kTried = 8, kTrusted = 1000, kLooks = 64, kMostMisses = 16;  // of 20 calls
@@ -90,6 +93,8 @@ class CompiledCalls {
   void become(CompileState next);
   bool is_worth_following() const;
   std::optional<bool> judged_by_bytes() const;
+  bool lets_go() const;
+  bool nothing_waited() const;
   void judge();
   bool has_looked_at(uint64_t sizes) const;
 
@@ -108,5 +113,8 @@ class CompiledCalls {
   uint32_t missed_ = 0;  // a bit for each of the last calls that followed
   std::array<int64_t, kTried> eager_{}, followed_{};
 };
+
+/// Whether the next backward pass through nodes of this number will be followed.
+bool next_pass_follows(uint16_t compiled);
 
 }  // namespace facula

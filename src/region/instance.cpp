@@ -8,23 +8,22 @@
 namespace facula {
 namespace {
 
-constexpr size_t kMostSteps = 48;
-constexpr int64_t kMostStreams = 16;
-
-bool is_needed(const GroupStep& step, const std::vector<bool>& needed) {
-  return std::any_of(step.out.begin(), step.out.begin() + step.outs, [&](uint16_t v) { return needed[v]; });
+/// A value that has become a stream is made by no step.
+bool is_needed(const GroupStep& step, const std::vector<GroupValue>& values, const std::vector<bool>& needed) {
+  return std::any_of(step.out.begin(), step.out.begin() + step.outs,
+                     [&](uint16_t v) { return needed[v] && values[v].kind == GroupValue::Kind::Result; });
 }
 
-/// Marks the values that the results of a run are made of.
-std::vector<bool> needed_values(const std::vector<GroupStep>& steps, std::vector<bool> needed) {
+}  // namespace
+
+std::vector<bool> needed_values(const std::vector<GroupStep>& steps, const std::vector<GroupValue>& values,
+                                std::vector<bool> needed) {
   for (size_t s = steps.size(); s-- > 0;) {
-    if (!is_needed(steps[s], needed)) continue;
+    if (!is_needed(steps[s], values, needed)) continue;
     for (int k = 0; k < steps[s].inputs; ++k) needed[steps[s].in[k]] = true;
   }
   return needed;
 }
-
-}  // namespace
 
 bool Instance::is_open() const { return open_ && steps_.size() < kMostSteps && streams_ <= kMostStreams - kMaxInputs; }
 
@@ -171,12 +170,14 @@ bool Instance::add(const ElementCall& call, const RecordedPlace& place, Tensor& 
   result = defer(Ref<Recipe>::share(this), shape.sizes, shape.strides[0], shape.result, shape.device);
   outs_.back().storage = result.storage();
   read_inputs_late(call);
+  check_taken(call);
   return true;
 }
 
 bool Instance::add_write(const ElementCall& call, const RecordedPlace& place, size_t into) {
   if (!add_step(call, place, into)) return false;
   read_inputs_late(call);
+  check_taken(call);
   return true;
 }
 
@@ -190,9 +191,8 @@ void Instance::name_factors(GroupStep& step, const std::vector<Tensor>& factors)
     if (t.defined()) step.in[step.inputs++] = stream_of(t, row, false);
 }
 
-bool Instance::add_rows(const RowCall& call, const RecordedPlace& place, List<ResultSlot> results) {
+bool Instance::add_rows(const RowCall& call, const RecordedPlace& place, List<ResultSlot> results, int waiting) {
   const Tensor& self = *call.self;
-  const int waiting = value_of(self.impl(), self.sizes(), self.strides());
   {
     std::lock_guard guard(lock_);
     if (!open_) return false;
@@ -222,7 +222,12 @@ bool Instance::add_rows(const RowCall& call, const RecordedPlace& place, List<Re
     result = defer(Ref<Recipe>::share(this), r.sizes, contiguous_strides(r.sizes), r.dtype, stream.device);
     outs_[first + k].storage = result.storage();
   }
-  if (waiting < 0) read_late(self.storage());
+  ElementCall read;  // as if it were an op on elements
+  read.inputs = 1;
+  read.input[0] = Operand(self);
+  read.waiting[0] = waiting;
+  read_inputs_late(read);
+  check_taken(read);
   for (const Tensor& t : call.others)
     if (t.defined()) read_late(t.storage());
   return true;
@@ -245,8 +250,10 @@ std::vector<size_t> Instance::choose_written(size_t which, const Tensor* changes
   for (size_t r = 0; r < outs_.size(); ++r) {
     if (!is_wanted(r)) continue;
     RecordedOp& op = outs_[r].place.op();
-    if (runs_ > 1 && (r == which || ends_)) learn(op.wanted, true);
-    const bool now = r == which || learned(op.wanted) || runs_ > 1 || ends_ || (changes && spoiled[outs_[r].value]);
+    const bool all = (runs_ > 1 || ends_) && !learned(outs_[r].for_tape);
+    const bool late = runs_ > 1 && (r == which || (ends_ && all));
+    if (late && !learned(outs_[r].made_by_chance)) learn(op.wanted, true);
+    const bool now = r == which || learned(op.wanted) || all || (changes && spoiled[outs_[r].value]);
     (now ? written : left).push_back(r);
     if (!now) saved += op.bytes;
   }
@@ -257,9 +264,9 @@ std::vector<size_t> Instance::choose_written(size_t which, const Tensor* changes
 /// The steps that make the values needed, and the values that these need; addresses are those of the inputs now.
 Group Instance::part_for(std::vector<bool> needed, std::vector<uint16_t>& number) const {
   Group group;
-  needed = needed_values(steps_, needed);
+  needed = needed_values(steps_, values_, needed);
   for (const GroupStep& step : steps_) {
-    if (!is_needed(step, needed)) continue;
+    if (!is_needed(step, values_, needed)) continue;
     for (size_t k = 0; k < step.outs; ++k) needed[step.out[k]] = true;
     if (step.rows) group.row = row_;
   }
@@ -273,17 +280,12 @@ Group Instance::part_for(std::vector<bool> needed, std::vector<uint16_t>& number
     if (inputs_[i].defined()) group.values.back().data = inputs_[i].impl()->data;
   }
   for (const GroupStep& step : steps_) {
-    if (!needed[step.out[0]]) continue;
+    if (!is_needed(step, values_, needed)) continue;
     GroupStep& copy = group.steps.emplace_back(step);
     for (size_t k = 0; k < step.outs; ++k) copy.out[k] = number[step.out[k]];
     for (int k = 0; k < step.inputs; ++k) copy.in[static_cast<size_t>(k)] = number[step.in[static_cast<size_t>(k)]];
   }
   return group;
-}
-
-void Instance::make_all() {
-  ends_ = true;
-  make_wanted();
 }
 
 void Instance::make(size_t which) {
@@ -314,19 +316,23 @@ void Instance::run(const std::vector<size_t>& written, const Target* target) {
   group.numel = numel();
   collapse(group, sizes_, order_);
   run_group(stream.device, group);
+  const std::vector<bool> again = read_again(written);
   for (size_t k = 0; k < written.size(); ++k) {
-    put(written[k], bytes[k]);
-    outs_[written[k]].made = true;
+    Result& r = outs_[written[k]];
+    r.made = true;
+    if (!target && may_be_let_go(r)) put_kept(written[k], bytes[k]);
+    else if (!again[k]) put(written[k], bytes[k]);
+    else if (const Tensor shown = put_shown(written[k], bytes[k]); shown.defined()) read_written(r.value, shown);
   }
-  std::vector<bool> wanted(values_.size());
-  for (size_t r = 0; r < outs_.size(); ++r) wanted[outs_[r].value] = wanted[outs_[r].value] || is_wanted(r);
-  forget_inputs(needed_values(steps_, std::move(wanted)));
+  forget_unneeded_inputs();
 }
 
 /// Lets go of what no result reads that can be asked for.
 void Instance::forget_inputs(const std::vector<bool>& needed) {
   std::vector<Tensor> dying(values_.size()), others;  // they die without the lock, which some of them may want
+  std::vector<Taken> taken;
   std::lock_guard guard(lock_);
+  taken.swap(taken_);
   for (size_t i = 0; i < dying.size(); ++i)
     if (!needed[i]) dying[i] = std::move(inputs_[i]);
   if (std::ranges::none_of(needed, [](bool n) { return n; })) others.swap(others_);
@@ -335,7 +341,9 @@ void Instance::forget_inputs(const std::vector<bool>& needed) {
 Instance::Outcome Instance::finish() {
   constexpr uint8_t kOften = 2;
   Outcome o{runs_, static_cast<int64_t>(steps_.size())};
-  if (steps_.size() == 1 && !lent_ && !values_[steps_[0].in[0]].joined) {  // nothing was gained
+  const auto let_go = [](const Result& r) { return learned(r.for_tape); };
+  const bool alone = steps_.size() == 1 && !lent_ && !values_[steps_[0].in[0]].joined && !outs_.empty();
+  if (alone && std::ranges::none_of(outs_, let_go)) {  // nothing was gained
     RecordedOp& op = outs_[0].place.op();
     const auto times = static_cast<uint8_t>(learned(op.alone) + 1);
     learn(op.alone, times);

@@ -128,20 +128,32 @@ class Instance final : public Recipe {
   /// operands are better made first.
   bool write(const ElementCall& call, const Tensor& into);
   bool write_value(int value, const Tensor& into);
-  /// Adds an op on rows.
-  bool add_rows(const RowCall& call, const RecordedPlace& place, List<ResultSlot> results);
+  /// Adds an op on rows; `waiting` is its operand as a value, or -1.
+  bool add_rows(const RowCall& call, const RecordedPlace& place, List<ResultSlot> results, int waiting);
   /// Whether rows are short enough, and lie in order.
   bool can_look_at_rows() const;
   /// The result that the tensor is, as value_of().
   int result_of(const TensorImpl* tensor) const;
+  /// A value that waits in a group of the same space which takes no more steps, as one of this: its steps are taken over
+  /// (region/absorb.cpp). -1: it has to be made.
+  int absorb(const TensorImpl* tensor);
+  /// An op that is dear, and runs at once, reads the tensor.
+  void will_be_read(const TensorImpl* tensor);
 
   void make(size_t which) override;
   bool reads(const Storage* storage) const override;
-  /// Makes all results that somebody holds, together.
-  void make_all();
+  /// The call ends: no more steps come, and all results that somebody holds are made, together. `tape_may_wait`: but
+  /// those that only a tape holds, where that takes no more memory (region/tape.cpp).
+  void end(bool tape_may_wait);
+  /// Lets go of bytes that only a tape holds, and that can be made again of what others hold. Returns how many.
+  int64_t let_go_of_saved();
+  /// No more steps come.
+  void close();
 
   /// The bytes of inputs that nobody else holds any more.
   int64_t held_bytes() const;
+  /// Whether they are many beside the results that wait for them.
+  bool holds_too_much() const;
 
   struct Outcome {
     int64_t runs = 0, steps = 0;
@@ -152,12 +164,20 @@ class Instance final : public Recipe {
   Outcome finish();
 
  private:
+  static constexpr size_t kMostSteps = 48;
+  static constexpr int64_t kMostStreams = 16;
+  static constexpr int64_t kLeastLetGo = int64_t{64} << 10;  // bytes of a result
+
   struct Result {
     uint16_t value;
     RecordedPlace place;
     Dims sizes, strides;
     const Storage* storage = nullptr;
     bool made = false;
+    bool for_tape = false;               // when the region ended, only saved values of nodes held it
+    bool read_at_once = false;           // by an op that is dear, which may be the last to read it but for the tape
+    bool made_by_chance = false;         // another value has to be written, not this one
+    const Instance* taken_by = nullptr;  // by whom it was absorbed last
   };
   bool is_elsewhere(const Operand& o) const { return o.impl() && o.impl()->storage->device != stream.device; }
   std::array<Scalar, kMaxInputs> numbers_beside(const ElementCall& call) const;
@@ -167,6 +187,24 @@ class Instance final : public Recipe {
     const Tensor& into;
   };
   uint16_t add_loop(const ElementCall& call, DType result, const std::array<Scalar, kMaxInputs>& numbers);
+  /// Values of another instance that were taken over: which values they are here.
+  struct Taken {
+    Ref<Instance> from;
+    std::vector<uint16_t> here;
+  };
+  struct Cone;
+  static std::optional<Cone> cone_of(const Instance& from, uint16_t value, const std::vector<uint16_t>& here);
+  std::vector<uint16_t>& taken_from(Instance& from);
+  uint16_t stream_like(const GroupValue& stream, const Tensor& tensor);
+  void take(const Instance& from, const Cone& cone, std::vector<uint16_t>& here);
+  int absorb_result(Instance& from, Result& result, std::optional<Cone>& cone);
+  bool is_worth_taking(const Result& result, const Cone& cone) const;
+  void write_dear(Result& result, const std::vector<uint16_t>& dear);
+  bool is_made_by_step(uint16_t value) const { return values_[value].kind == GroupValue::Kind::Result; }
+  void check_taken(const ElementCall& call);
+  std::vector<bool> read_again(const std::vector<size_t>& written) const;
+  void read_written(uint16_t value, const Tensor& tensor);
+  void read_instead(uint16_t value, const Tensor& tensor);
   bool add_step(const ElementCall& call, const RecordedPlace& place, std::optional<size_t> into);
   Tensor promise(uint16_t value, const Dims& sizes, const Dims& strides);
   bool can_write_to(const Tensor& into) const;
@@ -183,6 +221,11 @@ class Instance final : public Recipe {
   void forget_inputs(const std::vector<bool>& needed);
   int64_t bytes_not_moved() const;
   void name_factors(GroupStep& step, const std::vector<Tensor>& factors);
+  void leave_to_tape();
+  bool may_be_let_go(const Result& r) const;
+  void forget_unneeded_inputs();
+  int64_t result_bytes(const Result& r) const;
+  int64_t input_bytes(bool only_held) const;
   uint16_t stream_of(const Tensor& tensor, Dims strides, bool per_row);
   uint16_t result_value(DType dtype, bool per_row);
   Dims kept_sizes() const;
@@ -197,10 +240,15 @@ class Instance final : public Recipe {
   std::vector<Tensor> others_;      // that steps on rows read besides
   std::vector<GroupStep> steps_;
   std::vector<Result> outs_;  // by the number of the result
-  int64_t row_ = 0;           // the length of rows, where steps look at them
-  bool folds_ = false;        // all elements of a value
+  std::vector<Taken> taken_;
+  int64_t row_ = 0;     // the length of rows, where steps look at them
+  bool folds_ = false;  // all elements of a value
   int64_t streams_ = 0, runs_ = 0;
   mutable bool lent_ = false;  // another instance computes a value of this one by itself
 };
+
+/// Marks the values that the results of a run are made of.
+std::vector<bool> needed_values(const std::vector<GroupStep>& steps, const std::vector<GroupValue>& values,
+                                std::vector<bool> needed);
 
 }  // namespace facula

@@ -52,6 +52,7 @@ bool Instance::add_cast(const ElementCall& call, DType dtype, const RecordedPlac
   }
   result = promise(step.out[0], call.derived.sizes, call.derived.strides[0]);
   if (!waits) read_late(self.storage());
+  check_taken(call);
   return true;
 }
 

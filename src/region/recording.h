@@ -72,12 +72,13 @@ struct Recording {
   std::vector<Demand> demands;
   int64_t followed = 0;  // calls that it served to the end
   struct Counts {
-    int64_t groups = 0;       // that ran
-    int64_t put_off = 0;      // ops
-    int64_t never_made = 0;   // results that nobody wanted
-    int64_t bytes_saved = 0;  // of these
-    int64_t on_devices = 0;   // groups of devices that work while Python goes on
-    int64_t not_moved = 0;    // bytes, by these groups
+    int64_t groups = 0;        // that ran
+    int64_t put_off = 0;       // ops
+    int64_t never_made = 0;    // results that nobody wanted
+    int64_t bytes_saved = 0;   // of these
+    int64_t on_devices = 0;    // groups of devices that work while Python goes on
+    int64_t not_moved = 0;     // bytes, by these groups
+    int64_t bytes_let_go = 0;  // of results that were made and that only a tape held
   };
   Counts counts;  // of the last of these calls
 };

@@ -17,11 +17,11 @@
 namespace facula {
 namespace {
 
-constexpr int64_t kLeastElements = 8192;          // below, putting off costs as much as running
-constexpr size_t kMostOpen = 4;                   // spaces of elements to which steps may come
-constexpr size_t kMostWaiting = 64;               // instances
-constexpr int64_t kMostHeld = int64_t{64} << 20;  // bytes that only what waits holds
-constexpr size_t kOpsPerLook = 16;                // at these bytes
+constexpr int64_t kLeastElements = 8192;             // below, putting off costs as much as running
+constexpr size_t kMostOpen = 4;                      // spaces of elements to which steps may come
+constexpr size_t kMostWaiting = 64;                  // instances
+constexpr size_t kOpsPerLook = 16;                   // at the memory that is held,
+constexpr int64_t kBytesPerLook = int64_t{1} << 20;  // of results: or sooner
 
 thread_local Region* region_here = nullptr;
 
@@ -284,10 +284,24 @@ bool Region::op_begins(const OpCall& call) {
   noted_ = cursor_++;
   if (stretches) return stretches->op_begins(call);
   if (!follows_) return false;
-  if (noted_ % kOpsPerLook == 0) bound_memory();
   RecordedOp& op = recording_->ops[noted_];
   learn(op.group, int16_t{-1});
-  return learned(op.waits) && is_worth_it(call) && !are_ops_seen() && put_off(call);
+  look_at_memory(op.bytes);
+  if (learned(op.waits) && is_worth_it(call) && !are_ops_seen() && put_off(call)) return true;
+  const OpWeight weight = op_semantics(call.op).weight;
+  const bool dear = weight == OpWeight::Heavy || weight == OpWeight::Composite;
+  if (dear && GradMode::enabled()) tell_what_is_read(call);
+  return false;
+}
+
+/// What waits and is read by an op that is dear may go back to its recipe afterwards, if only a tape holds it.
+void Region::tell_what_is_read(const OpCall& call) {
+  for (const Argument& argument : call.arguments) {
+    argument.each_tensor([&](const Tensor& t) {
+      if (!t.defined() || !(t.flags() & kDeferred)) return;
+      for (const Ref<Instance>& waiting : all_) waiting->will_be_read(t.impl());
+    });
+  }
 }
 
 void Region::op_ends(const OpCall& call, bool failed) {
@@ -370,10 +384,19 @@ Ref<Instance> Region::instance_for(const ElementCall& call) {
   return all_.back();
 }
 
-/// What waits does not keep much memory that the program has let go.
-void Region::bound_memory() {
-  for (const Ref<Instance>& waiting : all_)
-    if (waiting->held_bytes() > kMostHeld) waiting->make_wanted();
+/// From time to time: what waits does not keep much memory that the program has let go, what is of no use any more
+/// keeps none, and what only a tape holds is let go. `bytes`: of the results of the op that begins.
+void Region::look_at_memory(int64_t bytes) {
+  unseen_bytes_ += bytes;
+  if (noted_ % kOpsPerLook != 0 && unseen_bytes_ < kBytesPerLook) return;
+  unseen_bytes_ = 0;
+  std::erase_if(all_, [&](const Ref<Instance>& waiting) {
+    counts_.bytes_let_go += waiting->let_go_of_saved();
+    if (waiting->holds_too_much()) waiting->make_wanted();
+    if (waiting->is_of_use()) return false;
+    settle(*waiting);
+    return true;
+  });
 }
 
 bool Region::put_off(const OpCall& call) {
@@ -418,7 +441,7 @@ bool Region::put_off_rows(const OpCall& call, const RowCall& r) {
   for (;;) {
     const Ref<Instance> instance = join(space);
     if (!instance || !instance->can_look_at_rows()) return false;
-    if (instance->add_rows(r, {recording_, noted_}, call.results)) return is_in(*instance);
+    if (instance->add_rows(r, {recording_, noted_}, call.results, space.waiting[0])) return is_in(*instance);
   }
 }
 
@@ -431,7 +454,9 @@ Ref<Instance> Region::join(ElementCall& e) {
     for (size_t i = 0; i < static_cast<size_t>(e.inputs); ++i) {
       TensorImpl* t = e.input[i].impl();
       e.waiting[i] = t ? instance->value_of(t, e.derived.sizes, e.derived.strides[i + 1]) : -1;
-      if (t && (t->flags & kDeferred) && e.waiting[i] < 0) materialize(Tensor::share(t));
+      if (!t || !(t->flags & kDeferred) || e.waiting[i] >= 0) continue;
+      e.waiting[i] = instance->absorb(t);
+      if (e.waiting[i] < 0) materialize(Tensor::share(t));
     }
     if (instance->is_open()) return instance;
   }
@@ -452,7 +477,8 @@ bool Region::put_off_write(ElementCall& e, const RecordedPlace& place) {
 }
 
 void Region::settle(Instance& instance) {
-  instance.make_all();
+  counts_.bytes_let_go += instance.let_go_of_saved();
+  instance.end(tape_may_wait);
   const Instance::Outcome outcome = instance.finish();
   counts_.groups += outcome.runs > 0;
   counts_.put_off += outcome.steps;

@@ -60,6 +60,8 @@ class Region {
   void* context = nullptr;
   /// Puts ops off in the place of the region: for backends of their own.
   StretchRun* stretches = nullptr;
+  /// Whether what only a tape holds may be left without bytes: the next backward pass is followed.
+  bool tape_may_wait = false;
 
  private:
   bool follow(const OpCall& call);
@@ -79,7 +81,8 @@ class Region {
   Ref<Instance> join(ElementCall& call);
   bool is_in(const Instance& instance);
   void settle(Instance& instance);
-  void bound_memory();
+  void tell_what_is_read(const OpCall& call);
+  void look_at_memory(int64_t bytes);
 
   Region* const outer_;  // that is paused
   const uint16_t outer_compiled_;
@@ -87,8 +90,9 @@ class Region {
   std::shared_ptr<Recording> recording_;  // that is followed, or made
   size_t cursor_ = 0;                     // the op that comes next
   bool follows_, records_ = false;
-  int depth_ = 0;     // ops inside ops
-  size_t noted_ = 0;  // the op that runs now, for op_ends()
+  int depth_ = 0;             // ops inside ops
+  size_t noted_ = 0;          // the op that runs now, for op_ends()
+  int64_t unseen_bytes_ = 0;  // since the last look at memory
   Recording::Counts counts_;
   int16_t begun_ = 0;  // groups of this call
   std::vector<Ref<Instance>> open_, all_;
