@@ -81,12 +81,19 @@ def test_results_that_read_what_is_written_are_made_before():
     check(f, big())
 
 
-def test_joined_values_are_converted():
-    def f(x, y):
-        joined = torch.cat((-x[:, 1:], x[:, :1]), 1)
-        return y * 7.25 + joined.to(torch.bfloat16), joined.to(torch.float16) * y, joined.to(torch.float64) - 1
+def test_groups_that_look_at_rows_write_to_memory():
+    def f(x, out):
+        e = (x - x.max(-1, keepdim=True).values).exp()
+        s = e.sum(-1, keepdim=True)
+        out[:, 1:-1] = e / s
+        x.mul_(e).add_(s + 1)
+        out[:, 3:5] = x[:, :2] * 2
+        y = x * 2
+        t = y.mean(-1, keepdim=True)
+        x.copy_(t.expand(96, 128))
+        return out, x, t, y
 
-    check(f, big(), big(seed=1))
+    check(f, big(), big(96, 130, seed=1))
 
 
 def test_other_groups_that_read_the_memory_run_first():
@@ -204,6 +211,15 @@ def test_rotary_embedding_is_one_group():
 
     g = check(f, big(2, 3, 64, 64), big(64, 64, seed=1), big(64, 64, seed=2))
     assert last(g).groups == 1 and last(g).put_off == 5
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64, torch.int32], ids=str)
+def test_joined_values_are_converted(dtype):
+    def f(x, y):
+        joined = torch.cat([-x, y * 3], 1)
+        return joined.to(dtype) / 3, joined.to(dtype).to(torch.float32) + joined
+
+    check(f, big(), big(seed=1))
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2, -1])

@@ -250,6 +250,7 @@ bool Instance::write(const ElementCall& call, const Tensor& into) {
 }
 
 bool Instance::write_value(int value, const Tensor& into) {
+  if (values_[static_cast<size_t>(value)].per_row) return false;  // repeated along the rows
   return can_write_to(into) && write_last(into, [&] {
            GroupStep step;
            step.copies = true;
