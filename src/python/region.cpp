@@ -7,15 +7,13 @@
 #include "core/op_id.h"
 #include "cuda/places.h"
 #include "python/bindings.h"
+#include "python/compiled_function.h"
 #include "python/free_threading.h"
 #include "python/replay.h"
 #include "python/stretch.h"
-#include "region/compiled.h"
 
 namespace facula::python {
 namespace {
-
-using SharedCalls = std::shared_ptr<CompiledCalls>;
 
 // ---- what functions of one code share
 
@@ -48,20 +46,6 @@ std::shared_ptr<Work> shared_work(PyObject* code) {
 }
 
 // ---- the object
-
-struct CompiledFunction {
-  PyObject_HEAD vectorcallfunc call;
-  PyObject* function;
-  PyObject* settings;
-  PyObject* code;  // the key of what is shared; null: nothing is
-  PyObject* attributes;
-  PyObject* weak;
-  bool pure;        // the user promises it
-  bool checks;      // for tests: what steps do without effects is compared with what Python does
-  PyObject* steps;  // that make a call (python/replay.h); null: none
-  SharedCalls calls;
-};
-CompiledFunction* compiled(PyObject* self) { return reinterpret_cast<CompiledFunction*>(self); }
 
 PyTypeObject* compiled_type = nullptr;
 
@@ -210,60 +194,6 @@ class CountedCall {
 };
 
 // ---- calls by steps
-
-/// Asks `facula._dynamo` about a call.
-Owned asked(PyObject* object, const char* method, PyObject* const* args, size_t nargsf, PyObject* names) {
-  const Py_ssize_t all = PyVectorcall_NARGS(nargsf) + (names ? PyTuple_GET_SIZE(names) : 0);
-  Owned values(check(PyTuple_New(all)));
-  for (Py_ssize_t i = 0; i < all; ++i) PyTuple_SET_ITEM(values.get(), i, Py_NewRef(args[i]));
-  PyObject *settings = compiled(object)->settings, *keywords = names ? names : Py_None;
-  return Owned(check(call_python(PyObject_CallMethod, settings, method, "OOO", object, values.get(), keywords)));
-}
-
-/// Asks for steps that make such a call. Why there are none is known to `facula._dynamo`.
-void prepare_steps(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
-  Owned steps(asked(object, "steps_of", args, nargsf, names));
-  Py_XSETREF(compiled(object)->steps, is_replay(steps.get()) ? steps.release() : nullptr);
-}
-
-/// A call of a function that is promised to be pure, which is watched for its steps.
-PyObject* watched_call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
-  CompiledFunction* self = compiled(object);
-  Owned pair(asked(object, "watched_call", args, nargsf, names));
-  PyObject* steps = PyTuple_GET_ITEM(pair.get(), 1);
-  if (steps != Py_Ellipsis) {
-    Py_XSETREF(self->steps, is_replay(steps) ? Py_NewRef(steps) : nullptr);
-    self->calls->prepared(self->steps != nullptr);
-  }
-  return Py_NewRef(PyTuple_GET_ITEM(pair.get(), 0));
-}
-
-/// Whether steps made the call, which gave `result`.
-bool is_made_by_steps(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names, PyObject*& result) {
-  CompiledFunction* self = compiled(object);
-  if (!self->steps) return false;
-  ReplayEnd end;
-  result = replay_call(self->steps, args, nargsf, names, end);
-  if (end == ReplayEnd::Done) return true;
-  if (end != ReplayEnd::Stale) return false;
-  Py_CLEAR(self->steps);
-  if (!self->calls->replaces_steps() || self->pure) return false;
-  prepare_steps(object, args, nargsf, names);
-  if (!self->steps) return false;
-  result = replay_call(self->steps, args, nargsf, names, end);
-  return end == ReplayEnd::Done;
-}
-
-/// The result of steps, compared with that of Python where a second call does nothing else.
-PyObject* compared(PyObject* object, PyObject* replayed, PyObject* const* args, size_t nargsf, PyObject* names) {
-  CompiledFunction* self = compiled(object);
-  Owned result(replayed);
-  if (!self->steps || !replay_is_pure(self->steps)) return result.release();
-  Owned expected(check(call_python(PyObject_Vectorcall, self->function, args, nargsf, names)));
-  Owned(check(
-      call_python(PyObject_CallMethod, self->settings, "check_replay", "OOO", object, result.get(), expected.get())));
-  return result.release();
-}
 
 /// A call in one of the ways, without its clock.
 PyObject* call_so(PyObject* object, const CompiledCalls::Way& way, CompiledCalls::Outcome& outcome,
