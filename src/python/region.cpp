@@ -181,10 +181,7 @@ PyObject* call_in_stretches(PyObject* object, PyObject* const* args, size_t narg
   try {
     run.end(bool(raised));
   } catch (...) {  // what waits is made by its ops when it is asked for
-    if (!raised) {
-      translate_exception();
-      raised.keep();
-    }
+    if (!raised) translate_exception(), raised.keep();
     PyErr_Clear();
     result = Owned();
   }
