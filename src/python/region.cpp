@@ -154,22 +154,19 @@ PyObject* call_in_region(PyObject* object, const CompiledCalls::Way& way, Compil
 PyObject* call_in_stretches(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
   const SharedCalls calls = compiled(object)->calls;
   const std::shared_ptr<StretchTree> tree = calls->stretches;
+  PyObject* function = compiled(object)->function;
   ++calls->calls;
   StretchRun run(tree);
-  if (!tree->called && !run.ask())
-    return call_python(PyObject_Vectorcall, compiled(object)->function, args, nargsf, names);
+  if (!tree->called && !run.ask()) return call_python(PyObject_Vectorcall, function, args, nargsf, names);
   Region region(*calls->work, false, calls->number());
   region.on_value = ask_about_value;
   region.stretches = &run;
-  Owned result(call_python(PyObject_Vectorcall, compiled(object)->function, args, nargsf, names));
+  Owned result(call_python(PyObject_Vectorcall, function, args, nargsf, names));
   KeptError raised;
   try {
     run.end(bool(raised));
   } catch (...) {  // what waits is made by its ops when it is asked for
-    if (!raised) {
-      translate_exception();
-      raised.keep();
-    }
+    if (!raised) translate_exception(), raised.keep();
     PyErr_Clear();
     result = Owned();
   }
@@ -264,8 +261,7 @@ PyObject* compiled_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   self->function = Py_NewRef(function);
   self->settings = Py_NewRef(settings);
   self->code = code_of(function).release();
-  // What a backend has given for one function is not known of another one with the same code.
-  const bool alone = setting(settings, "has_own_backend");
+  const bool alone = setting(settings, "has_own_backend");  // its codes are those of one function
   self->calls = std::make_shared<CompiledCalls>(alone ? std::make_shared<Work>() : shared_work(self->code));
   self->calls->never_follows = setting(settings, "eager");
   self->calls->always_follows = setting(settings, "always");
