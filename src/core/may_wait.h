@@ -1,4 +1,5 @@
-// Marks of storages whose bytes may be let go and made again (core/recipe.h), beside those of core/tensor.h and storage.h.
+// Marks of storages whose bytes may be let go and made again (core/recipe.h), beside those of core/tensor.h and
+// storage.h.
 #pragma once
 
 #include <cstdint>

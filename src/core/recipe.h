@@ -8,11 +8,11 @@
 //   - What a recipe will read must not change before. It asks for that by read_late(): whoever writes then runs it
 //     first (Storage::asks, run_readers()). Memory that others write uncounted is not read late (can_be_read_late()).
 //   - A recipe lives as long as a storage that waits for it. Storages tell it when they die without bytes.
-//   - Bytes may go back to being a recipe (let_go()) while only saved values of nodes hold the storage: SavedHold counts
-//     those, and gives the tensor out under the lock under which this is decided, so nobody ever meets a tensor whose
-//     bytes vanish. Such a storage is *kept*: its recipe stays, its tensors stay listed and carry kMayWait, and it asks
-//     before it is written (kMadeAgain). Who writes to it, exposes or changes it, or writes to what its recipe reads,
-//     makes it a plain one.
+//   - Bytes may go back to being a recipe (let_go()) while only saved values of nodes hold the storage: SavedHold
+//     counts those, and gives the tensor out under the lock under which this is decided, so nobody ever meets a tensor
+//     whose bytes vanish. Such a storage is *kept*: its recipe stays, its tensors stay listed and carry kMayWait, and
+//     it asks before it is written (kMadeAgain). Who writes to it, exposes or changes it, or writes to what its recipe
+//     reads, makes it a plain one.
 #pragma once
 
 #include <functional>

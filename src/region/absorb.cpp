@@ -1,5 +1,5 @@
-// A value that waits in a group which takes no more steps is needed in another one: its steps are taken over, so that it
-// is computed again, block by block, and never written. That is what becomes of the values that a tape holds when a
+// A value that waits in a group which takes no more steps is needed in another one: its steps are taken over, so that
+// it is computed again, block by block, and never written. That is what becomes of the values that a tape holds when a
 // backward pass reads them.
 //
 // The other group's inputs must not have changed between its steps and those of this one. They do not while the value

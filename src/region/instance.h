@@ -134,8 +134,8 @@ class Instance final : public Recipe {
   bool can_look_at_rows() const;
   /// The result that the tensor is, as value_of().
   int result_of(const TensorImpl* tensor) const;
-  /// A value that waits in a group of the same space which takes no more steps, as one of this: its steps are taken over
-  /// (region/absorb.cpp). -1: it has to be made.
+  /// A value that waits in a group of the same space which takes no more steps, as one of this: its steps are taken
+  /// over (region/absorb.cpp). -1: it has to be made.
   int absorb(const TensorImpl* tensor);
   /// An op that is dear, and runs at once, reads the tensor.
   void will_be_read(const TensorImpl* tensor);

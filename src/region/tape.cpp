@@ -1,8 +1,8 @@
 // What a tape holds when it alone does: values that nodes have saved for a backward pass.
-//   - A result that nobody has needed so far stays without bytes when the call ends: the group lives on as its recipe. A
-//     backward pass that is followed takes its steps over (absorb.cpp); whoever else needs it has it made.
-//   - A result that was made, because a product read it, goes back to its recipe (Recipe::let_go()) while the call runs,
-//     if what it is made of is held by others anyway.
+//   - A result that nobody has needed so far stays without bytes when the call ends: the group lives on as its recipe.
+//     A backward pass that is followed takes its steps over (absorb.cpp); whoever else needs it has it made.
+//   - A result that was made, because a product read it, goes back to its recipe (Recipe::let_go()) while the call
+//     runs, if what it is made of is held by others anyway.
 // Both only where the recipe does not hold more memory than it saves.
 #include <algorithm>
 

@@ -322,6 +322,8 @@ def check(text: str, names: dict | None = None, compile=None) -> str | None:
     try:
         eager = trace(json.loads(calls), lines, names, lambda function: function)
         return difference(eager, trace(json.loads(calls), lines, names, compile or facula.compile))
+    except facula.OutOfMemoryError:  # for what shows results
+        return None
     finally:
         looks.always = False
         execute.restore(facula)
