@@ -248,6 +248,8 @@ class Pass {
 
   bool nested = false;  // runs inside a node or hook of another one
   uint16_t compiled() const { return compiled_; }
+  /// How many nodes it goes through stands for what it does.
+  uint64_t kind() const { return tasks_.size(); }
   uint64_t id() const { return id_; }
   bool restricted() const { return restricted_; }
   bool reaches(Node* node) const {
@@ -603,9 +605,9 @@ namespace {
 /// Ops of a pass through what a compiled function recorded may wait, as those of the function do.
 class CompiledPass {
  public:
-  explicit CompiledPass(uint16_t compiled) {
+  CompiledPass(uint16_t compiled, uint64_t kind) {
     if (compiled && !(watching() & kWatchRegion) && region_hooks.pass_begins)
-      pass_ = region_hooks.pass_begins(compiled);
+      pass_ = region_hooks.pass_begins(compiled, kind);
   }
   ~CompiledPass() {
     if (pass_) region_hooks.pass_ends(pass_, true);
@@ -626,7 +628,7 @@ std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Ten
   Pass pass(options, inputs);
   pass.discover(roots);
   if (!inputs.empty()) pass.restrict_to(inputs);
-  CompiledPass compiled(pass.compiled());
+  CompiledPass compiled(pass.compiled(), pass.kind());
   for (size_t i = 0; i < roots.size(); ++i) {
     if (grads[i].defined() && roots[i].node) pass.seed(roots[i], std::move(grads[i]));
   }

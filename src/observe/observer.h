@@ -88,8 +88,9 @@ struct RegionHooks {
   void (*op_ends)(const OpCall& call, bool failed) = nullptr;
   /// Python is about to be given a value, or a size that depends on values, by the function `what`.
   void (*value_needed)(const char* what) = nullptr;
-  /// Around a backward pass through nodes that the compiled function with this number has recorded.
-  void* (*pass_begins)(uint16_t compiled) = nullptr;
+  /// Around a backward pass through nodes that the compiled function with this number has recorded. Passes of one
+  /// `kind` are not compared with those of another.
+  void* (*pass_begins)(uint16_t compiled, uint64_t kind) = nullptr;
   void (*pass_ends)(void* pass, bool failed) = nullptr;
 };
 extern RegionHooks region_hooks;

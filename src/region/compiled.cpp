@@ -46,7 +46,7 @@ struct RunningPass {
   std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
 };
 
-void* pass_begins(uint16_t compiled) {
+void* pass_begins(uint16_t compiled, uint64_t kind) {
   auto pass = std::make_unique<RunningPass>();
   {
     std::lock_guard guard(numbers().lock);
@@ -62,7 +62,7 @@ void* pass_begins(uint16_t compiled) {
     pass->region->stretches = &*pass->stretches;
     return pass.release();
   }
-  if (!pass->calls->never_follows) pass->way = pass->calls->begin(0);
+  if (!pass->calls->never_follows) pass->way = pass->calls->begin(kind);
   if (pass->way.region) {
     pass->region.emplace(*pass->calls->work, pass->way.follows, compiled);
     pass->region->tape_may_wait = pass->calls->always_follows || pass->calls->state == CompileState::Follow;
