@@ -333,6 +333,10 @@ class Settings:
 
     def stretches(self, compiled: Any) -> tuple[Any, Any]:
         """What the core asks when there is a backend of its own: who gets the stretches of calls, and of backward passes."""
+        if self.function is None and self.backend == "cudagraphs" and facula.cuda.is_available():
+            from facula._dynamo.backends.graphs import GraphedStretches
+
+            return GraphedStretches(self, compiled, is_backward=False), GraphedStretches(self, compiled, is_backward=True)
         if self.function is None:
             return None, None
         from facula._dynamo.backends.stretches import Stretches

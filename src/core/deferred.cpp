@@ -68,6 +68,8 @@ Doors& doors() {
 
 using Lock = std::unique_lock<std::mutex>;
 
+thread_local constinit int running = 0;  // recipes that this thread runs, one inside the other
+
 void put_right(TensorImpl* impl, bool kept = false) {
   if (is_nowhere(impl->data))
     std::atomic_ref(impl->data).store(impl->storage->data + (impl->data - kNowhere), std::memory_order_release);
@@ -171,8 +173,9 @@ struct Deferral {
 
  private:
   struct Running {
-    explicit Running(Recipe& r) : recipe(r) {}
+    explicit Running(Recipe& r) : recipe(r) { ++running; }
     ~Running() {
+      --running;
       const Lock lock(doors().lock);
       recipe.run_.on = false;
       doors().done.notify_all();
@@ -439,6 +442,7 @@ void run_readers(Storage* s, const Recipe* except) {
 }
 
 void run_waiting() {
+  if (running > 0) return;
   for (;;) {
     Ref<Recipe> next;
     {

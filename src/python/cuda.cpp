@@ -210,6 +210,15 @@ PyObject* current_stream(PyObject*, PyObject* args) {
     return stream_number(cuda::current_stream(Given(args, 1, "current_stream").device(0, "current_stream")));
   });
 }
+// what a graph is compared by: unlike data_ptr() it does not say that others may write there
+PyObject* address_of(PyObject*, PyObject* tensor) {
+  return guarded([&] {
+    FACULA_CHECK(is_tensor(tensor), ErrorKind::Type, "_cuda_address: a tensor, got ", Py_TYPE(tensor)->tp_name);
+    const Tensor& t = tensor_of(tensor);
+    materialize_bytes(t);
+    return check(PyLong_FromVoidPtr(t.impl()->data));
+  });
+}
 PyObject* set_stream(PyObject*, PyObject* args) {
   return none_after([&] {
     const Stream stream = Given(args, 2, "set_stream").stream(0, "set_stream");
@@ -623,6 +632,7 @@ PyMethodDef functions[] = {
     {"_cuda_set_device", set_device, METH_VARARGS, "(device): makes it the current one."},
     {"_cuda_properties", device_properties, METH_VARARGS, "(device): what the device is like."},
     {"_cuda_can_access_peer", can_access_peer, METH_VARARGS, "(device, peer)"},
+    {"_cuda_address", address_of, METH_O, "(tensor): where its elements lie now."},
     {"_cuda_synchronize", synchronize_device, METH_VARARGS, "(device): waits for all streams."},
     {"_cuda_set_wait_mode", set_wait_mode, METH_VARARGS, "(0, 1 or 2): waits are allowed, warned of, refused."},
     {"_cuda_get_wait_mode", get_wait_mode, METH_NOARGS, "Which of them."},

@@ -82,12 +82,12 @@ bool is_same_number(const Value& a, const Value& b) {
 // ---- what is remembered
 
 TensorForm TensorForm::of(const Tensor& t) {
-  return {t.dtype(), (t.flags() & kConjugate) != 0, Dims(t.sizes()), Dims(t.strides())};
+  return {t.dtype(), t.device(), (t.flags() & kConjugate) != 0, Dims(t.sizes()), Dims(t.strides())};
 }
 
 bool TensorForm::operator==(const TensorForm& other) const {
-  return dtype == other.dtype && conjugate == other.conjugate && IntList(sizes) == IntList(other.sizes) &&
-         IntList(strides) == IntList(other.strides);
+  return dtype == other.dtype && device == other.device && conjugate == other.conjugate &&
+         IntList(sizes) == IntList(other.sizes) && IntList(strides) == IntList(other.strides);
 }
 
 bool StretchArgument::operator==(const StretchArgument& other) const {

@@ -8,6 +8,7 @@
 //   - Where the tree ends, ops run at the call as well, on what their operands will be, to find out what results look
 //     like. So nothing is guessed, and a stretch that is recorded ends where one that is followed does.
 //   - Without code, also after an error, results are made by the ops themselves, one by one, in their order.
+//   - A stretch is of one device, and of the stream that is current there: other ops run at once.
 //   - Ops that draw, write to memory of others, or give what cannot wait, run at once. What they give are inputs.
 #pragma once
 
@@ -29,6 +30,7 @@ class StretchTree;
 /// What a tensor looks like from outside.
 struct TensorForm {
   DType dtype = DType::Float32;
+  Device device = kCPU;
   bool conjugate = false;
   Dims sizes, strides;
   static TensorForm of(const Tensor& t);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "core/backend.h"
 #include "core/kernel.h"
 #include "core/storage.h"
+#include "ops/group.h"
 #include "program/inner.h"
 
 namespace facula {
@@ -59,7 +61,7 @@ std::vector<Tensor> call_row(const char* key, std::vector<Value> arguments) {
 /// The tensor on memory of its own, with the strides of `form`.
 Tensor copied(const Tensor& t, const TensorForm& form) {
   const Tensor fresh = call_row("empty_strided.default", {Value(IntList(form.sizes)), Value(IntList(form.strides)),
-                                                          Value(form.dtype), Value(Device(kCPU))})[0];
+                                                          Value(form.dtype), Value(form.device)})[0];
   call_row("copy_.default", {Value(fresh), Value(t), Value(false)});
   return fresh;
 }
@@ -76,7 +78,7 @@ Tensor copied_places(const Tensor& t) {
 
 Tensor without_elements(const TensorForm& form) {
   return call_row("empty_strided.default", {Value(IntList(form.sizes)), Value(IntList(form.strides)), Value(form.dtype),
-                                            Value(Device(kCPU))})[0];
+                                            Value(form.device)})[0];
 }
 
 /// A tensor of the same form that has no elements in memory.
@@ -114,9 +116,16 @@ int Stretch::number_of_waiting(const Tensor& t, int result) const {
   return kUnknown;
 }
 
+/// Whether the tensor lies where the others do; the first one says where.
+bool Stretch::takes(const Tensor& t) {
+  if (!t.is_cpu() && !t.device().is_cuda()) return false;
+  if (values_.empty() && fresh_.empty()) stream_ = current_stream(t.device());
+  return stream_.device == t.device() && (t.is_cpu() || stream_ == current_stream(t.device()));
+}
+
 int Stretch::number_of(const Tensor& t, StretchOp& op) {
   if (!t.defined()) return -1;
-  if ((t.flags() & (kBatched | kPythonDispatch | kSparse)) || !t.is_cpu()) return kUnknown;
+  if ((t.flags() & (kBatched | kPythonDispatch | kSparse)) || !takes(t)) return kUnknown;
   if (t.flags() & kDeferred) {
     size_t which = 0;
     const Ref<Recipe> behind = recipe_of(t, which);
@@ -221,9 +230,9 @@ void Stretch::expect() {
 /// Whether what an op gave can wait. What has no elements need not: it is made at the call.
 bool Stretch::fits(const StretchOp& op, const std::vector<Tensor>& made) const {
   if (op.kind == StretchOp::Kind::Writes) return true;
-  return std::ranges::all_of(made, [](const Tensor& t) {
+  return std::ranges::all_of(made, [this](const Tensor& t) {
     if (!t.defined()) return true;
-    const bool plain = !(t.flags() & (kConjugate | kSparse | kDeferred)) && t.is_cpu();
+    const bool plain = !(t.flags() & (kConjugate | kSparse | kDeferred)) && t.device() == stream_.device;
     return plain && (t.numel() == 0 || ((t.flags() & (kDense | kContiguous)) && owns_storage(t)));
   });
 }
@@ -326,7 +335,7 @@ bool Stretch::put_off(StretchNode& node, const OpCall& call) {
       v.result = static_cast<int>(result_values_.size());
       result_values_.push_back(static_cast<int>(values_.size()) - 1);
       if (expects_) expected_.push_back(made_[i]);
-      call.results[i].as<Tensor>() = defer(self, v.form.sizes, v.form.strides, v.form.dtype);
+      call.results[i].as<Tensor>() = defer(self, v.form.sizes, v.form.strides, v.form.dtype, v.form.device);
     }
   }
   made_.clear();
@@ -464,6 +473,7 @@ void Stretch::make(size_t) {
     const std::lock_guard guard(lock_);
     open_ = false;
   }
+  const OnStream there(stream_);
   const bool seen = are_ops_seen();  // the ops of a backend's code are not the program's
   const BareThread bare;
   const std::vector<int> numbers = wanted();

@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "core/stream.h"
 #include "region/stretch.h"
 
 namespace facula {
@@ -87,6 +88,7 @@ class Stretch final : public Recipe {
     int64_t offset = 0;    // there
     TensorForm form;
   };
+  bool takes(const Tensor& t);
   int number_of(const Tensor& t, StretchOp& op);
   int number_of_waiting(const Tensor& t, int result) const;
   Tensor expected(int number) const;
@@ -111,6 +113,7 @@ class Stretch final : public Recipe {
   const std::thread::id thread_ = std::this_thread::get_id();
   const bool gradients_ = GradMode::enabled();
   StretchNode* at_;
+  Stream stream_{kCPU};      // of all values
   mutable std::mutex lock_;  // of what follows, against threads that need a result. Taken before that of recipes
   bool open_ = true;
   std::vector<Known> values_;
