@@ -199,7 +199,9 @@ def outcome(program: Program, call):
     facula.manual_seed(program.seed)
     values, errors = call(program, inputs)
     gradients = backward(program, values, inputs, errors) if program.grads else []
-    return values + inputs + gradients + [t.grad for t in inputs if t.is_leaf and t.grad is not None], errors
+    # whether sums of gradients are new tensors or written to is the engine's affair, and with it what their versions are
+    gradients += [t.grad.detach().clone() for t in inputs if t.is_leaf and t.grad is not None]
+    return values + inputs + gradients, errors
 
 
 def backward(program: Program, values, inputs, errors):
@@ -223,7 +225,8 @@ def backward(program: Program, values, inputs, errors):
             total.backward()
         elif kind == "partial":
             some = drawn.sample(leaves, drawn.randint(1, len(leaves)))
-            seen += [g for g in facula.autograd.grad(total, some, allow_unused=True, retain_graph=True) if g is not None]
+            got = facula.autograd.grad(total, some, allow_unused=True, retain_graph=True)
+            seen += [g.clone() for g in got if g is not None]
             total.backward()
         elif kind == "create_graph":
             first = [g for g in facula.autograd.grad(total, leaves, allow_unused=True, create_graph=True) if g is not None]

@@ -11,17 +11,11 @@
 namespace facula {
 namespace {
 
-constexpr double kWorth = 0.97;    // of the time of eager calls
-constexpr double kPlain = 0.9;     // so much less needs no second trial
-constexpr int64_t kMostPairs = 6;  // of the calls by turns
-constexpr double kAsMuch = 1.02;   // of the time, where much memory is let go
+constexpr double kWorth = 0.97;   // of the time of eager calls
+constexpr double kPlain = 0.9;    // so much less needs no second trial
+constexpr double kAsMuch = 1.02;  // of the time, where much memory is let go
 constexpr int64_t kMuchMemory = int64_t{8} << 20;
 constexpr int64_t kLeastBytes = int64_t{8192} * 2;
-
-int64_t median(std::array<int64_t, 8> times) {
-  std::ranges::nth_element(times, times.begin() + 4);
-  return times[4];
-}
 
 // ---- backward passes, by the numbers of nodes
 
@@ -213,21 +207,20 @@ std::optional<bool> CompiledCalls::judged_by_bytes() const {
   return work->recordings.front()->counts.not_moved > 0;
 }
 
-/// Neighbours are compared: a machine that is busy with something else is so for both of them.
+/// The least times of both ways are compared: what else the machine does makes calls longer, never shorter.
 void CompiledCalls::judge() {
   const bool replays = tries_steps_;
-  int64_t faster_pairs = 0;
-  for (size_t i = 0; i < kTried; ++i) faster_pairs += followed_[i] < eager_[i];
-  const double ratio = static_cast<double>(median(followed_)) / static_cast<double>(median(eager_));
+  const auto least = [](const auto& times) { return static_cast<double>(*std::ranges::min_element(times)); };
+  const double ratio = least(followed_) / least(eager_);
   const bool idle = !replays && nothing_waited();
-  const bool faster = !idle && ratio < kWorth && faster_pairs >= kMostPairs;
+  const bool faster = !idle && ratio < kWorth;
   if (faster && ratio > kPlain && !doubted_) {  // once more
     doubted_ = true;
     return become(CompileState::Trial);
   }
   doubted_ = false;
   const bool good = faster || (!replays && ratio < kAsMuch && lets_go());
-  const CompileState better = tries_steps_ ? CompileState::Replay : CompileState::Follow;
+  const CompileState better = replays ? CompileState::Replay : CompileState::Follow;
   tries_steps_ = false;
   become(good ? better : CompileState::Pass);
 }
