@@ -77,8 +77,8 @@ Tensor copied_places(const Tensor& t) {
 }
 
 Tensor without_elements(const TensorForm& form) {
-  return call_row("empty_strided.default", {Value(IntList(form.sizes)), Value(IntList(form.strides)), Value(form.dtype),
-                                            Value(form.device)})[0];
+  return call_row("empty_strided.default",
+                  {Value(IntList(form.sizes)), Value(IntList(form.strides)), Value(form.dtype), Value(form.device)})[0];
 }
 
 /// A tensor of the same form that has no elements in memory.
