@@ -7,6 +7,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "cpu/group_trust.h"
+
 namespace facula::cpu {
 namespace {
 
@@ -199,8 +201,12 @@ class Splitter {
   }
   size_t end_of(size_t s) const {
     const DType compute = compute_of(s);
-    while (s < group_.steps.size() && RunBuilder::takes(group_, held_, s, compute)) ++s;
+    while (s < group_.steps.size() && RunBuilder::takes(group_, held_, s, compute) && is_trusted(s)) ++s;
     return s;
+  }
+  bool is_trusted(size_t s) const {
+    const GroupStep& step = group_.steps[s];
+    return step.copies || is_as_its_loop(*rule_of(group_, step), step.compute, level_);
   }
   bool is_wanted(uint16_t value, size_t end) const { return group_.values[value].data || last_[value] >= end; }
 

@@ -14,6 +14,7 @@
 #include "check.h"
 #include "cpu/backend.h"
 #include "cpu/group_runs.h"
+#include "cpu/group_trust.h"
 #include "op_ids_activation.h"
 #include "op_ids_elementwise.h"
 #include "ops/kernel_table.h"
@@ -371,6 +372,7 @@ void test_every_loop() {
       const Rule* rule = cpu::emit::rule_of(loop, compute);
       if (!rule || !loop_table[loop][index(compute)]) continue;
       ++rules;
+      for (const Level level : levels()) EXPECT(cpu::is_as_its_loop(*rule, compute, level));
       for (const DType dtype : dtypes_in(compute)) {
         const DType result = gives_truth(*rule) ? DType::Bool : is_result(dtype, compute) ? dtype : compute;
         for (int numbers = 0; numbers < (1 << arity(loop)) - 1; ++numbers) {
