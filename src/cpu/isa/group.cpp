@@ -19,8 +19,9 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-constexpr int64_t kAskedBytes = int64_t{2}
-                                << 20;  // of all streams: the second cache holds less, and lines are asked for
+// Of all streams: memory is far, and lines are asked for. From the third cache they come sooner by the processor's own
+// asking, which has more lines under way than a program can have.
+constexpr int64_t kAskedBytes = int64_t{24} << 20;
 
 using Kind = GroupValue::Kind;
 
