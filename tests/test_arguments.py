@@ -14,7 +14,21 @@ EXCEPTIONS = {
             substitute_in_graph(can_constant_fold_through) skip_frame(msg) override_optimization_hint(x val)
             """,
         "_dynamo/eval_frame.py": "optimize(guard_export_fn guard_fail_fn guard_filter_fn package)",
-        "_dynamo/testing.py": "CompileCounter.__call__(example_inputs) reset_rng_state(use_xpu)",
+        "_dynamo/testing.py": """
+            CompileCounter.__call__(example_inputs) EagerAndRecordGraphs.__call__(example_inputs) reset_rng_state(use_xpu)
+            """,
+        "_dynamo/backends/common.py": "AotAutograd.__init__(keep_inference_input_mutations) AotAutograd.__call__(kwargs)",
+        "_dynamo/backends/debugging.py": """
+            eager(fake_tensor_inputs kwargs) eager_noexcept(fake_tensor_inputs kwargs) boxed_nop(example_inputs)
+            """,
+        "_dynamo/backends/graphs.py": "GraphedStretches.compile(examples records_gradients)",
+        "_functorch/aot_autograd.py": """
+            aot_function(disable_functionalization enable_log num_params_buffers) memory_efficient_fusion(kwargs)
+            """,
+        "_functorch/partitioners.py": """
+            default_partition(joint_module more num_fwd_outputs)
+            min_cut_rematerialization_partition(compiler joint_module more num_fwd_outputs)
+            """,
         "_dynamo/utils.py": "compile_times(aggregate)",
         "_inductor/__init__.py": "list_mode_options(dynamic)",
         "_logging/_internal.py": "trace_structured(args kwargs name)",
