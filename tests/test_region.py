@@ -288,10 +288,10 @@ def test_states():
     f.reset()
     x = big(512, 1024)
     states = []
-    for _ in range(25):
+    for _ in range(45):
         states.append(f.state)
         f(x)
-    assert states[:4] == ["look", "learn", "learn", "trial"] and set(states[4:19]) == {"trial"}
+    assert states[:4] == ["look", "learn", "learn", "trial"] and set(states[4:19]) == {"trial"}  # small gains are tried twice
     assert f.state in ("follow", "pass")
     small = CompiledFunction(lambda x: x * 2 + 1)
     small.reset()
