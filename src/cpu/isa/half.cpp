@@ -26,9 +26,20 @@ struct Reader {
   explicit Reader(const LoopInput& in) : elements(static_cast<const H*>(in.data)), moves(in.step != 0) {
     if (!moves) std::memcpy(&number, in.data, sizeof number);
   }
-  [[gnu::always_inline]] Pair at(int64_t i) const { return moves ? load_pair(elements + i) : Pair{number, number}; }
+  [[gnu::always_inline]] Pair at(int64_t i) const { return moves ? load_pair(elements + i) : again(); }
   [[gnu::always_inline]] Pair rest(int64_t i, int64_t count) const {
-    return moves ? load_first_pair(elements + i, count) : Pair{number, number};
+    return moves ? load_first_pair(elements + i, count) : again();
+  }
+  /// The number, as if it were another one each time. Compilers make a product of numbers once, before they go through
+  /// elements, and round it then; beside elements it is rounded together with the sum that it is part of.
+  [[gnu::always_inline]] Pair again() const {
+    Vector n = number;
+#if defined(__x86_64__)
+    asm volatile("" : "+v"(n));
+#elif defined(__aarch64__)
+    asm volatile("" : "+w"(n));
+#endif
+    return {n, n};
   }
   const H* elements;
   Vector number{};
