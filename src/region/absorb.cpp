@@ -103,10 +103,10 @@ void Instance::take(const Instance& from, const Cone& cone, std::vector<uint16_t
 }
 
 /// Whether computing again takes less time than writing and reading.
-bool Instance::is_worth_taking(const Result& result, const Cone& cone) const {
+bool Instance::is_worth_taking(const Instance& from, const Result& result, const Cone& cone) const {
   const bool again = result.taken_by && result.taken_by != this;
   if (cone.steps > static_cast<size_t>(again ? kAlwaysCheap : kMostAgain)) return false;
-  return cone.dear.empty() || result_bytes(result) >= kLarge;
+  return cone.dear.empty() || from.result_bytes(result) >= kLarge;
 }
 
 /// Where a value is not worth it because of loops whose results are alive, these are written from the next call on, so
@@ -140,7 +140,7 @@ int Instance::absorb_result(Instance& from, Result& result, std::optional<Cone>&
   std::vector<uint16_t>& here = taken_from(from);
   if (here[result.value] != kNone) return here[result.value];
   cone = cone_of(from, result.value, here);
-  if (!cone || !is_worth_taking(result, *cone)) return -1;
+  if (!cone || !is_worth_taking(from, result, *cone)) return -1;
   constexpr size_t kRoom = 4;  // for steps that read it
   if (steps_.size() + cone->steps + kRoom > kMostSteps ||
       streams_ + static_cast<int64_t>(cone->streams) > kMostStreams - kMaxInputs)

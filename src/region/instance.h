@@ -198,7 +198,7 @@ class Instance final : public Recipe {
   uint16_t stream_like(const GroupValue& stream, const Tensor& tensor);
   void take(const Instance& from, const Cone& cone, std::vector<uint16_t>& here);
   int absorb_result(Instance& from, Result& result, std::optional<Cone>& cone);
-  bool is_worth_taking(const Result& result, const Cone& cone) const;
+  bool is_worth_taking(const Instance& from, const Result& result, const Cone& cone) const;
   void write_dear(Result& result, const std::vector<uint16_t>& dear);
   bool is_made_by_step(uint16_t value) const { return values_[value].kind == GroupValue::Kind::Result; }
   void check_taken(const ElementCall& call);
