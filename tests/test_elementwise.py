@@ -489,13 +489,3 @@ def test_beside_a_transposed_matrix(shape):
     kept = t.clone()
     t += m
     assert facula.equal(t, kept + m) and t.stride() == (1, rows)
-
-
-@pytest.mark.parametrize("dtype", [facula.float16, facula.bfloat16])
-def test_products_of_numbers_are_rounded_as_those_of_elements(dtype):
-    facula.manual_seed(3)
-    a, rows, one = facula.randn(64, 128, dtype=dtype), facula.randn(64, 1, dtype=dtype), facula.randn((), dtype=dtype)
-    full, ones = rows.expand(64, 128).contiguous(), one.expand(64, 128).contiguous()
-    assert facula.equal(facula.addcmul(a, rows, one, value=0.3), facula.addcmul(a, full, ones, value=0.3))
-    assert facula.equal(facula.add(a, rows, alpha=0.3), facula.add(a, full, alpha=0.3))
-    assert facula.equal(facula.lerp(a, rows, one), facula.lerp(a, full, ones))
