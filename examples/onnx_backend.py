@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def session(program: bytes) -> Callable[[dict[str, Any]], list[Any]]:
-    """What runs an ONNX program on arrays by name."""
+    """Return what runs an ONNX program on arrays by name."""
     try:
         import onnxruntime
     except ImportError:
@@ -34,7 +34,7 @@ def session(program: bytes) -> Callable[[dict[str, Any]], list[Any]]:
 
 
 def by_onnx(graph: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Callable[..., Any]:
-    """The backend: the graph as an ONNX program, whose inputs are those of the graph."""
+    """Return the graph as an ONNX program, whose inputs are those of the graph."""
     names = [f"input_{i}" for i in range(len(examples))]
     file = io.BytesIO()
     torch.onnx.export(graph, tuple(example.detach() for example in examples), file, input_names=names, dynamo=True)

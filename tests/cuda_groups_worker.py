@@ -61,7 +61,7 @@ def case(function):
 
 
 def chain(x, y):
-    """What multiplies and then adds: were parts of steps joined, they would round once."""
+    """Return what multiplies and then adds: were parts of steps joined, they would round once."""
     t = x * y
     u = t + x
     v = u * u - t
@@ -70,7 +70,7 @@ def chain(x, y):
 
 @case
 def chains():
-    """All dtypes of which there is arithmetic."""
+    """Return all dtypes of which there is arithmetic."""
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.complex128):
         yield chain, (big(dtype=dtype), big(dtype=dtype, seed=1))
         yield chain, (big(95, 127, dtype=dtype), big(95, 127, dtype=dtype, seed=1))  # vectors do not fit
@@ -188,7 +188,7 @@ def rows():
 
 @case
 def joined():
-    """The same, and what the parts of a step could be joined with, for compilers that join them."""
+    """Return the same, and what the parts of a step could be joined with, for compilers that join them."""
 
     def twice(x, y, z):
         t = x * y  # is computed in addcmul, too
@@ -216,7 +216,7 @@ def large_groups():
 
 
 def same(a, b):
-    """Whether results are the same bit by bit."""
+    """Return whether results are the same bit by bit."""
     pairs = zip(a, b) if isinstance(a, tuple) else [(a, b)]
     return all(compile_programs.same(x, y) for x, y in pairs)
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from test_region import compiled
 
 import facula as torch
 import facula.nn.functional as F
@@ -14,19 +15,7 @@ import facula.nn.functional as F
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 from compile_workloads import PROGRAMS  # noqa: E402
 
-CompiledFunction = torch._C._CompiledFunction
 SLACK = 1 << 16  # bytes: headers of tensors, groups
-
-
-class ALWAYS:
-    always = True
-
-
-def compiled(function):
-    """Every call but the first is followed."""
-    made = CompiledFunction(function, ALWAYS)
-    made.reset()
-    return made
 
 
 def peak(call):

@@ -8,23 +8,12 @@ import threading
 import weakref
 
 import pytest
+from test_region import compiled
 
 import facula as torch
 import facula.nn.functional as F
 
-CompiledFunction = torch._C._CompiledFunction
 UNIT = 512 * 512 * 4  # bytes of the tensors here
-
-
-class ALWAYS:
-    always = True
-
-
-def compiled(function):
-    """Every call but the first is followed."""
-    made = CompiledFunction(function, ALWAYS)
-    made.reset()
-    return made
 
 
 def big(*sizes, seed=0):

@@ -61,7 +61,7 @@ class Expressions(Values):
         raise Untrusted(f"whether a {type(getattr(value, 'value', value)).__name__} is true")
 
     def value(self, node: Any) -> Any:
-        """What an expression gives."""
+        """Return what an expression gives."""
         handler = _EXPRESSIONS.get(type(node))
         if handler is None:
             raise Untrusted(f"an expression {type(node).__name__}")
@@ -153,7 +153,7 @@ class Expressions(Values):
         raise Untrusted("an empty and")
 
     def _conditions(self, nodes, first, is_or):
-        """Of several conditions on the call, which are numbers of forms: all are asked, which changes nothing."""
+        """Join several conditions on the call, which are numbers of forms: all are asked, which changes nothing."""
         found = first
         for node in nodes:
             value = self.value(node)

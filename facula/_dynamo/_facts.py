@@ -1,4 +1,4 @@
-"""What has been read of the world while the source of a function was followed, for `python/replay_facts.h`.
+"""Keep what has been read of the world while the source of a function was followed, for `python/replay_facts.h`.
 
 A fact is an entry of a dictionary, what a class has under a name, the content of a closure cell, the class and the dictionary
 of an object, or the code and the defaults of a function. A call is replayed only while all of them hold.
@@ -35,7 +35,7 @@ class Entry:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is a tensor of no other class than Tensor and Parameter.
+    """Return whether a value is a tensor of no other class than Tensor and Parameter.
 
     Args:
         value: any object.
@@ -55,26 +55,26 @@ class Facts:
         self._functions: dict[int, tuple[Any, ...]] = {}
 
     def object(self, o: Any) -> dict[str, Any]:
-        """The dictionary of an object, which stays its dictionary."""
+        """Return the dictionary of an object, which stays its dictionary."""
         self._objects[id(o)] = (o, type(o), o.__dict__)
         return o.__dict__
 
     def entry(self, d: dict[Any, Any], key: Any) -> Entry:
-        """What a dictionary has under a key; ABSENT for nothing."""
+        """Return what a dictionary has under a key; ABSENT for nothing."""
         _, entries = self._dicts.setdefault(id(d), (d, {}))
         if key not in entries:
             entries[key] = Entry(key, d.get(key, ABSENT))
         return entries[key]
 
     def items(self, d: dict[Any, Any]) -> list[tuple[Any, Any]]:
-        """All that a dictionary has, in order."""
+        """Return all that a dictionary has, in order."""
         self._dicts.setdefault(id(d), (d, {}))
         items = list(d.items())
         self._items[id(d)] = tuple(part for item in items for part in item)
         return items
 
     def of_class(self, cls: type, name: str) -> Any:
-        """What a class or one of its bases has under a name; ABSENT for nothing."""
+        """Return what a class or one of its bases has under a name; ABSENT for nothing."""
         _, entries = self._types.setdefault(id(cls), (cls, {}))
         if name not in entries:
             found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), ABSENT)
@@ -83,7 +83,7 @@ class Facts:
         return entries[name].value
 
     def cell(self, cell: types.CellType) -> Entry:
-        """What a closure cell holds; ABSENT for nothing."""
+        """Return what a closure cell holds; ABSENT for nothing."""
         if id(cell) not in self._cells:
             try:
                 value = cell.cell_contents
@@ -99,7 +99,7 @@ class Facts:
             self.entry(f.__kwdefaults__, name).pinned = True
 
     def spec(self) -> tuple[Any, ...]:
-        """All of them, for the core."""
+        """Return all of them, for the core."""
         dicts = tuple(
             (d, tuple(entry.row() for entry in entries.values()), self._items.get(number))
             for number, (d, entries) in self._dicts.items()

@@ -37,7 +37,7 @@ _PLAIN_FUNCTION = ~(inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASY
 
 
 def _complains(body):
-    """Whether statements do no more than raise an error, or warn. Nobody follows them, so what that needs may be there."""
+    """Return whether statements only raise an error, or warn. Nobody follows them, so what that needs may be there."""
     ends = [one for one in body if not isinstance(one, ast.Assign)]
     return bool(ends) and all(isinstance(one, ast.Raise) or _warns(one) or _may_complain(one) for one in ends)
 
@@ -65,7 +65,7 @@ class Reader(Expressions):
     # ---- calls
 
     def call(self, function: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
-        """What a call gives."""
+        """Return what a call gives."""
         if isinstance(function, Method):
             if isinstance(function.owner, Register):
                 return self._tensor_method(function, args, keywords)
@@ -171,7 +171,7 @@ class Reader(Expressions):
         return Known(None) if end is None else end[1]
 
     def _bound(self, function, args, keywords):
-        """The local names that arguments are given under."""
+        """Return the local names that arguments are given under."""
         code = function.__code__
         count, names = code.co_argcount, code.co_varnames
         positional, only = names[:count], names[count : count + code.co_kwonlyargcount]
@@ -199,7 +199,7 @@ class Reader(Expressions):
         return bound
 
     def _switched(self, function, args, keywords):
-        """What `torch.no_grad()` has made of a function."""
+        """Return what `torch.no_grad()` has made of a function."""
         cells = dict(zip(function.__code__.co_freevars, function.__closure__, strict=True))
         how, inner = (self.facts.cell(cells[name]) for name in ("self", "function"))
         mode = self._mode(Known(how.value, how))
@@ -209,7 +209,7 @@ class Reader(Expressions):
         return result
 
     def _mode(self, switch):
-        """Whether gradients are recorded within a no_grad() or enable_grad() object, which is known."""
+        """Return whether gradients are recorded within a no_grad() or enable_grad() object, which is known."""
         cls = type(switch.decide())
         if cls not in (grad_mode.no_grad, grad_mode.enable_grad):
             raise Untrusted(f"a block of {cls.__name__}")
@@ -257,7 +257,7 @@ class Reader(Expressions):
         raise Untrusted("isinstance of a value of the call")
 
     def _is_of(self, classes):
-        """Whether tensors are of one of the classes: Tensor and Parameter alike."""
+        """Return whether tensors are of one of the classes: Tensor and Parameter alike."""
         tensor, parameter = facula.Tensor, facula.nn.Parameter
         own = {cls for cls in classes if cls is tensor or type(cls) is type}
         answers = {any(issubclass(one, tuple(own)) for one in (kind,)) for kind in (tensor, parameter)}

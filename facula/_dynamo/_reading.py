@@ -24,7 +24,7 @@ VIEWS = {"values": dict.values, "items": dict.items, "keys": dict.keys}
 
 
 def is_simple(value: Any) -> bool:
-    """Whether a value never changes, and its operators run no code of the user's.
+    """Return whether a value never changes, and its operators run no code of the user's.
 
     Args:
         value: any object.
@@ -33,7 +33,7 @@ def is_simple(value: Any) -> bool:
 
 
 def is_own(function: Any, module: types.ModuleType, name: str) -> bool:
-    """Whether a function is the one that a file of the package defines.
+    """Return whether a function is the one that a file of the package defines.
 
     Args:
         function: any object.
@@ -60,7 +60,7 @@ class Values:
         return value.decide()
 
     def _elements(self, value):
-        """The values that a loop goes over."""
+        """Return the values that a loop goes over."""
         if isinstance(value, Made) and value.kind != "dict":
             return list(value.items)
         if isinstance(value, Known):

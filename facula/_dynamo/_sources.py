@@ -31,7 +31,7 @@ _trees: dict[str, tuple[Any, Any]] = {}  # of whole files: their lines and tree
 
 
 def tree_of(function: types.FunctionType) -> ast.FunctionDef | ast.Lambda | None:
-    """The definition of a function; None where its text is not there, or gives another code.
+    """Return the definition of a function; None where its text is not there, or gives another code.
 
     A text that gives the same instructions on the same names and constants means the same, wherever it was found.
 
@@ -61,7 +61,7 @@ def _found_tree(function, code):
 
 
 def _imported(function: types.FunctionType) -> Iterator[tuple[str, ...]]:
-    """The global names that the file may have imported, in several guesses: CPython has other instructions for those."""
+    """Return the global names that the file may have imported, in several guesses: CPython has other instructions for those."""
     found = {name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__}
     own = function.__globals__.get("__name__")
     is_module = {name: isinstance(value, types.ModuleType) for name, value in found.items()}
@@ -72,7 +72,7 @@ def _imported(function: types.FunctionType) -> Iterator[tuple[str, ...]]:
 
 
 def _definitions(code: types.CodeType, lines: list[str]) -> Iterator[Any]:
-    """What may be the definition."""
+    """Return what may be the definition."""
     try:
         if code.co_name != "<lambda>":
             block = inspect.getblock(lines[code.co_firstlineno - 1 :])
@@ -95,7 +95,7 @@ def _definitions(code: types.CodeType, lines: list[str]) -> Iterator[Any]:
 
 
 def _compiled(node: Any, code: types.CodeType, imported: tuple[str, ...]) -> types.CodeType | None:
-    """The code of a definition, within a function whose variables are those of the surrounding one."""
+    """Return the code of a definition, within a function whose variables are those of the surrounding one."""
     free = [ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None)) for name in code.co_freevars]
     arguments = ast.arguments(
         **{**dict(ast.iter_fields(node.args)), "defaults": [ast.Constant(None) for _ in node.args.defaults]}

@@ -80,7 +80,7 @@ class _Watch(TorchFunctionMode):
         return "call", operands, {**others, "what": func, "effect": op.effect or "out" in kwargs or "inplace" in kwargs}
 
     def value(self, value: Any) -> Any:
-        """What an object of the call is for the program."""
+        """Return what an object of the call is for the program."""
         if type(value) in (tuple, list) and not trusted.is_handed(value):
             return Made(type(value).__name__, map(self.value, value))
         if type(value) is dict:
@@ -168,7 +168,7 @@ def _expect_form(steps, register, value):
 
 
 def are_alike(a: Any, b: Any) -> bool:
-    """Whether two programs do the same with the same objects.
+    """Return whether two programs do the same with the same objects.
 
     Args:
         a, b: programs.

@@ -24,7 +24,7 @@ _HOOKED = optimizer_file._with_hooks(lambda self: None).__code__
 
 
 def optimizer_call(reader: Any, target: Any, function: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
-    """What `optimizer.step()` or `optimizer.zero_grad()` gives; None where the function is neither.
+    """Return what `optimizer.step()` or `optimizer.zero_grad()` gives; None where the function is neither.
 
     Args:
         reader: a Reader.

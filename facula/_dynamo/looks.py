@@ -83,7 +83,7 @@ def breaks(recording: Any) -> list[GraphCompileReason]:
 
 
 def cuts(recording: Any) -> list[tuple[int, int]]:
-    """The first op and the end of every stretch of a recording that has ops."""
+    """Return the first op and the end of every stretch of a recording that has ops."""
     ends = [end for what, _, end in recording.demands if is_break(what)]
     return [(begin, end) for begin, end in itertools.pairwise((0, *ends, recording.count)) if end > begin]
 
@@ -220,7 +220,7 @@ def _code(function):
 
 
 def is_same(a: Any, b: Any) -> bool:
-    """Whether two results are equal, tensors bit for bit.
+    """Return whether two results are equal, tensors bit for bit.
 
     Args:
         a, b: the results.
@@ -259,17 +259,17 @@ class Settings:
 
     @property
     def replays(self) -> bool:
-        """Whether calls may be made without the interpreter (trusted.py)."""
+        """Return whether calls may be made without the interpreter (trusted.py)."""
         return not self.eager and not always
 
     @property
     def always_replays(self) -> bool:
-        """Whether they are wherever they can, without a trial: for tests."""
+        """Return whether they are wherever they can, without a trial: for tests."""
         return always_replays
 
     @property
     def checks_replays(self) -> bool:
-        """Whether calls that have no effect are made both ways and compared: for tests."""
+        """Return whether calls that have no effect are made both ways and compared: for tests."""
         return checks_replays
 
     def check_replay(self, compiled: Any, result: Any, expected: Any) -> None:
@@ -292,7 +292,7 @@ class Settings:
 
     @property
     def pure(self) -> bool:
-        """Whether the user promises that calls do nothing but call public functions, by the forms of their tensors."""
+        """Return whether the user promises that calls do nothing but call public functions, by the forms of their tensors."""
         return bool(self.options.get("pure", False))
 
     def watched_call(self, compiled: Any, values: tuple[Any, ...], keywords: tuple[str, ...] | None) -> tuple[Any, Any]:
@@ -322,17 +322,17 @@ class Settings:
 
     @property
     def has_own_backend(self) -> bool:
-        """Whether the backend is none of Facula's own."""
+        """Return whether the backend is none of Facula's own."""
         return self.function is not None
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What a backend is given beside the graph and the inputs."""
+        """Return what a backend is given beside the graph and the inputs."""
         mode = {} if self.mode in (None, "default") else {"mode": self.mode}
         return {**mode, "options": self.options} if self.options else mode
 
     def stretches(self, compiled: Any) -> tuple[Any, Any]:
-        """What the core asks when there is a backend of its own: who gets the stretches of calls, and of backward passes."""
+        """Return what the core asks of a backend of its own: who gets the stretches of calls, and of backward passes."""
         if self.function is None and self.backend == "cudagraphs" and facula.cuda.is_available():
             from facula._dynamo.backends.graphs import GraphedStretches
 

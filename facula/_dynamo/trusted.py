@@ -36,7 +36,7 @@ class Known:
         self.value, self.entry = value, entry
 
     def decide(self) -> Any:
-        """The object, by which something is decided."""
+        """Return the object, by which something is decided."""
         if self.entry is not None:
             self.entry.pinned = True
         return self.value
@@ -108,7 +108,7 @@ DIRECT = frozenset(
 
 @functools.cache
 def _schema() -> dict[str, Op]:
-    """The ops of the schema by their names in Python; "add_" is another one than "add"."""
+    """Return the ops of the schema by their names in Python; "add_" is another one than "add"."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for key in _C._boxed_keys():
         row = _C._boxed_op(key)
@@ -125,7 +125,7 @@ def _schema() -> dict[str, Op]:
 
 @functools.cache
 def ops() -> dict[Any, Op]:
-    """The functions of the core that steps may call."""
+    """Return the functions of the core that steps may call."""
     found = {}
     for room in (_C, _C.nn_functional, _C.linalg, _C.special, _C.fft):
         for name, value in vars(room).items():
@@ -135,7 +135,7 @@ def ops() -> dict[Any, Op]:
 
 
 def method_op(name: str) -> Op | None:
-    """What is known of a method of tensors, None where it is no op of the core.
+    """Return what is known of a method of tensors, None where it is no op of the core.
 
     Args:
         name: its name.
@@ -148,7 +148,7 @@ def method_op(name: str) -> Op | None:
 
 
 def property_kind(name: str) -> str | None:
-    """The kind of a property of tensors; None where it is not one that steps may read.
+    """Return the kind of a property of tensors; None where it is not one that steps may read.
 
     Args:
         name: its name.
@@ -172,7 +172,7 @@ _HANDED = (type(None), bool, int, float, complex, str, facula.dtype, facula.devi
 
 
 def is_handed(value: Any) -> bool:
-    """Whether a known object may be an operand.
+    """Return whether a known object may be an operand.
 
     Args:
         value: the object.
@@ -201,7 +201,7 @@ class Steps:
         self._results = 0
 
     def operand(self, value: Any) -> Register:
-        """The register of a value."""
+        """Return the register of a value."""
         if isinstance(value, Register):
             return value
         if isinstance(value, Made):
@@ -216,7 +216,7 @@ class Steps:
         return self.constant(value)
 
     def constant(self, value: Known) -> Register:
-        """The register of a known object."""
+        """Return the register of a known object."""
         entry = value.entry
         if entry is not None and entry.constant >= 0:
             number = entry.constant
@@ -228,7 +228,7 @@ class Steps:
         return Register(("constant", number), "tensor" if is_plain(value.value) else "")
 
     def owner(self, value: Any) -> Register:
-        """The register of a tensor, a method or a property of which is asked for: it has no attributes of its own."""
+        """Return the register of a tensor, a method or a property of which is asked for: it has no attributes of its own."""
         register = self.operand(value)
         if register.name[0] == "constant":
             self._without_dict.add(register.name[1])
@@ -259,7 +259,7 @@ class Steps:
         self.step("expect", [value], how=int(truth))
 
     def program(self, arguments: list[tuple[int, Any]], keywords: Any, result: Any) -> Any:
-        """What the core takes."""
+        """Return what the core takes."""
         last = self.operand(result)
         first = {"argument": 0, "constant": len(arguments), "result": len(arguments) + len(self._constants)}
 
@@ -301,7 +301,7 @@ def argument(number: int, value: Any) -> tuple[tuple[int, Any], Any]:
 
 
 def steps_of(function: Any, values: tuple[Any, ...], keywords: tuple[str, ...] | None) -> Any:
-    """The program of a function for calls with such arguments; raises Untrusted.
+    """Return the program of a function for calls with such arguments; raises Untrusted.
 
     Args:
         function: what is compiled.

@@ -5,7 +5,14 @@ from facula._on_demand import _on_demand
 __getattr__ = _on_demand(
     __name__,
     (
-        "aot_autograd", "apis", "batch_norm_replacement", "config", "eager_transforms", "functional_call", "make_functional",
-        "partitioners", "vmap",
+        "aot_autograd",
+        "apis",
+        "batch_norm_replacement",
+        "config",
+        "eager_transforms",
+        "functional_call",
+        "make_functional",
+        "partitioners",
+        "vmap",
     ),  # fmt: skip
 )

@@ -70,7 +70,7 @@ def aot_module_simplified(mod: GraphModule, args: Sequence[Any], fw_compiler: Ca
                           bw_compiler: Callable[..., Any] | None = None, partition_fn: Any = None, decompositions: Any = None,
                           keep_inference_input_mutations: bool = False,
                           inference_compiler: Callable[..., Any] | None = None) -> Any:  # fmt: skip
-    """What a backend gives for a graph of which compilers make something: for backends of `torch.compile`.
+    """Return what a backend gives for a graph of which compilers make something: for backends of `torch.compile`.
 
     Args:
         mod: the graph.
@@ -142,7 +142,7 @@ def print_compile(fx_g: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
 
 
 def memory_efficient_fusion(fn: Any, **kwargs: Any) -> Any:
-    """The function or module, compiled by Facula itself.
+    """Return the function or module, compiled by Facula itself.
 
     Args:
         fn: a function or a module.
@@ -154,12 +154,12 @@ def memory_efficient_fusion(fn: Any, **kwargs: Any) -> Any:
 
 
 def get_graph_being_compiled() -> str:
-    """What a compiler of `aot_autograd` is given at this moment: "forward", "backward" or "inference", and a number."""
+    """Return what a compiler of `aot_autograd` is given at this moment: "forward", "backward" or "inference", and a number."""
     return get_aot_graph_name()
 
 
 def get_aot_graph_name() -> str:
-    """The same as `get_graph_being_compiled`."""
+    """Return the same as `get_graph_being_compiled`."""
     stretches = being_compiled()
     if stretches is None:
         raise RuntimeError("get_aot_graph_name: a compiler asks it while it is given a graph, got a call from elsewhere")

@@ -17,7 +17,7 @@ def _refused(name: str) -> NoReturn:
 
 
 def default_partition(joint_module: Any, _joint_inputs: Any, *, num_fwd_outputs: int, **more: Any) -> NoReturn:
-    """Names a way to choose what is kept for the backward pass, for `partition_fn`; it is not called.
+    """Name a way to choose what is kept for the backward pass, for `partition_fn`; it is not called.
 
     Args:
         joint_module, _joint_inputs, num_fwd_outputs, more: those of PyTorch's.
@@ -29,7 +29,7 @@ def default_partition(joint_module: Any, _joint_inputs: Any, *, num_fwd_outputs:
 
 def min_cut_rematerialization_partition(joint_module: Any, _joint_inputs: Any, compiler: str = "inductor", *,
                                         num_fwd_outputs: int, **more: Any) -> NoReturn:  # fmt: skip
-    """Names a way to choose what is kept for the backward pass, for `partition_fn`; it is not called.
+    """Name a way to choose what is kept for the backward pass, for `partition_fn`; it is not called.
 
     Args:
         joint_module, _joint_inputs, compiler, num_fwd_outputs, more: those of PyTorch's.
@@ -40,7 +40,7 @@ def min_cut_rematerialization_partition(joint_module: Any, _joint_inputs: Any, c
 
 
 def check(partition_fn: Any) -> None:
-    """Whether a `partition_fn` is one whose choice means nothing here.
+    """Return whether a `partition_fn` is one whose choice means nothing here.
 
     Args:
         partition_fn: None, or a function.

@@ -49,9 +49,7 @@ def _maybe_remove_batch_dim(name, batched_output, vmap_level, batch_size, out_di
     if not isinstance(batched_output, Tensor):
         if out_dim is None:
             return batched_output
-        raise ValueError(
-            f"vmap({name}, ...): the function must only return Tensors, got type {type(batched_output).__name__}"
-        )
+        raise ValueError(f"vmap({name}, ...): the function must only return Tensors, got type {type(batched_output).__name__}")
     if out_dim is not None:
         return _remove_batch_dim(batched_output, vmap_level, batch_size, out_dim)
     if _vmap.is_batched(batched_output, vmap_level):
@@ -78,9 +76,7 @@ def _validate_and_get_batch_size(flat_in_dims, flat_args):
 def _process_batched_inputs(in_dims, args, func):
     """(number of examples, dimension of the batch in each leaf, leaves, structure) of the arguments."""
     if not isinstance(in_dims, (int, tuple)):
-        raise ValueError(
-            f"vmap: in_dims must be an int or a tuple nested as the arguments are, got {type(in_dims).__name__}"
-        )
+        raise ValueError(f"vmap: in_dims must be an int or a tuple nested as the arguments are, got {type(in_dims).__name__}")
     flat, spec = tree_flatten(args)
     if not flat:
         raise ValueError("vmap: the function needs at least one argument with a batch, got none")
@@ -105,9 +101,7 @@ def _checked(value, dim):
 
 def _create_batched_inputs(flat_in_dims, flat_args, vmap_level, args_spec):
     """The arguments as the function sees them."""
-    wrapped = [
-        value if dim is None else _add_batch_dim(value, dim, vmap_level) for value, dim in zip(flat_args, flat_in_dims)
-    ]
+    wrapped = [value if dim is None else _add_batch_dim(value, dim, vmap_level) for value, dim in zip(flat_args, flat_in_dims)]
     return tree_unflatten(wrapped, args_spec)
 
 

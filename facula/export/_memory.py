@@ -16,13 +16,13 @@ class Memory:
         self.versions, self.seen = {}, {}  # how often a root was written, and as of which of them a value is
 
     def root(self, key):
-        """The key whose memory a key shows; itself where it shows none."""
+        """Return the key whose memory a key shows; itself where it shows none."""
         while key in self.shown:
             key = self.shown[key][0]
         return key
 
     def version(self, key):
-        """How often the memory of a key was written."""
+        """Return how often the memory of a key was written."""
         return self.versions.get(self.root(key), 0)
 
     def read(self, key):

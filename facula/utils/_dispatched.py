@@ -93,7 +93,10 @@ def _arguments(parameters, values, more=()):
 
 
 def written(name, overload, form, values, outs=(), own=False):
-    """The Call for one of ours, by the schema: its operator, of the namespace `facula` where PyTorch has none, or `own`."""
+    """Return the Call for one of ours: its operator by the schema.
+
+    It is of the namespace `facula` where PyTorch has none, or with `own`.
+    """
     found = row(name, overload, form) or row(name, overload, "function")
     if found is None:
         return Call(f"facula::{name}.{overload or 'default'}", tuple(values), {})

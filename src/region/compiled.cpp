@@ -154,7 +154,10 @@ CompiledCalls::Way CompiledCalls::begin(uint64_t sizes) {
     looks_again_ = true;
   }
   if (state == CompileState::Pass && others && looks_ < kLooks && !has_looked_at(sizes)) become(CompileState::Look);
-  if (state == CompileState::Trial && others) become(CompileState::Trial);
+  if (state == CompileState::Trial && others) {
+    doubted_ = false;
+    become(CompileState::Trial);
+  }
   if (state == CompileState::Follow && in_state_ >= kTrusted)
     become(judged_by_bytes().value_or(false) ? CompileState::Follow : CompileState::Trial);
   switch (state) {
@@ -273,6 +276,7 @@ bool CompiledCalls::is_worth_following() const {
 }
 
 void CompiledCalls::become(CompileState next) {
+  if (next != state) doubted_ = false;
   state = next;
   in_state_ = 0;
   missed_ = 0;

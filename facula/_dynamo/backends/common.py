@@ -74,7 +74,7 @@ def aot_autograd(**kwargs: Any) -> AotAutograd:
 
 
 def device_from_inputs(example_inputs: Sequence[Any]) -> Any:
-    """The device of the first input that has one.
+    """Return the device of the first input that has one.
 
     Args:
         example_inputs: tensors and others.
@@ -83,7 +83,7 @@ def device_from_inputs(example_inputs: Sequence[Any]) -> Any:
 
 
 def dtype_from_inputs(example_inputs: Sequence[Any]) -> Any:
-    """The dtype of the first input that has one.
+    """Return the dtype of the first input that has one.
 
     Args:
         example_inputs: tensors and others.

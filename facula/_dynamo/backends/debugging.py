@@ -17,7 +17,7 @@ __all__ = ["ExplainOutput", "ExplainWithBackend", "aot_eager", "boxed_nop", "eag
 
 
 def eager(gm: GraphModule, fake_tensor_inputs: Sequence[Any], **kwargs: Any) -> Callable[..., Any]:
-    """What runs a graph as it is.
+    """Return what runs a graph as it is.
 
     Args:
         gm: the graph.
@@ -31,7 +31,7 @@ pre_dispatch_eager = eager
 
 
 def eager_noexcept(gm: GraphModule, fake_tensor_inputs: Sequence[Any], **kwargs: Any) -> Callable[..., Any]:
-    """What runs a graph as it is, and says so where it fails.
+    """Return what runs a graph as it is, and says so where it fails.
 
     Args:
         gm: the graph.
@@ -52,7 +52,7 @@ def eager_noexcept(gm: GraphModule, fake_tensor_inputs: Sequence[Any], **kwargs:
 
 
 def boxed_nop(fx_g: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-    """What runs a graph as it is, on a list.
+    """Return what runs a graph as it is, on a list.
 
     Args:
         fx_g: the graph.
@@ -93,7 +93,7 @@ class ExplainWithBackend:
         return self.backend(gm, example_inputs)
 
     def output(self) -> ExplainOutput:
-        """What it was given so far."""
+        """Return what it was given so far."""
         return ExplainOutput(self.graphs, len(self.graphs), len(self.graphs) - 1, [], self.op_count)
 
 

@@ -113,12 +113,12 @@ class GraphedStretches:
         self._compiled = weakref.ref(compiled)
 
     def may_record(self) -> bool:
-        """Whether more is recorded."""
+        """Return whether more is recorded."""
         compiled = self._compiled()
         return self.is_backward or (compiled is not None and self.settings.look_begins(compiled))
 
     def compile(self, run: Callable[..., Any], examples: tuple[Any, ...], records_gradients: bool) -> int:
-        """The place in `codes` of what runs a stretch.
+        """Return the place in `codes` of what runs a stretch.
 
         Args:
             run: a function of a tuple of tensors that runs the ops.

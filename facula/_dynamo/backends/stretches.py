@@ -99,7 +99,7 @@ class _Mode(ProxyTorchDispatchMode):
 
 def graph_of(run: Callable[..., Any], examples: Sequence[Any], table: Any = None, own_ops: bool = False,
              renames: bool = False) -> GraphModule:  # fmt: skip
-    """The graph of the ops that a function of tensors runs: placeholders are arg0_1, arg1_1, ..., the output is a tuple.
+    """Return the graph of the ops that a function of tensors runs: placeholders are arg0_1, arg1_1, ..., the output is a tuple.
 
     Args:
         run: takes as many tensors as there are examples.
@@ -142,7 +142,7 @@ def _hole():
 
 
 def _is_same(a, b):
-    """Whether two tensors are the same, bit by bit, but for what a NaN says beside being one."""
+    """Return whether two tensors are the same, bit by bit, but for what a NaN says beside being one."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.is_complex():
@@ -163,7 +163,7 @@ _here = threading.local()  # .compiling: the stretches whose backend is called
 
 
 def being_compiled() -> Stretches | None:
-    """The stretches whose backend runs now on this thread."""
+    """Return the stretches whose backend runs now on this thread."""
     return getattr(_here, "compiling", None)
 
 
@@ -179,7 +179,7 @@ def plain_call(code: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def name_of(backend: Any) -> str:
-    """What errors call a backend.
+    """Return what errors call a backend.
 
     Args:
         backend: a function.
@@ -208,14 +208,14 @@ class Stretches:
         return f"compile: the backend {name_of(self.backend)!r}"
 
     def may_record(self) -> bool:
-        """Whether more is recorded: a backward pass for which there is a compiler, or as the settings say."""
+        """Return whether more is recorded: a backward pass for which there is a compiler, or as the settings say."""
         if self.backend is None:
             return False
         compiled = self._compiled()
         return self.backward is None or (compiled is not None and self.settings.look_begins(compiled))
 
     def compile(self, run: Callable[..., Any], examples: tuple[Any, ...], records_gradients: bool) -> int:
-        """The place in `codes` of what the backend gives for a stretch.
+        """Return the place in `codes` of what the backend gives for a stretch.
 
         Args:
             run: a function of a tuple of tensors that runs the ops.
@@ -240,7 +240,7 @@ class Stretches:
         return len(self.codes) - 1
 
     def _checked_graph(self, run, examples):
-        """The graph of a stretch, which gives what the ops give: else it is made of the core's own ops."""
+        """Return the graph of a stretch, which gives what the ops give: else it is made of the core's own ops."""
         known = run(examples)
         for how in ({"renames": True}, {}):
             with contextlib.suppress(RuntimeError, TypeError, NotImplementedError):  # operators that take something else
