@@ -38,11 +38,12 @@ MAY_INCLUDE = {
     "sparse": {"sparse", "observe", "autograd", "ops", "core"},
     "program": {"program", "autograd", "observe", "ops", "core"},
     "region": {"region", "program", "autograd", "observe", "ops", "core"},
+    "budget": {"budget", "program", "autograd", "observe", "ops", "core"},
     "capi": {"capi", "cxx", "program", "composite", "autograd", "ops", "core"},
     "cxx": {"cxx", "torch", "program", "cuda", "cpu", "composite", "autograd", "ops", "core"},
     "distributed": {"distributed", "cuda", "composite", "autograd", "ops", "core"},
     "run": {"run", "cxx", "program", "autograd", "ops", "core"},
-    "python": {"python", "region", "cxx", "program", "distributed", "autograd", "composite", "observe", "profiler", "guard", "cuda", "cpu", "ops", "core"},
+    "python": {"python", "budget", "region", "cxx", "program", "distributed", "autograd", "composite", "observe", "profiler", "guard", "cuda", "cpu", "ops", "core"},
 }
 GENERATED = re.compile(r"(functions|raw|op_ids)(_\w+)?\.h$")
 # generated headers and the layer that makes them

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "core/checked.h"
+#include "core/places.h"
 #include "cuda/address_map.h"
 #include "cuda/allocator_settings.h"
 #include "cuda/device.h"
@@ -28,7 +29,6 @@
 #include "cuda/graph.h"
 #include "cuda/memory_report.h"
 #include "cuda/memory_trace.h"
-#include "cuda/places.h"
 #include "cuda/pluggable_allocator.h"
 #include "cuda/stream.h"
 

@@ -58,7 +58,7 @@ void release(void* memory, int device);
 /// The block is not used again before the stream has reached what is queued on it when the block is released.
 void record_stream(void* memory, Stream stream);
 
-/// Of each block, the line of the program that made it (cuda/places.h) is noted from now on.
+/// Of each block, the line of the program that made it (core/places.h) is noted from now on.
 void record_places(bool on);
 
 /// What the driver gave, in which a block lies: a whole allocation, or granules of an expandable segment, of which
@@ -102,7 +102,7 @@ struct BlockSnapshot {
   uint64_t address;
   size_t size, requested;
   const char* state;  // active_allocated, active_awaiting_free, inactive
-  uint32_t place;     // as in cuda/places.h
+  uint32_t place;     // as in core/places.h
   std::string tensor;
 };
 struct SegmentSnapshot {

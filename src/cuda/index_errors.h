@@ -5,9 +5,9 @@
 #pragma once
 
 #include "core/error.h"
+#include "core/places.h"
 #include "cuda/device.h"
 #include "cuda/kernels/report.h"
-#include "cuda/places.h"
 
 namespace facula::cuda {
 

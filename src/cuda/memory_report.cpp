@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "core/error.h"
-#include "cuda/places.h"
+#include "core/places.h"
 
 namespace facula::cuda {
 

@@ -14,7 +14,7 @@ struct TraceEntry {
   uint64_t address;    // of oom: the bytes that the driver has
   size_t size;
   uint64_t stream, pool;
-  uint32_t place;        // as in cuda/places.h
+  uint32_t place;        // as in core/places.h
   int64_t microseconds;  // since 1970
 };
 

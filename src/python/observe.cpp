@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "core/host.h"
-#include "cuda/places.h"
+#include "core/places.h"
 #include "observe/callbacks.h"
 #include "observe/observer.h"
 #include "profiler/memory_history.h"
@@ -534,8 +534,8 @@ PyMethodDef functions[] = {
 void init_observe(PyObject* module) {
   check(PyModule_AddFunctions(module, functions));
   host.capture_stack = stack_here;
-  cuda::place_text = place_text;
-  cuda::capture_line = line_here;
+  facula::place_text = place_text;
+  facula::capture_line = line_here;
 }
 
 }  // namespace facula::python

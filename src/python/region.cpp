@@ -5,7 +5,7 @@
 
 #include "core/host.h"
 #include "core/op_id.h"
-#include "cuda/places.h"
+#include "core/places.h"
 #include "python/bindings.h"
 #include "python/compiled_function.h"
 #include "python/free_threading.h"
@@ -80,7 +80,7 @@ PyObject* wrap_recording(const SharedRecording& recording);
 Owned dynamo(const char* module) { return Owned(check(PyImport_ImportModule(module))); }
 
 PyObject* place_of(uint32_t number) {
-  const std::string text = number ? cuda::place_text(number) : "";  // "train.py:12 in step"
+  const std::string text = number ? place_text(number) : "";  // "train.py:12 in step"
   const size_t end = text.rfind(" in ");
   return check(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(std::min(end, text.size()))));
 }
@@ -521,7 +521,7 @@ PyMethodDef functions[] = {
 void init_region(PyObject* module) {
   check(PyModule_AddFunctions(module, functions));
   init_stretches(module);
-  line_of_program = cuda::capture_line;
+  line_of_program = capture_line;
   compiled_type = reinterpret_cast<PyTypeObject*>(check(PyType_FromSpec(&compiled_spec)));
   check(PyModule_AddObjectRef(module, "_CompiledFunction", reinterpret_cast<PyObject*>(compiled_type)));
 }

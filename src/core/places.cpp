@@ -1,8 +1,8 @@
-#include "cuda/places.h"
+#include "core/places.h"
 
-namespace facula::cuda {
+namespace facula {
 
 std::string (*place_text)(uint32_t stack) = nullptr;
 uint32_t (*capture_line)() = nullptr;
 
-}  // namespace facula::cuda
+}  // namespace facula

@@ -7,7 +7,7 @@
 
 #include "core/host.h"
 
-namespace facula::cuda {
+namespace facula {
 
 /// "train.py:12 in step" of a number of `host.capture_stack`: the innermost line that is not the package's; empty where
 /// it is not known. Takes the interpreter lock: not to be called with a lock that others want while they have that one.
@@ -20,4 +20,4 @@ inline uint32_t line_here() { return capture_line ? capture_line() : 0; }
 inline uint32_t place_here() { return host.capture_stack ? host.capture_stack() : 0; }
 inline std::string text_of_place(uint32_t place) { return place && place_text ? place_text(place) : std::string(); }
 
-}  // namespace facula::cuda
+}  // namespace facula

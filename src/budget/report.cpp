@@ -1,0 +1,188 @@
+#include "budget/report.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+
+namespace facula::budget {
+
+std::atomic<bool> places_are_wanted{false};
+
+int64_t report_clock() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// ---- sizes
+
+EventSizes::EventSizes(IntList sizes) : count_(static_cast<uint32_t>(sizes.size())) {
+  const bool fit = sizes.size() <= kInline &&
+                   std::ranges::all_of(sizes, [](int64_t size) { return size >= 0 && size <= int64_t{UINT32_MAX}; });
+  if (!fit) {
+    many_ = std::make_unique<Dims>(sizes);
+    return;
+  }
+  std::ranges::transform(sizes, few_, [](int64_t size) { return static_cast<uint32_t>(size); });
+}
+
+Dims EventSizes::dims() const {
+  if (many_) return *many_;
+  Dims dims;
+  for (size_t i = 0; i < count_; ++i) dims.push_back(few_[i]);
+  return dims;
+}
+
+// ---- notes
+
+Row& Report::row_of(MadeBy by) {
+  const auto [found, fresh] = row_numbers_.try_emplace(by, rows_.size());
+  if (fresh) rows_.emplace_back().by = by;
+  return rows_[found->second];
+}
+
+void Report::note_let_go(MadeBy by, IntList sizes, DType dtype, size_t bytes, Cause cause) {
+  const EventKind kind = cause == Cause::Request ? EventKind::LetGo : EventKind::MovedAway;
+  const Event event{report_clock(), kind, dtype, true, by, bytes, 0, EventSizes(sizes)};
+  std::lock_guard guard(lock_);
+  Row& row = row_of(by);
+  ++row.let_go;
+  row.let_go_bytes += bytes;
+  let_go_bytes_ += bytes;
+  events_.add(event);
+}
+
+void Report::note_again(MadeBy by, size_t bytes, uint64_t ns) {
+  const Event event{report_clock(), EventKind::Again, DType::Float32, false, by, bytes, ns, EventSizes()};
+  std::lock_guard guard(lock_);
+  Row& row = row_of(by);
+  ++row.again;
+  row.again_bytes += bytes;
+  row.again_ns += ns;
+  events_.add(event);
+}
+
+void Report::note_moved(MadeBy by, size_t bytes, bool back, uint64_t ns) {
+  const Event event{report_clock(), EventKind::MovedBack, DType::Float32, false, by, bytes, ns, EventSizes()};
+  std::lock_guard guard(lock_);
+  Row& row = row_of(by);
+  ++row.moved;
+  row.moved_bytes += bytes;
+  row.moved_ns += ns;
+  if (back) events_.add(event);  // note_let_go() says when bytes have gone
+}
+
+void Report::note_copied(IntList sizes, DType dtype, size_t bytes, uint32_t place) {
+  const Event event{report_clock(), EventKind::Copied, dtype, true, {0, place}, bytes, 0, EventSizes(sizes)};
+  std::lock_guard guard(lock_);
+  const auto same = std::ranges::find_if(
+      copied_, [&](const Copied& c) { return c.place == place && c.dtype == dtype && IntList(c.sizes) == sizes; });
+  if (same != copied_.end()) {
+    ++same->count;
+    same->bytes += bytes;
+  } else {
+    copied_.push_back({Dims(sizes), dtype, place, 1, bytes});
+  }
+  events_.add(event);
+}
+
+void Report::note_room(size_t held, size_t can_go, size_t request) {
+  places_are_wanted.store(true, std::memory_order_relaxed);
+  const uint64_t stays = held - std::min(held, can_go);
+  std::lock_guard guard(lock_);
+  ++rooms_;
+  for (auto& [number, highest] : watches_) {
+    highest.held = std::max<uint64_t>(highest.held, held);
+    highest.smallest = std::max<uint64_t>(highest.smallest, stays + request);
+  }
+}
+
+void Report::note_pass(bool begins) {
+  const int64_t now = report_clock();
+  std::lock_guard guard(lock_);
+  if (begins) {  // passes of several threads are shown as one
+    if (running_passes_++ == 0) {
+      passes_.add({now, 0});
+      gradients_ = 0;
+    }
+    return;
+  }
+  ++ended_passes_;
+  last_pass_end_ = now;
+  if (running_passes_ > 0 && --running_passes_ == 0) passes_.last().end = now;
+}
+
+void Report::note_sample(size_t held, size_t saved_here, size_t gone) {
+  const int64_t now = report_clock();
+  std::lock_guard guard(lock_);
+  samples_.add({now, held, saved_here, gone, gradients_});
+  for (auto& [number, highest] : watches_) {
+    highest.held = std::max<uint64_t>(highest.held, held);
+    highest.plain = std::max<uint64_t>(highest.plain, held + gone);
+  }
+}
+
+void Report::note_gradient(size_t bytes) {
+  std::lock_guard guard(lock_);
+  gradients_ += bytes;
+}
+
+// ---- readers
+
+Totals Report::totals() const {
+  std::lock_guard guard(lock_);
+  return {rows_, copied_, ended_passes_, last_pass_end_, rooms_};
+}
+
+std::vector<Event> Report::events(int64_t since) const {
+  std::lock_guard guard(lock_);
+  return events_.from(since, &Event::time);
+}
+
+std::vector<Sample> Report::samples(int64_t since) const {
+  std::lock_guard guard(lock_);
+  return samples_.from(since, &Sample::time);
+}
+
+std::vector<Pass> Report::passes(int64_t since) const {
+  std::lock_guard guard(lock_);
+  return passes_.from(since, &Pass::begin);
+}
+
+uint64_t Report::let_go_bytes() const {
+  std::lock_guard guard(lock_);
+  return let_go_bytes_;
+}
+
+uint32_t Report::begin_watch(size_t held) {
+  std::lock_guard guard(lock_);
+  watches_[++last_watch_] = {held, held, 0};
+  return last_watch_;
+}
+
+Highest Report::watched(uint32_t watch) const {
+  std::lock_guard guard(lock_);
+  const auto found = watches_.find(watch);
+  return found == watches_.end() ? Highest{} : found->second;
+}
+
+void Report::end_watch(uint32_t watch) {
+  std::lock_guard guard(lock_);
+  watches_.erase(watch);
+}
+
+// ---- one for each device
+
+Report& report_of(Device device) {
+  static std::array<std::array<std::atomic<Report*>, 128>, kDeviceTypes>
+      reports{};  // never destroyed: threads may end later
+  const size_t index = device.type == DeviceType::CPU ? 0 : static_cast<size_t>(std::max<int>(device.index, 0));
+  std::atomic<Report*>& slot = reports[static_cast<size_t>(device.type)][index];
+  Report* known = slot.load(std::memory_order_acquire);
+  if (known) return *known;
+  auto fresh = std::make_unique<Report>();
+  if (slot.compare_exchange_strong(known, fresh.get(), std::memory_order_acq_rel)) return *fresh.release();
+  return *known;
+}
+
+}  // namespace facula::budget
