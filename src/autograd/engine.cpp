@@ -539,8 +539,11 @@ class Running {
     restricted_running += restricted_;
     pass->nested = before_ != nullptr;
     ++depth;
+    in_cells_ = !before_ && (watching() & kWatchBudget);
+    if (in_cells_) cell_hooks.pass(true);
   }
   ~Running() {
+    if (in_cells_) cell_hooks.pass(false);
     --depth;
     running = before_;
     restricted_running -= restricted_;
@@ -550,6 +553,7 @@ class Running {
 
  private:
   Pass* before_;
+  bool in_cells_;  // a memory budget was told that a pass begins
   int restricted_;
 };
 

@@ -219,6 +219,7 @@ void AccumulateGrad::apply(const Tensor* grads, Tensor*) {
     NodeLock adding(*this);
     const Tensor before = grad_of(leaf_);
     Tensor now = accumulated(before, std::move(grad), leaf_);
+    if (__builtin_expect((watching() & kWatchBudget) && !before.defined(), 0)) cell_hooks.gradient(now);
     if (!now.is_same(before)) {
       Locked guard(stripe(grad_locks, &meta));
       std::swap(meta.grad, now);  // and what was there dies outside of the lock

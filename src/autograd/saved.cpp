@@ -85,6 +85,8 @@ class SavedWaiting final : public PackedTensor {
 
 }  // namespace
 
+std::unique_ptr<PackedTensor> (*save_in_cell)(const Tensor& tensor) = nullptr;
+
 void record_write(const Tensor& written) {
   if (!host.current_traceback) return;
   std::string lines = host.current_traceback();
@@ -108,6 +110,7 @@ void SavedTensor::save_special(const Tensor& tensor, bool is_output) {
   if (!(thread_state.modes & kModeSavedHooks)) {
     waits_ = tensor.flags() & (kDeferred | kMayWait);
     if (waits_) packed_ = std::make_unique<SavedWaiting>(std::exchange(tensor_, Tensor()));
+    else if ((tensor.flags() & kInCell) && save_in_cell) save_cell(tensor);
     return;
   }
   {
@@ -115,6 +118,15 @@ void SavedTensor::save_special(const Tensor& tensor, bool is_output) {
     packed_ = host.pack_saved_tensor(tensor_);
   }
   if (!packed_) return;
+  if (marks_ && !reattach_)
+    packed_ = std::make_unique<PackedWithHistory>(std::move(packed_), gradient_edge(tensor.impl()), marks_);
+  tensor_ = Tensor();
+}
+
+void SavedTensor::save_cell(const Tensor& tensor) {
+  packed_ = save_in_cell(tensor);
+  if (!packed_) return;
+  waits_ = true;
   if (marks_ && !reattach_)
     packed_ = std::make_unique<PackedWithHistory>(std::move(packed_), gradient_edge(tensor.impl()), marks_);
   tensor_ = Tensor();

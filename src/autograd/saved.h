@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "autograd/node.h"
+#include "core/budget_hooks.h"
 #include "core/may_wait.h"
 #include "ops/operand.h"
 
@@ -61,6 +62,10 @@ struct PackedTensor {
   virtual Tensor unpack() = 0;
 };
 
+/// Installed by src/budget: what stands for a tensor whose storage a cell has; null where none has it. Unpacking gives a
+/// tensor without history on that storage, or on another one with the same bytes, version and last writer.
+extern std::unique_ptr<PackedTensor> (*save_in_cell)(const Tensor& tensor);
+
 /// Who wrote to a storage last, with the source lines where known (anomaly mode records them).
 struct WriteRecord {
   uint32_t version = 0;
@@ -78,7 +83,7 @@ class SavedTensor {
   /// `is_output`: the tensor is a result of the node itself and must not keep that node alive.
   SavedTensor(const Tensor& tensor, bool is_output) {
     if (!tensor.defined()) return;
-    constexpr uint32_t kSpecial = kInference | kDeferred | kMayWait;
+    constexpr uint32_t kSpecial = kInference | kDeferred | kMayWait | kInCell;
     if (__builtin_expect(is_output || (tensor.flags() & kSpecial) || (thread_state.modes & kModeSavedHooks), 0)) {
       save_special(tensor, is_output);
       return;
@@ -98,6 +103,7 @@ class SavedTensor {
 
  private:
   void save_special(const Tensor& tensor, bool is_output);
+  void save_cell(const Tensor& tensor);
   Tensor unpack_special(const Node& node) const;
   Tensor reattached(const Tensor& tensor, const Node& node) const;
 
@@ -106,7 +112,7 @@ class SavedTensor {
   uint32_t version_ = 0;
   uint32_t marks_ = 0;
   uint32_t slot_ = 0;
-  bool waits_ = false;  // `packed_` holds the tensor itself, whose bytes may not exist
+  bool waits_ = false;  // `packed_` stands for the tensor itself, whose bytes may not exist
   bool is_output_ = false;
   bool reattach_ = false;
 };

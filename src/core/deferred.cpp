@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "core/backend.h"
+#include "core/budget_hooks.h"
 #include "core/checked.h"
 #include "core/kernel.h"
 #include "core/parallel.h"
@@ -454,6 +455,11 @@ void run_waiting() {
   }
 }
 
+void settings_will_change() {
+  run_waiting();
+  if (budget_hooks.settings_change) budget_hooks.settings_change();
+}
+
 void settle_storage(Storage* s) {
   if (s->is_deferred()) {
     Ref<Recipe> recipe;
@@ -468,7 +474,10 @@ void settle_storage(Storage* s) {
     if (recipe) Deferral::run(recipe, which);
   }
   settle_kept(s);
-  if (s->asks.load() & kReadLate) run_readers(s);
+  const uint8_t asks = s->asks.load();
+  if (asks & kReadLate) run_readers(s);
+  if (asks & kReadAgain) budget_hooks.will_change(s);
+  leave_cell(s);
 }
 
 void settle_kept(Storage* s) {

@@ -26,6 +26,7 @@ enum Watch : uint32_t {
   kWatchProcessMemory = 1u << 4,  // an observer of all threads does
   kWatchRegion = 1u << 5,         // a compiled function runs (src/region)
   kWatchDeferral = 1u << 6,       // every op waits that can (src/region/deferred.h)
+  kWatchBudget = 1u << 7,         // a memory budget is on (src/budget)
   kUnknownThread = 1u << 31,      // it has not met an op yet
 };
 
@@ -46,8 +47,9 @@ extern thread_local constinit ThreadState thread_state __attribute__((tls_model(
 /// Bits of Watch of the calling thread.
 inline uint32_t watching() { return thread_state.watch.load(std::memory_order_relaxed); }
 
-/// Whether anybody may look at single ops; a compiled function, which gives what eager execution gives, does not.
-inline bool are_ops_seen() { return (watching() & ~(kWatchRegion | kWatchDeferral)) != 0; }
+/// Whether anybody may look at single ops; a compiled function, which gives what eager execution gives, does not, nor
+/// does a memory budget.
+inline bool are_ops_seen() { return (watching() & ~(kWatchRegion | kWatchDeferral | kWatchBudget)) != 0; }
 
 /// Sets or clears bits of the calling thread's `watch`.
 inline void set_watch(uint32_t bits, bool on) {

@@ -101,9 +101,10 @@ bool can_be_read_late(const Storage* storage);
 inline void read_late(Storage* storage) { storage->asks.fetch_or(kReadLate, std::memory_order_release); }
 /// Runs what reads the storage late, but for `except`.
 void run_readers(Storage* storage, const Recipe* except = nullptr);
-/// Runs everything that waits: for who changes a setting that ops look at when they run. Within a recipe, which others
-/// may be waiting for, nothing happens.
+/// Runs everything that waits. Within a recipe, which others may be waiting for, nothing happens.
 void run_waiting();
+/// The same before a setting changes that ops look at when they run, and also of cells (core/budget_hooks.h).
+void settings_will_change();
 /// Gives the storage its bytes, and runs what reads them late: for who changes the storage itself.
 void settle_storage(Storage* storage);
 /// Makes a kept storage a plain one.

@@ -1,5 +1,6 @@
 // What a process has once. The variables that headers declare are defined in the library, not `inline` in the headers:
 // the Python module and programs in C++ would else have their own copies of what they use.
+#include "core/budget_hooks.h"
 #include "core/host.h"
 #include "core/kernel.h"
 #include "core/making.h"
@@ -14,6 +15,7 @@ thread_local constinit const MadeTensor* made_tensor __attribute__((tls_model("i
 thread_local constinit int Uninterrupted::depth __attribute__((tls_model("initial-exec"))) = 0;
 
 constinit Host host;
+BudgetHooks budget_hooks;
 const char* device_names[kDeviceTypes] = {"cpu", "cuda", "meta", nullptr};
 constinit std::array<Backend, kDeviceTypes> backends;
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/backend.h"
+#include "core/budget_hooks.h"
 #include "core/error.h"
 #include "core/kernel.h"
 #include "core/may_wait.h"
@@ -17,6 +18,15 @@ namespace facula {
 
 void release_allocated(Storage* s) {
   if (s->data) backend_of(s->device.type).allocator.release(s->data, s->nbytes, s->device);
+}
+
+void release_in_cell(Storage* s) {
+  budget_hooks.storage_ends(s);
+  release_allocated(s);
+}
+
+void leave_cell(Storage* s) {
+  if (is_in_cell(s)) budget_hooks.storage_leaves(s);
 }
 
 namespace {
@@ -62,7 +72,7 @@ void move_bytes(Storage* s, char* fresh, size_t count) {
 
 bool can_be_read_late(const Storage* s) {
   const auto release = __atomic_load_n(&s->release_data, __ATOMIC_RELAXED);  // another thread may just give it bytes
-  const bool ours = !release || release == release_allocated || release == release_room;
+  const bool ours = !release || release == release_allocated || release == release_room || release == release_in_cell;
   const bool waits = s->is_deferred() || (s->asks.load(std::memory_order_relaxed) & kMadeAgain);
   return (ours || waits) && s->resizable && (s->device.is_cpu() || s->device.is_cuda()) && s->exposures.load() == 0;
 }
@@ -81,6 +91,7 @@ Storage* make_large_storage(size_t nbytes, Device device) {
 }
 
 char* take_bytes(Storage* s) {
+  leave_cell(s);
   end_identity(s);
   if (s->release_data == release_allocated) return std::exchange(s->data, nullptr);
   char* fresh = allocate(s->nbytes, s->device);

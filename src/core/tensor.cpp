@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "core/budget_hooks.h"
 #include "core/checked.h"
 #include "core/class_hooks.h"
 #include "core/kernel.h"
@@ -219,7 +220,7 @@ TensorImpl* share_storage(TensorImpl* from) {
   retain(t->storage);
   t->data = from->data;
   t->dtype = from->dtype;
-  t->flags = from->flags & (kConjugate | kInference);
+  t->flags = from->flags & (kConjugate | kInference | kInCell);
   t->ndim = 0;
   return t;
 }

@@ -18,7 +18,7 @@ class CopyWatcher {
 CopyWatcher* watch_copies(CopyWatcher* watcher);
 void tell_copied_now(const Tensor& to, const Tensor& from);
 inline void tell_copied(const Tensor& to, const Tensor& from) {
-  if (__builtin_expect((watching() & kWatchThread) != 0, 0)) tell_copied_now(to, from);
+  if (__builtin_expect((watching() & (kWatchThread | kWatchBudget)) != 0, 0)) tell_copied_now(to, from);
 }
 
 }  // namespace facula

@@ -207,6 +207,7 @@ bool in_observer() { return reading > 0 || thread_observers.telling > 0; }
 
 bool (*run_sparse)(const OpCall& call) = nullptr;
 RegionHooks region_hooks;
+CellHooks cell_hooks;
 bool (*defer_op)(const OpCall& call) = nullptr;
 bool (*everything_waits)() = nullptr;
 
@@ -225,6 +226,10 @@ OpScope::OpScope(uint16_t op, OpForm form, List<Argument> arguments, List<Result
     }
     if (__builtin_expect((watching() & kWatchDeferral) != 0, 0) && !replaced_) replaced_ = defer_op(call_);
     if (!replaced_ && (flags_of(call_) & kDeferred)) give_bytes(call_);
+    if (__builtin_expect((watching() & kWatchBudget) != 0, 0) && !replaced_) {
+      in_cells_ = true;
+      cell_hooks.op_begins(call_);
+    }
   } catch (...) {
     finish(true);
     throw;
@@ -233,6 +238,7 @@ OpScope::OpScope(uint16_t op, OpForm form, List<Argument> arguments, List<Result
 
 void OpScope::finish(bool failed) {
   done_ = true;
+  if (__builtin_expect(in_cells_, 0)) cell_hooks.op_ends(call_, failed);
   if (__builtin_expect(in_region_, 0)) region_hooks.op_ends(call_, failed);
   tell([&](Observer& o) { o.op_ends(call_, failed); });
 }

@@ -75,6 +75,7 @@ class OpScope {
   bool done_ = false;
   bool replaced_ = false;
   bool in_region_ = false;  // a region was told that it begins
+  bool in_cells_ = false;   // a memory budget was told that it begins
 };
 
 /// Installed by src/sparse. Of a call with sparse tensors: runs what stands in for the kernel and puts the results into
@@ -94,6 +95,16 @@ struct RegionHooks {
   void (*pass_ends)(void* pass, bool failed) = nullptr;
 };
 extern RegionHooks region_hooks;
+/// Installed by src/budget, and called while kWatchBudget is set, around calls whose kernels run.
+struct CellHooks {
+  void (*op_begins)(const OpCall& call) = nullptr;
+  void (*op_ends)(const OpCall& call, bool failed) = nullptr;
+  /// A backward pass of this thread begins or ends, the outermost one.
+  void (*pass)(bool begins) = nullptr;
+  /// A leaf is given a gradient that it did not have.
+  void (*gradient)(const Tensor& gradient) = nullptr;
+};
+extern CellHooks cell_hooks;
 /// Installed by src/region/deferred.cpp, and called while kWatchDeferral is set. True: the results are in the slots,
 /// and may wait to be made.
 extern bool (*defer_op)(const OpCall& call);

@@ -3,6 +3,7 @@
 
 #include "core/asking.h"
 #include "core/checked.h"
+#include "core/draws.h"
 #include "core/host.h"
 #include "core/parallel.h"
 #include "ops/checks.h"
@@ -22,13 +23,16 @@ void with_generator(Generator* given, Device device, int64_t numel, Draw draw) {
   Generator& generator = given ? *given : default_generator(device);
   FACULA_CHECK(generator.device() == device, ErrorKind::Runtime, "Generator: expected one of device ", device,
                ", got one of ", generator.device());
+  if (Generator* again = repeated_generator(generator)) return draw(*again);
   if (numel <= kGrain && generator.mutex.try_lock()) {
     const std::lock_guard guard(generator.mutex, std::adopt_lock);
     const Uninterrupted loops;  // short ones
+    note_draw(generator);
     return draw(generator);
   }
   LockRelease release(true);
   HeldAroundLoops guard(generator.mutex);
+  note_draw(generator);
   draw(generator);
 }
 

@@ -50,7 +50,7 @@ PyObject* result_type(PyObject*, PyObject* args, PyObject* kwargs) {
 PyObject* set_flush_denormal(PyObject*, PyObject* mode) {
   return guarded([&] {
     bool on = to_bool(mode);
-    run_waiting();
+    settings_will_change();
 #if defined(__x86_64__)
     constexpr unsigned kFlush = 0x8040;
     _mm_setcsr(on ? _mm_getcsr() | kFlush : _mm_getcsr() & ~kFlush);

@@ -3,6 +3,7 @@
 // The C++ node owns the Python context; the context knows its node until that dies. Values given to save_for_backward
 // are held by the node, outputs without their history, so that a graph of custom functions has no reference cycles.
 #include "autograd/inplace.h"
+#include "budget/budget.h"
 #include "functions.h"
 #include "python/bindings.h"
 #include "python/free_threading.h"
@@ -314,6 +315,8 @@ void check_dirty(const Outputs& outputs, PyObject* raw) {
 }
 
 Owned call_forward(PyObject* cls, PyObject* context, PyObject* const* args, Py_ssize_t nargs) {
+  std::optional<budget::RecordsAnyway> recorded;  // what is computed inside may be saved, and computed again
+  if (GradMode::enabled()) recorded.emplace();
   GradMode off(false);
   Owned forward = attribute(cls, NAME("forward"));
   if (flag(cls, NAME("_has_setup_context"))) {

@@ -21,7 +21,7 @@ PyObject* set_default(PyObject*, PyObject* value) {
     DType dtype = to_dtype_value(value);
     FACULA_CHECK(is_floating(dtype) && !is_float8(dtype), ErrorKind::Type,
                  "set_default_dtype: only floating-point dtypes are supported, got ", dtype);
-    run_waiting();
+    settings_will_change();
     set_default_dtype(dtype);
     return Py_NewRef(Py_None);
   });
@@ -47,7 +47,7 @@ PyObject* set_deterministic(PyObject*, PyObject* mode) {
   return guarded([&] {
     const int64_t value = to_int(mode);
     FACULA_CHECK(value >= 0 && value <= 2, ErrorKind::Value, "_set_deterministic: 0, 1 or 2, got ", value);
-    run_waiting();
+    settings_will_change();
     ops::set_deterministic(static_cast<ops::Deterministic>(value));
     return Py_NewRef(Py_None);
   });

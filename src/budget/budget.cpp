@@ -1,0 +1,93 @@
+#include "budget/budget.h"
+
+#include <array>
+
+#include "budget/change.h"
+#include "budget/choose.h"
+#include "budget/record.h"
+#include "budget/report.h"
+#include "core/memory_meters.h"
+
+namespace facula::budget {
+namespace {
+
+constexpr int kMostDevices = 64;
+
+struct Bounds {
+  std::mutex lock;
+  std::array<std::atomic<size_t>, kMostDevices + 1> bytes{};  // the CPU's, and those of CUDA devices
+  int on = 0;
+};
+Bounds& bounds() {
+  static Bounds* instance = new Bounds;
+  return *instance;
+}
+std::atomic<size_t>& bound_of(Device device) {
+  const int place = device.is_cpu() ? 0 : 1 + std::max<int>(device.index, 0);
+  FACULA_CHECK(place <= kMostDevices, ErrorKind::Runtime, "memory_budget: at most ", kMostDevices,
+               " devices can have one, got ", device);
+  return bounds().bytes[static_cast<size_t>(place)];
+}
+
+thread_local constinit int recording_anyway = 0;
+thread_local constinit bool making_room = false;
+
+/// What the allocator has given out.
+size_t held_on(Device device) { return device.is_cpu() ? facula::detail::meters.held.current() : 0; }
+
+/// A sixty-fourth more than is needed goes at once, so that the next requests find room.
+size_t make_room(Device device, size_t bytes) {
+  if (making_room) return 0;
+  making_room = true;
+  size_t gone = 0;
+  {
+    Locked locked;
+    const size_t held = held_on(device), bound = bound_of(device).load();
+    report_of(device).note_room(held, bytes_that_can_go(device), bytes + bound - std::min(held, bound));
+    gone = let_go(device, bytes + bound_of(device).load() / 64, locked);
+  }
+  making_room = false;
+  return gone;
+}
+
+void install() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    install_cells();
+    install_recording();
+    install_changes();
+    budget_hooks.make_room = make_room;
+  });
+}
+
+}  // namespace
+
+void set_budget(Device device, size_t bytes) {
+  install();
+  const std::lock_guard guard(bounds().lock);
+  const size_t before = bound_of(device).exchange(bytes);
+  bounds().on += static_cast<int>(bytes > 0) - static_cast<int>(before > 0);
+  set_watch_everywhere(kWatchBudget, bounds().on > 0);
+}
+size_t budget_of(Device device) { return bound_of(device).load(); }
+
+RecordsAnyway::RecordsAnyway() { ++recording_anyway; }
+RecordsAnyway::~RecordsAnyway() { --recording_anyway; }
+bool records() { return GradMode::enabled() || recording_anyway > 0; }
+
+void note_memory() {
+  static std::atomic<size_t> noted{0};
+  constexpr size_t kMuch = size_t{1} << 20;
+  const size_t held = held_on(kCPU), before = noted.load(std::memory_order_relaxed);
+  if (std::max(held, before) - std::min(held, before) < kMuch) return;
+  noted.store(held, std::memory_order_relaxed);
+  size_t here = 0, gone = 0;
+  {
+    const Locked locked;
+    here = cells().saved_here;
+    gone = cells().saved_gone;
+  }
+  report_of(kCPU).note_sample(held, here, gone);
+}
+
+}  // namespace facula::budget

@@ -1,0 +1,34 @@
+// A memory budget: a bound on the bytes of a device, which its allocator keeps (core/budget_hooks.h). When a request
+// would pass it, bytes that only autograd holds go, and are made again when a backward pass wants them.
+//
+//   cell.h    what stands for saved bytes          choose.h  which of them go
+//   record.h  how they were made                   repeat.h  how they are made again
+//   report.h  what a user is told
+//
+// Without a budget nothing here runs. Cells outlive the budget under which they were made, as long as the graph.
+#pragma once
+
+#include "core/mode.h"
+#include "core/tensor.h"
+
+namespace facula::budget {
+
+/// Sets the bound of a device, 0 for none. What is held already stays.
+void set_budget(Device device, size_t bytes);
+size_t budget_of(Device device);
+
+/// While one lives, this thread records also where no gradients are: what runs inside a function of the program's own
+/// whose results have a history.
+class RecordsAnyway {
+ public:
+  RecordsAnyway();
+  ~RecordsAnyway();
+  RecordsAnyway(const RecordsAnyway&) = delete;
+};
+/// Whether calls of this thread are recorded.
+bool records();
+
+/// Samples what is held now, for pictures, where it has changed much.
+void note_memory();
+
+}  // namespace facula::budget

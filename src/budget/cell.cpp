@@ -1,0 +1,239 @@
+#include "budget/cell.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "autograd/saved.h"
+#include "budget/repeat.h"
+#include "core/storage_bytes.h"
+
+namespace facula::budget {
+namespace {
+
+/// What a tensor says beside its geometry that kernels look at.
+constexpr uint32_t kKeptFlags = kConjugate | kPrivateLayout | kInference;
+
+// Cells and steps that nobody holds. They are taken apart one after the other, however long the chain.
+struct Unheld {
+  std::vector<Cell*> cells;
+  std::vector<Step*> steps;
+  bool working = false;
+};
+thread_local Unheld unheld;
+
+template <class T>
+void unlink(T*& first, T& item) {
+  if (item.before) item.before->after = item.after;
+  else if (first == &item) first = item.after;
+  if (item.after) item.after->before = item.before;
+  item.before = item.after = nullptr;
+}
+template <class T>
+void link(T*& first, T& item) {
+  item.after = std::exchange(first, &item);
+  if (item.after) item.after->before = &item;
+}
+
+void end_cell(Cell* cell) {
+  const std::unique_ptr<Cell> owned(cell);
+  Locked locked;
+  for (size_t i = 0; i < cell->made.size(); ++i) {
+    Step& step = *cell->made[i].step;
+    const uint32_t which = cell->made[i].which;
+    if (which < step.made.size() && step.made[which] == cell) step.made[which] = nullptr;
+  }
+}
+
+void end_step(Step* step) {
+  const std::unique_ptr<Step> owned(step);
+  Locked locked;
+  unlink(cells().first_step, *step);
+  for (const Input& input : step->inputs)
+    if (input.cell) std::erase(input.cell->readers, step);
+}
+
+void end_unheld() {
+  if (std::exchange(unheld.working, true)) return;
+  while (!unheld.cells.empty() || !unheld.steps.empty()) {
+    if (!unheld.cells.empty()) {
+      Cell* cell = unheld.cells.back();
+      unheld.cells.pop_back();
+      end_cell(cell);
+    } else {
+      Step* step = unheld.steps.back();
+      unheld.steps.pop_back();
+      end_step(step);
+    }
+  }
+  unheld.working = false;
+}
+
+/// The storage is the cell's no longer. With the lock held; the share that it had in the cell goes to the dead.
+Cell* part(Storage* storage, Locked& locked) {
+  auto* cell = static_cast<Cell*>(std::exchange(storage->context, nullptr));
+  __atomic_store_n(&storage->release_data, &release_allocated, __ATOMIC_RELAXED);
+  if (cell) locked.dead.cells.push_back(Ref<Cell>::adopt(cell));
+  return cell;
+}
+
+void storage_ends(Storage* storage) {
+  Locked locked;
+  Cell* cell = part(storage, locked);
+  if (cell && cell->storage == storage) cell->storage = nullptr;
+}
+
+void storage_leaves(Storage* storage) {
+  Locked locked;
+  Cell* cell = is_in_cell(storage) ? part(storage, locked) : nullptr;
+  if (!cell || cell->storage != storage) return;
+  cell->ended = true;
+  if (!cell->saved) cell->storage = nullptr;
+}
+
+/// What a node keeps in the place of a tensor.
+class SavedCell final : public PackedTensor {
+ public:
+  SavedCell(Ref<Cell> cell, const Tensor& tensor) : cell_(std::move(cell)), geometry_(tensor) {}
+  SavedCell(const SavedCell&) = delete;
+  ~SavedCell() override {
+    Locked locked;
+    if (--cell_->saved > 0) return;
+    unlink(cells().first, *cell_);
+    if (!cell_->storage) {
+      cells().saved_gone -= cell_->bytes;
+      return;
+    }
+    cells().saved_here -= cell_->bytes;
+    locked.dead.storages.push_back(Ref<Storage>::adopt(cell_->storage));
+    if (cell_->ended) cell_->storage = nullptr;
+  }
+  Tensor unpack() override { return geometry_.on(bytes_of(cell_)); }
+
+ private:
+  Ref<Cell> cell_;
+  Geometry geometry_;
+};
+
+std::unique_ptr<PackedTensor> save(const Tensor& tensor) {
+  Ref<Cell> cell;
+  {
+    Locked locked;
+    Cell* found = cell_of(tensor.storage());
+    if (!found) return nullptr;
+    cell = Ref<Cell>::share(found);
+    cell->last_use = clock_ns();
+    if (cell->saved++ == 0) {
+      facula::retain(cell->storage);
+      cells().saved_here += cell->bytes;
+      link(cells().first, *cell);
+    }
+  }
+  return std::make_unique<SavedCell>(std::move(cell), tensor);
+}
+
+}  // namespace
+
+void retain(Cell* cell) { cell->refs.increment(); }
+void release(Cell* cell) {
+  if (!cell->refs.decrement()) return;
+  unheld.cells.push_back(cell);
+  end_unheld();
+}
+void retain(Step* step) { step->refs.increment(); }
+void release(Step* step) {
+  if (!step->refs.decrement()) return;
+  unheld.steps.push_back(step);
+  end_unheld();
+}
+
+Cells& cells() {
+  static Cells* instance = [] {
+    pthread_atfork([] { cells().lock.lock(); }, [] { cells().lock.unlock(); }, [] { cells().lock.unlock(); });
+    return new Cells;
+  }();
+  return *instance;
+}
+
+Geometry::Geometry(const Tensor& tensor)
+    : sizes(tensor.sizes()),
+      strides(tensor.strides()),
+      offset(tensor.byte_offset()),
+      dtype(tensor.dtype()),
+      flags(tensor.flags() & kKeptFlags) {}
+
+Tensor Geometry::on(const Ref<Storage>& storage) const {
+  TensorImpl* impl = new_impl();
+  impl->storage = Ref<Storage>(storage).detach();
+  impl->data = impl->storage->data + offset;
+  impl->dtype = dtype;
+  impl->ndim = 0;
+  impl->flags = flags | kInCell;
+  Tensor tensor = Tensor::adopt(impl);
+  set_sizes(impl, sizes, strides);
+  return tensor;
+}
+
+Cell* cell_of(const Storage* storage) {
+  if (!is_in_cell(storage)) return nullptr;
+  auto* cell = static_cast<Cell*>(storage->context);
+  if (!cell || cell->storage != storage || cell->ended) return nullptr;
+  cell->ended = storage->current_version() != cell->version;
+  return cell->ended ? nullptr : cell;
+}
+
+void put(Cell& cell, Storage* storage) {
+  cell.storage = storage;
+  retain(&cell);
+  storage->context = &cell;
+  __atomic_store_n(&storage->release_data, &release_in_cell, __ATOMIC_RELAXED);
+  if (!cell.saved) return;
+  facula::retain(storage);
+  cells().saved_here += cell.bytes;
+  cells().saved_gone -= cell.bytes;
+}
+
+void take_away(Cell& cell, Locked& locked) {
+  Storage* storage = std::exchange(cell.storage, nullptr);
+  cell.writer = storage->last_writer();
+  part(storage, locked);
+  cells().saved_here -= cell.bytes;
+  cells().saved_gone += cell.bytes;
+  locked.dead.storages.push_back(Ref<Storage>::adopt(storage));
+}
+
+bool is_alone(const Cell& cell) {
+  const Storage* s = cell.storage;
+  return cell.is_here() && is_in_cell(s) && s->refs.load() == 1 && s->exposures.load() == 0 &&
+         s->current_version() == cell.version;
+}
+
+bool can_be_in_cell(const Storage* s) {
+  return s->release_data == release_allocated && s->refs.load() == 1 && s->exposures.load() == 0 && s->resizable &&
+         !s->asks_first() && s->data && (s->device.is_cpu() || s->device.is_cuda());
+}
+
+void enlist(Step& step) {
+  link(cells().first_step, step);
+  for (const Input& input : step.inputs)
+    if (input.cell) input.cell->readers.push_back(&step);
+}
+
+void install_cells() {
+  budget_hooks.storage_ends = storage_ends;
+  budget_hooks.storage_leaves = storage_leaves;
+  save_in_cell = save;
+}
+
+namespace {
+uint64_t read_clock(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
+}
+}  // namespace
+uint64_t clock_ns() { return read_clock(CLOCK_MONOTONIC); }
+uint64_t thread_ns() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
+
+}  // namespace facula::budget

@@ -1,0 +1,154 @@
+// Cells: bytes that autograd saved, with what made them, so that a memory budget can let go of them.
+//
+//   - A *cell* stands for the bytes of one storage that an op has made. It knows the *steps* that led to them: the call
+//     that made the storage, and those that wrote to it in place. Steps know cells, or tensors, that they read; nodes
+//     know cells (SavedCell). Nothing points back with a share, so all of it is freed with the graph.
+//   - The bytes are *here*, in the cell's storage, or *gone*. The storage owns the cell. The cell owns the storage while
+//     saved values want the bytes; then a count of one says that nobody else has it, and it may go.
+//   - No tensor of the program is ever without bytes: what goes has no tensors.
+//   - A step reads a cell after a number of steps. So what is overwritten in place later can still be made.
+//   - A write that no step stands for ends a cell: the version of its storage is not the one that the cell knows. Steps
+//     that read it before stay true.
+//
+// One lock guards what cells and steps know of each other. It is held for loads and stores only: no op runs, and nothing
+// is released, under it (Locked).
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/budget_hooks.h"
+#include "core/draws.h"
+#include "core/recipe.h"
+#include "program/boxed.h"
+
+namespace facula::budget {
+
+struct Cell;
+struct Step;
+void retain(Cell* cell);
+void release(Cell* cell);
+void retain(Step* step);
+void release(Step* step);
+
+/// Which elements of a storage a tensor shows, and as what.
+struct Geometry {
+  Geometry() = default;
+  explicit Geometry(const Tensor& tensor);
+  /// A tensor without history.
+  Tensor on(const Ref<Storage>& storage) const;
+
+  Dims sizes, strides;
+  int64_t offset = 0;  // bytes
+  DType dtype = DType::Float32;
+  uint32_t flags = 0;  // of kKeptFlags
+};
+
+/// A tensor that a step reads.
+struct Input {
+  Ref<Cell> cell;      // null: no cell has it, `held` does
+  uint32_t steps = 0;  // of the cell, after which its bytes are those
+  Geometry geometry;
+  Tensor held;           // as it was; others may hold it, too, and say so before they write to it (kReadAgain)
+  bool scratch = false;  // the step writes to it: a copy is given each time
+};
+
+/// One call of an op.
+struct Step {
+  /// Where an input belongs: the argument, and for a list the place in it.
+  struct Place {
+    uint32_t argument;
+    int32_t element;  // -1: the argument itself
+  };
+  RefCount refs;
+  const BoxedOp* op = nullptr;
+  std::vector<Value> arguments;  // as the table has them, without tensors
+  std::vector<Place> places;     // of the inputs
+  std::vector<Input> inputs;
+  DrawStates drawn;
+  std::vector<Cell*> made;  // by number of the result; null: it has none, or it died
+  uint64_t ns = 0;          // processor time that a run takes
+  uint32_t place = 0;       // where the program was (budget/places.h)
+  bool repeatable = true;
+  uint64_t seen = 0;  // the last walk that came by
+  Step *before = nullptr, *after = nullptr;
+};
+
+struct Made {
+  Ref<Step> step;
+  uint32_t which;  // result of the step; of a write in place 0
+};
+
+struct Cell {
+  RefCount refs;
+  Device device;
+  size_t bytes = 0;
+  Storage* storage = nullptr;  // null: the bytes are gone
+  uint32_t saved = 0;          // values of nodes that want the bytes: then `storage` is owned
+  uint32_t version = 0;        // of the storage after the last step
+  uint16_t writer = 0;         // the op that wrote last
+  bool ended = false;          // the storage was changed otherwise
+  uint64_t last_use = 0;       // steady clock, ns
+  Geometry result;             // as the first step gave it
+  std::vector<Made> made;
+  std::vector<Step*> readers;
+  Cell *before = nullptr, *after = nullptr;  // of those with saved values
+
+  bool is_here() const { return storage && saved && !ended; }
+};
+
+/// What cells have in common.
+struct Cells {
+  std::mutex lock;
+  Cell* first = nullptr;       // those with saved values
+  Step* first_step = nullptr;  // all that are alive
+  size_t saved_here = 0;       // bytes that saved values have in cells
+  size_t saved_gone = 0;       // and that are gone
+  uint64_t walks = 0;
+};
+Cells& cells();
+
+/// Holds the lock. What is to be released is put into `dead`, and released without it.
+class Locked {
+ public:
+  Locked() : lock_(cells().lock) {}
+  Locked(const Locked&) = delete;
+  ~Locked() { lock_.unlock(); }
+
+ private:
+  struct Dead {
+    std::vector<Ref<Storage>> storages;
+    std::vector<Ref<Cell>> cells;
+    std::vector<Tensor> tensors;
+  };
+
+ public:
+  Dead dead;  // destroyed after the destructor's body: without the lock
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
+/// The cell of a storage, if it knows how the present bytes were made; null for others. With the lock held.
+Cell* cell_of(const Storage* storage);
+/// Gives a fresh storage of the allocator, which nobody but `cell` will know as its own, to the cell. With the lock held.
+void put(Cell& cell, Storage* storage);
+/// Takes the bytes away, which is_alone(): the storage goes to the dead.
+void take_away(Cell& cell, Locked& locked);
+/// Whether the cell's bytes are here and nobody but saved values can see them.
+bool is_alone(const Cell& cell);
+/// Whether a storage can be a cell's: bytes of a device's allocator that nobody else knows.
+bool can_be_in_cell(const Storage* storage);
+
+/// Adds a step that is complete to the lists. With the lock held.
+void enlist(Step& step);
+
+/// Makes the hooks below autograd work. Once.
+void install_cells();
+
+/// Nanoseconds: of the clock on the wall, and of this thread on a processor.
+uint64_t clock_ns();
+uint64_t thread_ns();
+
+}  // namespace facula::budget

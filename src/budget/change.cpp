@@ -1,0 +1,81 @@
+#include "budget/change.h"
+
+#include <algorithm>
+
+#include "budget/choose.h"
+#include "budget/repeat.h"
+#include "core/kernel.h"
+
+namespace facula::budget {
+namespace {
+
+constexpr size_t kLittle = size_t{1} << 20;
+
+/// Calls f(input) for what steps hold of a storage. With the lock held.
+template <class F>
+void each_input(const Storage* storage, F&& f) {
+  for (Step* step = cells().first_step; step; step = step->after)
+    for (Input& input : step->inputs)
+      if (input.held.defined() && !input.scratch && input.held.storage() == storage) f(*step, input);
+}
+
+void settle(Storage* storage) { storage->asks.fetch_and(static_cast<uint8_t>(~kReadAgain)); }
+
+/// Whether a copy has to be made; where not, all is done.
+bool needs_copy(Storage* storage) {
+  Locked locked;
+  bool read = false, needed = false;
+  each_input(storage, [&](Step& step, Input&) {
+    read = true;
+    needed = needed || is_needed(step);
+  });
+  if (read && (needed || storage->nbytes <= kLittle)) return true;
+  each_input(storage, [&](Step& step, Input& input) {
+    step.repeatable = false;
+    locked.dead.tensors.push_back(std::exchange(input.held, Tensor()));
+  });
+  settle(storage);
+  return false;
+}
+
+Tensor copy_of_bytes(Storage* storage) {
+  const auto count = static_cast<int64_t>(storage->nbytes);
+  Tensor copy = empty({count}, DType::UInt8, storage->device);
+  copy_elements(copy, tensor_on_storage(storage, DType::UInt8, 0, {count}, {1}, "memory budget"));
+  return copy;
+}
+
+void will_change(Storage* storage) {
+  if (!needs_copy(storage)) return;
+  const Unwatched unseen;
+  const Tensor copy = copy_of_bytes(storage);
+  const auto bytes = Ref<Storage>::share(copy.storage());
+  Locked locked;
+  each_input(storage, [&](Step&, Input& input) {
+    locked.dead.tensors.push_back(std::exchange(input.held, Geometry(input.held).on(bytes)));
+  });
+  settle(storage);
+}
+
+void settings_change() {
+  for (;;) {
+    Ref<Cell> gone;
+    {
+      Locked locked;
+      for (Cell* cell = cells().first; cell && !gone; cell = cell->after)
+        if (!cell->storage) gone = Ref<Cell>::share(cell);
+      for (Step* step = gone ? nullptr : cells().first_step; step; step = step->after) step->repeatable = false;
+    }
+    if (!gone) return;
+    bytes_of(gone);
+  }
+}
+
+}  // namespace
+
+void install_changes() {
+  budget_hooks.will_change = will_change;
+  budget_hooks.settings_change = settings_change;
+}
+
+}  // namespace facula::budget

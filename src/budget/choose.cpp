@@ -1,0 +1,168 @@
+#include "budget/choose.h"
+
+#include <unordered_map>
+
+#include "budget/report.h"
+
+namespace facula::budget {
+namespace {
+
+/// Adds up the time of steps, each once.
+class Walk {
+ public:
+  explicit Walk(uint64_t number) : number_(number) {}
+  /// Steps that must run before the cell has the bytes after `steps` of its own, with those; false where one of them
+  /// cannot be repeated.
+  bool before(const Cell& cell, size_t steps) {
+    open_.push_back({&cell, steps});
+    while (!open_.empty()) {
+      const auto [next, count] = open_.back();
+      open_.pop_back();
+      for (size_t i = 0; i < count; ++i) {
+        Step& step = *next->made[i].step;
+        if (!add(step)) continue;
+        if (!step.repeatable) return false;
+        for (const Input& input : step.inputs) {
+          if (!input.cell) continue;
+          const bool here = input.cell->is_here() && input.steps == input.cell->made.size();
+          if (!here) open_.push_back({input.cell.get(), input.steps});
+        }
+      }
+    }
+    return true;
+  }
+  /// Steps of cells that are gone and read the cell, and of those that read them.
+  void after(const Cell& cell) {
+    std::vector<const Cell*> open{&cell};
+    while (!open.empty()) {
+      const Cell* next = open.back();
+      open.pop_back();
+      for (const Step* reader : next->readers) {
+        for (const Cell* made : reader->made) {
+          if (!made || made->saved == 0 || made->storage) continue;
+          bool fresh = false;
+          for (const Made& m : made->made) fresh |= add(*m.step);
+          if (fresh) open.push_back(made);
+        }
+      }
+    }
+  }
+  uint64_t ns() const { return ns_; }
+
+ private:
+  bool add(Step& step) {
+    if (step.seen == number_) return false;
+    step.seen = number_;
+    ns_ += step.ns;
+    return true;
+  }
+  uint64_t number_, ns_ = 0;
+  std::vector<std::pair<const Cell*, size_t>> open_;
+};
+
+struct Price {
+  bool can_go = false;
+  double value = 0;
+};
+
+Price price_of(const Cell& cell, uint64_t now) {
+  Walk walk(++cells().walks);
+  if (!is_alone(cell) || !walk.before(cell, cell.made.size())) return {};
+  walk.after(cell);
+  const auto stale = static_cast<double>(now - std::min(now, cell.last_use) + 1);
+  return {true, static_cast<double>(walk.ns()) / static_cast<double>(cell.bytes) / stale};
+}
+
+void note(const Cell& cell) {
+  const Step& step = *cell.made.back().step;
+  report_of(cell.device)
+      .note_let_go({step.op->id, step.place}, cell.result.sizes, cell.result.dtype, cell.bytes, Cause::Request);
+}
+
+Cell* cheapest(Device device) {
+  const uint64_t now = clock_ns();
+  Cell* best = nullptr;
+  double least = 0;
+  for (Cell* cell = cells().first; cell; cell = cell->after) {
+    if (!cell->storage || cell->device != device) continue;
+    const Price price = price_of(*cell, now);
+    if (!price.can_go || (best && price.value >= least)) continue;
+    best = cell;
+    least = price.value;
+  }
+  return best;
+}
+
+// ---- what only steps hold: memory that no op of theirs has made, such as a mask that was made without gradients
+
+size_t let_go_of_inputs(Device device, size_t wanted, Locked& locked) {
+  struct Use {
+    int32_t holds = 0;
+    bool needed = false;
+    std::vector<Step*> readers;
+  };
+  std::unordered_map<Storage*, Use> uses;
+  for (Step* step = cells().first_step; step; step = step->after) {
+    bool known = false, needed = false;
+    for (const Input& input : step->inputs) {
+      if (!input.held.defined() || input.held.device() != device) continue;
+      if (!std::exchange(known, true)) needed = is_needed(*step);
+      Use& use = uses[input.held.storage()];
+      ++use.holds;
+      use.needed = use.needed || needed;
+      use.readers.push_back(step);
+    }
+  }
+  size_t gone = 0;
+  for (auto& [storage, use] : uses) {
+    if (gone >= wanted) break;
+    if (use.needed || storage->refs.load() != use.holds) continue;
+    gone += storage->nbytes;
+    for (Step* step : use.readers) {
+      step->repeatable = false;
+      for (Input& input : step->inputs)
+        if (input.held.defined() && input.held.storage() == storage)
+          locked.dead.tensors.push_back(std::exchange(input.held, Tensor()));
+    }
+  }
+  return gone;
+}
+
+}  // namespace
+
+bool is_needed(const Step& step) {
+  Walk walk(++cells().walks);
+  for (const Cell* made : step.made) {
+    if (!made) continue;
+    if (made->saved > 0 && !made->storage) return true;
+    if (made->is_here()) continue;
+    walk.after(*made);
+    if (walk.ns() > 0) return true;
+  }
+  return false;
+}
+
+size_t let_go(Device device, size_t wanted, Locked& locked) {
+  size_t gone = 0;
+  while (gone < wanted) {
+    Cell* cell = cheapest(device);
+    if (!cell) break;
+    note(*cell);
+    gone += cell->bytes;
+    take_away(*cell, locked);
+  }
+  if (gone < wanted) gone += let_go_of_inputs(device, wanted - gone, locked);
+  return gone;
+}
+
+size_t bytes_that_can_go(Device device) {
+  size_t bytes = 0;
+  for (const Cell* cell = cells().first; cell; cell = cell->after) {
+    if (!cell->storage || cell->device != device || !is_alone(*cell)) continue;
+    Walk walk(++cells().walks);
+    if (walk.before(*cell, cell->made.size())) bytes += cell->bytes;
+  }
+  return bytes;
+}
+
+}  // namespace facula::budget

@@ -1,0 +1,382 @@
+#include "budget/record.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "budget/budget.h"
+#include "budget/report.h"
+#include "core/kernel.h"
+#include "observe/observer.h"
+#include "program/inner.h"
+
+namespace facula::budget {
+namespace {
+
+std::atomic<size_t> smallest{size_t{64} << 10};
+/// What a call writes besides its results is kept as it was before, if it is not more than this.
+constexpr size_t kMostScratch = size_t{1} << 20;
+
+/// What is asked of a row of the table for every call.
+struct Row {
+  const BoxedOp* op = nullptr;
+  bool known = false;          // whether there is such a row
+  bool writes_others = false;  // arguments that are not results
+};
+
+const Row& row_of(uint16_t id, OpForm form) {
+  static auto* rows = new std::array<std::atomic<const Row*>, (1 << 16) * 2>{};
+  auto& known = (*rows)[id * 2u + (form == OpForm::InPlace)];
+  if (const Row* row = known.load(std::memory_order_acquire)) return *row;
+  auto* row = new Row;  // one per op; of two threads that look at once, one keeps a copy
+  row->op = find_boxed(id, form);
+  row->known = row->op != nullptr;
+  for (size_t i = form == OpForm::InPlace; row->op && i < row->op->arguments.size(); ++i)
+    row->writes_others = row->writes_others || row->op->arguments[i].written;
+  known.store(row, std::memory_order_release);
+  return *row;
+}
+
+constexpr uint32_t kNotRecorded = kBatched | kDual | kPythonDispatch | kSparse | kDeferred;
+
+/// The call that this thread is in.
+struct Running {
+  int depth = 0;
+  bool recorded = false;
+  bool repeatable = true;
+  const Row* row = nullptr;
+  Ref<Cell> target;            // of a call that writes in place
+  Storage* storage = nullptr;  // of the target
+  uint64_t began = 0;          // 0: not worth a look at the clock
+  DrawStates drawn;
+  std::optional<NotedDraws> noting;
+  std::vector<std::pair<uint32_t, Tensor>> before;  // what arguments that are written held
+};
+thread_local Running running;
+
+/// A copy with the same strides; undefined where the tensor is not dense.
+Tensor copy_of(const Tensor& tensor) {
+  if (!tensor.is_dense()) return Tensor();
+  const Tensor held = hold(tensor);
+  Tensor copy = empty_strided(held.sizes(), held.strides(), held.dtype(), held.device());
+  copy_elements(copy, held);
+  copy.impl()->flags |= tensor.flags() & (kConjugate | kPrivateLayout);
+  return copy;
+}
+
+size_t bytes_of_elements(const Tensor& t) { return static_cast<size_t>(t.numel() * t.item_size()); }
+
+/// Least time that a call like this one was seen to take: another program on the machine makes single times long.
+uint64_t least_time(const OpCall& call, size_t bytes, uint64_t ns) {
+  static std::mutex lock;
+  static auto* times = new std::unordered_map<uint64_t, uint64_t>;
+  uint64_t key = (uint64_t{call.op} << 2 | static_cast<uint64_t>(call.form)) * 0x9e3779b97f4a7c15u + bytes;
+  for (const Argument& argument : call.arguments)
+    argument.each_tensor([&](const Tensor& t) {
+      for (int64_t size : t.sizes()) key = (key ^ static_cast<uint64_t>(size)) * 0xbf58476d1ce4e5b9u;
+      key ^= key >> 29;
+    });
+  const std::lock_guard guard(lock);
+  uint64_t& least = times->try_emplace(key, ns).first->second;
+  return least = std::min(least, ns);
+}
+
+// ---- the inputs of a step
+
+class Reading {
+ public:
+  Reading(Step& step, size_t result_bytes) : step_(step), result_bytes_(result_bytes) {}
+  /// Without the lock; false where the step could not be repeated.
+  bool read(const OpCall& call, const Running& now) {
+    step_.arguments.resize(call.arguments.size());
+    for (uint32_t i = 0; i < call.arguments.size(); ++i) {
+      const Argument& argument = call.arguments[i];
+      if (argument.kind() == Argument::Kind::TensorList) {
+        const TensorList& list = argument.as<TensorList>();
+        step_.arguments[i] = std::vector<Tensor>(list.size());
+        for (size_t k = 0; k < list.size(); ++k)
+          if (list[k].defined() && !add(list[k], i, static_cast<int32_t>(k))) return false;
+        continue;
+      }
+      const auto kept = std::find_if(now.before.begin(), now.before.end(), [&](const auto& b) { return b.first == i; });
+      const bool tensor = argument.kind() == Argument::Kind::Tensor ||
+                          (argument.kind() == Argument::Kind::Operand && argument.as<Operand>().is_tensor());
+      if (kept != now.before.end()) {
+        Input& input = begin(i, -1);
+        input.held = kept->second;
+        input.scratch = true;
+      } else if (!tensor) {
+        step_.arguments[i] = value_of(argument);
+      } else {
+        bool added = true;
+        argument.each_tensor([&](const Tensor& t) { added = add(t, i, -1); });
+        if (!added) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  Input& begin(uint32_t argument, int32_t element) {
+    step_.places.push_back({argument, element});
+    return step_.inputs.emplace_back();
+  }
+  bool add(const Tensor& t, uint32_t argument, int32_t element) {
+    Input& input = begin(argument, element);
+    Storage* storage = t.storage();
+    {
+      Locked locked;
+      if (Cell* cell = cell_of(storage)) {
+        input.cell = Ref<Cell>::share(cell);
+        input.steps = static_cast<uint32_t>(cell->made.size());
+        cell->last_use = clock_ns();
+      }
+    }
+    if (input.cell) input.geometry = Geometry(t);
+    else input.held = kept(t);
+    return input.cell || input.held.defined();
+  }
+  /// The tensor as the step will find it: its memory, whose writers ask before, or a copy where nobody counts writes.
+  Tensor kept(const Tensor& t) {
+    Storage* storage = t.storage();
+    if (storage->exposures.load() == 0 && can_be_read_late(storage)) {
+      if (!(storage->asks.load() & kReadAgain)) storage->asks.fetch_or(kReadAgain);
+      return alias(t);
+    }
+    copied_ += bytes_of_elements(t);
+    if (copied_ * 2 > result_bytes_) return Tensor();  // a step that holds as much as it can make again
+    Tensor copy = copy_of(t);
+    if (copy.defined()) report_of(t.device()).note_copied(t.sizes(), t.dtype(), bytes_of_elements(t), step_.place);
+    return copy;
+  }
+
+  Step& step_;
+  size_t result_bytes_, copied_ = 0;
+};
+
+Ref<Step> step_of(const OpCall& call, const Running& now, size_t result_bytes) {
+  auto step = Ref<Step>::adopt(new Step);
+  step->op = now.row->op;
+  step->ns = now.began ? least_time(call, result_bytes, thread_ns() - now.began) : result_bytes / 4;
+  step->repeatable = now.repeatable;
+  step->place = place_here();
+  const Unwatched unseen;
+  if (!Reading(*step, result_bytes).read(call, now)) return {};
+  return step;
+}
+
+// ---- results
+
+struct Fresh {
+  const Tensor* tensor;
+  uint32_t which;
+};
+
+void find_fresh(const OpCall& call, std::vector<Fresh>& fresh) {
+  const auto look = [&](const Tensor& t, size_t which) {
+    if (!t.defined() || (t.flags() & (kSparse | kDeferred)) || t.storage()->nbytes < smallest.load()) return;
+    if (t.impl()->refs.load() == 1 && can_be_in_cell(t.storage())) fresh.push_back({&t, static_cast<uint32_t>(which)});
+  };
+  for (size_t i = 0; i < call.results.size(); ++i) {
+    const ResultSlot& slot = call.results[i];
+    if (slot.kind() == ResultSlot::Kind::Tensor) look(slot.as<Tensor>(), i);
+  }
+}
+
+void record_results(const OpCall& call, Running& now) {
+  std::vector<Fresh> fresh;
+  find_fresh(call, fresh);
+  if (fresh.empty()) return;
+  size_t bytes = 0;
+  for (const Fresh& f : fresh) bytes += f.tensor->storage()->nbytes;
+  const Ref<Step> step = step_of(call, now, bytes);
+  if (!step) return;
+  step->drawn = std::move(now.drawn);
+  step->made.resize(call.results.size());
+  const uint64_t time = clock_ns();
+  std::vector<Ref<Cell>> held;
+  for (const Fresh& f : fresh) {
+    Storage* storage = f.tensor->storage();
+    auto cell = Ref<Cell>::adopt(new Cell);
+    cell->device = storage->device;
+    cell->bytes = storage->nbytes;
+    cell->version = storage->current_version();
+    cell->last_use = time;
+    cell->result = Geometry(*f.tensor);
+    cell->made.push_back({step, f.which});
+    step->made[f.which] = cell.get();
+    held.push_back(std::move(cell));
+  }
+  Locked locked;
+  enlist(*step);
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    put(*held[i], fresh[i].tensor->storage());
+    fresh[i].tensor->impl()->flags |= kInCell;
+  }
+}
+
+/// The target has been written to, once, by this step alone.
+void append(Cell& cell, const Ref<Step>& step, uint32_t version) {
+  step->made.assign(1, &cell);
+  Locked locked;
+  enlist(*step);
+  cell.made.push_back({step, 0});
+  cell.version = version;
+  cell.last_use = clock_ns();
+}
+
+void record_write(const OpCall& call, Running& now) {
+  Cell& cell = *now.target;
+  const Tensor& written = call.arguments[0].as<Tensor>();
+  const uint32_t version = now.storage->current_version();
+  if (written.storage() != now.storage || version == cell.version) return;  // another storage, or only the geometry
+  const Ref<Step> step = step_of(call, now, cell.bytes);
+  if (!step) return;
+  const Input& own = step->inputs[0];
+  if (own.cell.get() != &cell) return;
+  step->drawn = std::move(now.drawn);
+  append(cell, step, version);
+}
+
+// ---- the hooks
+
+bool can_record(const OpCall& call, size_t& largest) {
+  uint32_t flags = 0;
+  bool real = true;
+  for (const Argument& argument : call.arguments) {
+    flags |= argument.flags();
+    argument.each_tensor([&](const Tensor& t) {
+      largest = std::max(largest, bytes_of_elements(t));
+      real = real && (t.is_cpu() || t.device().is_cuda());
+    });
+  }
+  return real && !(flags & kNotRecorded) && !(thread_state.modes & kModeVmap);
+}
+
+void keep_written(const OpCall& call, Running& now) {
+  const Unwatched unseen;
+  for (uint32_t i = call.form == OpForm::InPlace; i < call.arguments.size(); ++i) {
+    if (!now.row->op->arguments[i].written) continue;
+    call.arguments[i].each_tensor([&](const Tensor& t) {
+      Tensor copy = bytes_of_elements(t) <= kMostScratch ? copy_of(t) : Tensor();
+      now.repeatable = now.repeatable && copy.defined() && call.arguments[i].kind() != Argument::Kind::TensorList;
+      if (now.repeatable) now.before.emplace_back(i, std::move(copy));
+    });
+  }
+}
+
+void begin(const OpCall& call, Running& now) {
+  if (!records() || (call.form != OpForm::Function && call.form != OpForm::InPlace)) return;
+  now.row = &row_of(call.op, call.form);
+  if (!now.row->known || now.row->op->arguments.size() != call.arguments.size()) return;
+  size_t largest = 0;
+  if (!can_record(call, largest)) return;
+  if (call.form == OpForm::InPlace) {
+    if (call.arguments[0].kind() != Argument::Kind::Tensor) return;
+    now.storage = call.arguments[0].as<Tensor>().storage();
+    Locked locked;
+    Cell* cell = cell_of(now.storage);
+    if (!cell) return;
+    now.target = Ref<Cell>::share(cell);
+  }
+  now.repeatable = true;
+  now.recorded = true;
+  if (now.row->op->draws) now.noting.emplace(now.drawn);
+  if (now.row->writes_others) keep_written(call, now);
+  if (largest >= smallest.load()) now.began = thread_ns();
+}
+
+void op_begins(const OpCall& call) {
+  Running& now = running;
+  if (now.depth++ > 0) return;
+  try {
+    begin(call, now);
+  } catch (const std::exception&) {  // no room for what is noted: the call is not recorded
+    now.recorded = false;
+  }
+}
+
+void op_ends(const OpCall& call, bool failed) {
+  Running& now = running;
+  if (--now.depth > 0) return;
+  now.noting.reset();
+  if (now.recorded && !failed) {
+    try {
+      if (call.form == OpForm::Function) record_results(call, now);
+      else record_write(call, now);
+    } catch (const std::exception&) {  // as above
+    }
+  }
+  now.recorded = false;
+  now.target = nullptr;
+  now.began = 0;
+  now.drawn.clear();
+  now.before.clear();
+  note_memory();
+}
+
+// ---- what is written without ops
+
+Ref<Step> copy_step(const char* key, const Tensor& to, const Tensor& from, std::vector<Value> rest, bool writes) {
+  auto step = Ref<Step>::adopt(new Step);
+  step->op = find_boxed(key);
+  step->ns = bytes_of_elements(to) / 4;
+  Running none;
+  const Argument both[] = {to, from}, one[] = {from};
+  const OpCall call{0, OpForm::Function, writes ? List<Argument>(both, 2) : List<Argument>(one, 1), {}};
+  if (!Reading(*step, to.storage()->nbytes).read(call, none)) return {};
+  for (Value& value : rest) step->arguments.push_back(std::move(value));
+  return step;
+}
+
+void elements_copied(const Tensor& to, const Tensor& from) {
+  if (!records() || running.depth > 0 || ((to.flags() | from.flags()) & kNotRecorded)) return;
+  try {
+    const Unwatched unseen;
+    Ref<Cell> cell;
+    {
+      Locked locked;
+      cell = Ref<Cell>::share(cell_of(to.storage()));
+    }
+    if (!cell) return;
+    const Ref<Step> step = copy_step("copy_.default", to, from, {Value(false)}, true);
+    if (step && step->inputs[0].cell.get() == cell.get()) append(*cell, step, cell->version + 1);
+  } catch (const std::exception&) {  // as above: the cell ends with its version
+  }
+}
+
+void layout_settled(const Tensor& before, const Tensor& after) {
+  if (running.depth > 0 || !can_be_in_cell(after.storage()) || after.storage()->nbytes < smallest.load()) return;
+  try {
+    const Unwatched unseen;
+    const Ref<Step> step = copy_step("clone.default", after, before, {Value(MemoryFormat::Contiguous)}, false);
+    if (!step || !step->inputs[0].cell) return;
+    step->made.resize(1);
+    auto cell = Ref<Cell>::adopt(new Cell);
+    cell->device = after.device();
+    cell->bytes = after.storage()->nbytes;
+    cell->version = before.storage()->current_version();
+    cell->last_use = clock_ns();
+    cell->result = Geometry(after);
+    cell->made.push_back({step, 0});
+    step->made[0] = cell.get();
+    Locked locked;
+    enlist(*step);
+    put(*cell, after.storage());
+  } catch (const std::exception&) {  // as above
+  }
+}
+
+void note_gradient(const Tensor& gradient) { report_of(gradient.device()).note_gradient(gradient.storage()->nbytes); }
+
+}  // namespace
+
+size_t set_smallest(size_t bytes) { return smallest.exchange(bytes); }
+
+void install_recording() {
+  cell_hooks = {op_begins, op_ends, [](bool begins) { report_of(kCPU).note_pass(begins); }, note_gradient};
+  budget_hooks.elements_copied = elements_copied;
+  budget_hooks.layout_settled = layout_settled;
+}
+
+}  // namespace facula::budget

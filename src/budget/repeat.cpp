@@ -1,0 +1,307 @@
+#include "budget/repeat.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "budget/budget.h"
+#include "budget/report.h"
+#include "core/kernel.h"
+#include "core/parallel.h"
+#include "core/storage_bytes.h"
+#include "observe/observer.h"
+
+namespace facula::budget {
+namespace {
+
+std::recursive_mutex repeating;
+
+/// The one thread that repeats. Who waits lets the interpreter go on.
+class Alone {
+ public:
+  Alone() {
+    if (repeating.try_lock()) return;
+    const LockRelease others_go_on(true);
+    repeating.lock();
+  }
+  ~Alone() { repeating.unlock(); }
+  Alone(const Alone&) = delete;
+};
+
+/// An op as its kernel saw it the first time: below autocast, vmap and autograd. Only who follows memory is told.
+class AsBefore {
+ public:
+  AsBefore() : watch_(watching()), modes_(std::exchange(thread_state.modes, 0u)) {
+    thread_state.watch.store(watch_ & kWatchMemory, std::memory_order_relaxed);
+  }
+  ~AsBefore() {
+    thread_state.modes = modes_;
+    thread_state.watch.fetch_or(watch_, std::memory_order_relaxed);
+  }
+  AsBefore(const AsBefore&) = delete;
+
+ private:
+  GradMode no_grad_{false};
+  uint32_t watch_, modes_;
+};
+
+Tensor copy_of_bytes(const Ref<Storage>& storage) {
+  const auto count = static_cast<int64_t>(storage->nbytes);
+  Tensor copy = empty({count}, DType::UInt8, storage->device);
+  copy_elements(copy, tensor_on_storage(storage.get(), DType::UInt8, 0, {count}, {1}, "memory budget"));
+  return copy;
+}
+
+/// Bytes of a cell after a number of its steps.
+struct Item {
+  Ref<Cell> cell;
+  uint32_t steps = 0;
+  Ref<Storage> bytes;  // null: not made yet, or dropped
+  uint32_t uses = 0;   // items that have yet to read it
+  std::vector<uint32_t> reads;
+  uint32_t next = 0;  // of `reads`, while they are listed
+};
+
+class Repetition {
+ public:
+  explicit Repetition(const Ref<Cell>& cell) {
+    const Locked locked;
+    const uint32_t target = list(cell, static_cast<uint32_t>(cell->made.size()));
+    ++items_[target].uses;
+    target_ = target;
+  }
+  Ref<Storage> run() {
+    for (const uint32_t i : order_) {
+      if (!items_[i].bytes) make(i);
+      for (const uint32_t read : items_[i].reads) drop(read);
+      if (host.check_interrupt && !Uninterrupted::depth && !in_parallel_region()) host.check_interrupt();
+    }
+    return items_[target_].bytes;
+  }
+
+ private:
+  struct Key {
+    const Cell* cell;
+    uint32_t steps;
+    bool operator==(const Key&) const = default;
+  };
+  struct Hash {
+    size_t operator()(const Key& key) const {
+      return (reinterpret_cast<size_t>(key.cell) ^ key.steps) * 0x9e3779b97f4a7c15u;
+    }
+  };
+
+  /// The number of an item, which is made when it is first asked for. With the lock held.
+  uint32_t item(const Ref<Cell>& cell, uint32_t steps, bool& fresh) {
+    const auto [found, added] = known_.try_emplace(Key{cell.get(), steps}, static_cast<uint32_t>(items_.size()));
+    fresh = added;
+    if (!added) return found->second;
+    Item& made = items_.emplace_back();
+    made.cell = cell;
+    made.steps = steps;
+    if (cell->is_here() && steps == cell->made.size() && cell_of(cell->storage) == cell.get()) {
+      made.bytes = Ref<Storage>::share(cell->storage);
+      cell->last_use = clock_ns();
+    }
+    return found->second;
+  }
+  /// Calls f(cell, steps) for what an item is made from.
+  template <class F>
+  static void each_source(const Cell& cell, uint32_t steps, F&& f) {
+    const Step& step = *cell.made[steps - 1].step;
+    bool writes = steps > 1;
+    if (writes) f(step.inputs[0].cell, steps - 1);
+    for (const Input& input : step.inputs) {
+      if (!input.cell || (writes && is_own(input, cell, steps))) continue;
+      f(input.cell, input.steps);
+    }
+  }
+  static bool is_own(const Input& input, const Cell& cell, uint32_t steps) {
+    return input.cell.get() == &cell && input.steps == steps - 1;
+  }
+
+  /// Lists an item after all that it is made from. With the lock held.
+  uint32_t list(const Ref<Cell>& cell, uint32_t steps) {
+    bool fresh = false;
+    const uint32_t first = item(cell, steps, fresh);
+    std::vector<uint32_t> open{first};
+    if (items_[first].bytes) return first;
+    find_sources(first, open);
+    while (!open.empty()) {
+      Item& top = items_[open.back()];
+      if (top.next < top.reads.size()) {
+        const uint32_t source = top.reads[top.next++];
+        if (!items_[source].bytes && items_[source].reads.empty() && !is_listed(source)) {
+          open.push_back(source);
+          find_sources(source, open);
+        }
+      } else {
+        order_.push_back(open.back());
+        listed_.resize(items_.size());
+        listed_[open.back()] = true;
+        open.pop_back();
+      }
+    }
+    return first;
+  }
+  bool is_listed(uint32_t i) const { return i < listed_.size() && listed_[i]; }
+  void find_sources(uint32_t i, std::vector<uint32_t>&) {
+    const Ref<Cell> cell = items_[i].cell;
+    std::vector<uint32_t> reads;
+    each_source(*cell, items_[i].steps, [&](const Ref<Cell>& source, uint32_t steps) {
+      bool fresh = false;
+      const uint32_t read = item(source, steps, fresh);
+      ++items_[read].uses;
+      reads.push_back(read);
+    });
+    items_[i].reads = std::move(reads);
+  }
+
+  void drop(uint32_t i) {
+    Item& item = items_[i];
+    if (--item.uses == 0) item.bytes = nullptr;
+  }
+
+  const Ref<Storage>& bytes(const Ref<Cell>& cell, uint32_t steps) {
+    return items_[known_.at(Key{cell.get(), steps})].bytes;
+  }
+
+  Tensor given(const Input& input) {
+    if (input.cell) return input.geometry.on(bytes(input.cell, input.steps));
+    if (!input.scratch) return input.held;
+    Tensor copy = empty_strided(input.held.sizes(), input.held.strides(), input.held.dtype(), input.held.device());
+    copy_elements(copy, input.held);
+    copy.impl()->flags |= input.held.flags() & (kConjugate | kPrivateLayout);
+    return copy;
+  }
+
+  void make(uint32_t i) {
+    const Ref<Cell> cell = items_[i].cell;
+    const uint32_t steps = items_[i].steps;
+    const Ref<Step> step = cell->made[steps - 1].step;
+    const std::string range = std::string("budget: ") + step->op->name;
+    if (watching() & kWatchObservers) tell_range_begins(range);
+    const uint64_t began = thread_ns();
+    {
+      const AsBefore bare;
+      const RepeatedDraws draws(step->drawn);
+      if (steps > 1) write(items_[i], *step);
+      else call(items_[i], *step);
+    }
+    const uint64_t took = thread_ns() - began;
+    if (watching() & kWatchObservers) tell_range_ends();
+    report_of(cell->device).note_again({step->op->id, step->place}, cell->bytes, took);
+    step->ns = std::min(step->ns, std::max<uint64_t>(took, 1));
+    give(items_[i]);
+  }
+
+  std::vector<Value> arguments(const Step& step, const Tensor* own) {
+    std::vector<Value> given_to = step.arguments;
+    std::vector<std::pair<uint32_t, std::vector<Tensor>>> lists;
+    for (size_t k = 0; k < step.inputs.size(); ++k) {
+      const auto [argument, element] = step.places[k];
+      Tensor tensor = own && k == 0             ? *own
+                      : own && is_same(step, k) ? step.inputs[k].geometry.on(storage_of(*own))
+                                                : given(step.inputs[k]);
+      if (element < 0) {
+        given_to[argument] = std::move(tensor);
+        continue;
+      }
+      if (lists.empty() || lists.back().first != argument)
+        lists.emplace_back(argument, std::vector<Tensor>(step.arguments[argument].tensors()));
+      lists.back().second[static_cast<size_t>(element)] = std::move(tensor);
+    }
+    for (auto& [argument, list] : lists) given_to[argument] = std::move(list);
+    return given_to;
+  }
+  static Ref<Storage> storage_of(const Tensor& t) { return Ref<Storage>::share(t.storage()); }
+  static bool is_same(const Step& step, size_t k) {
+    return step.inputs[k].cell == step.inputs[0].cell && step.inputs[k].steps == step.inputs[0].steps;
+  }
+
+  static std::vector<Value> run_op(const Step& step, const std::vector<Value>& given) {
+    std::vector<const Value*> pointers;
+    for (const Value& value : given) pointers.push_back(&value);
+    std::vector<Value> made(std::max<size_t>(step.op->results.size(), 1));
+    step.op->call(pointers.data(), made.data());
+    return made;
+  }
+
+  void call(Item& item, const Step& step) {
+    const std::vector<Value> made = run_op(step, arguments(step, nullptr));
+    for (size_t which = 0; which < step.made.size(); ++which) {
+      Ref<Cell> cell;
+      {
+        const Locked locked;
+        cell = Ref<Cell>::share(step.made[which]);
+      }
+      if (cell) take(cell, made[which].tensor(), step);
+    }
+    FACULA_CHECK(item.bytes, ErrorKind::Runtime, "memory budget: ", step.op->key(), " gave no result again");
+  }
+  /// The result of a step that a cell begins with. It is the same bytes in the same order, or an error.
+  void take(const Ref<Cell>& cell, const Tensor& t, const Step& step) {
+    const auto found = known_.find(Key{cell.get(), 1});
+    const bool wanted = found != known_.end() && !items_[found->second].bytes && items_[found->second].uses > 0;
+    const bool saved = cell->saved > 0 && !cell->storage && cell->made.size() == 1;
+    if (!wanted && !saved) return;
+    const Geometry now(t);
+    const bool alike = t.storage()->nbytes == cell->bytes && now.strides == cell->result.strides &&
+                       now.sizes == cell->result.sizes && can_be_in_cell(t.storage());
+    FACULA_CHECK(alike, ErrorKind::Runtime, "memory budget: ", step.op->key(),
+                 " gave another result than at its call, got shape ", t.sizes(), " and strides ", t.strides());
+    const auto bytes = Ref<Storage>::share(t.storage());
+    if (wanted) items_[found->second].bytes = bytes;
+    if (saved) adopt(*cell, bytes);
+  }
+
+  void write(Item& item, const Step& step) {
+    const uint32_t from = item.reads[0];
+    Item& before = items_[from];
+    const bool last = before.uses == 1;
+    Ref<Storage> bytes = last ? before.bytes : storage_of(copy_of_bytes(before.bytes));
+    {
+      const Tensor own = step.inputs[0].geometry.on(bytes);
+      run_op(step, arguments(step, &own));
+    }
+    item.bytes = std::move(bytes);
+  }
+
+  /// A saved value gets its bytes back.
+  void give(Item& item) {
+    if (item.steps == item.cell->made.size() && item.cell->saved > 0 && !item.cell->storage)
+      adopt(*item.cell, item.bytes);
+  }
+  static void adopt(Cell& cell, const Ref<Storage>& bytes) {
+    const Locked locked;
+    if (cell.storage || cell.saved == 0 || bytes->release_data != release_allocated) return;
+    bytes->version.store(cell.version, std::memory_order_relaxed);
+    bytes->writer.store(cell.writer, std::memory_order_relaxed);
+    put(cell, bytes.get());
+    cell.last_use = clock_ns();
+  }
+
+  std::vector<Item> items_;
+  std::unordered_map<Key, uint32_t, Hash> known_;
+  std::vector<uint32_t> order_;
+  std::vector<bool> listed_;
+  uint32_t target_ = 0;
+};
+
+/// The storage where the bytes are here, also those that were changed since: who saved them looks at the version.
+Ref<Storage> present_bytes(Cell& cell) {
+  const Locked locked;
+  if (!cell.storage) return {};
+  cell.last_use = clock_ns();
+  return Ref<Storage>::share(cell.storage);
+}
+
+}  // namespace
+
+Ref<Storage> bytes_of(const Ref<Cell>& cell) {
+  if (Ref<Storage> here = present_bytes(*cell)) return here;
+  const Alone alone;
+  if (Ref<Storage> here = present_bytes(*cell)) return here;  // another thread was faster
+  return Repetition(cell).run();
+}
+
+}  // namespace facula::budget

@@ -1,0 +1,63 @@
+// What an op has drawn: states of generators before each draw, noted while it runs, and given back in the same order when
+// it runs again, so that the program's own streams do not move.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/generator.h"
+
+namespace facula {
+
+/// The state of a generator before a draw.
+struct DrawState {
+  Device device;
+  std::vector<uint8_t> bytes;
+};
+using DrawStates = std::vector<DrawState>;
+
+/// While one lives, draws of this thread are noted in `states`.
+class NotedDraws {
+ public:
+  explicit NotedDraws(DrawStates& states);
+  ~NotedDraws();
+  NotedDraws(const NotedDraws&) = delete;
+
+ private:
+  DrawStates* const before_;
+};
+
+/// While one lives, draws of this thread are made from `states`, one after the other, whatever generator is asked.
+class RepeatedDraws {
+ public:
+  explicit RepeatedDraws(const DrawStates& states);
+  ~RepeatedDraws();
+  RepeatedDraws(const RepeatedDraws&) = delete;
+  /// A generator in the next state; throws where none is left.
+  Generator& next(Device device);
+
+ private:
+  RepeatedDraws* const before_;
+  const DrawStates& states_;
+  size_t given_ = 0;
+  std::unique_ptr<Generator> generator_;
+};
+
+namespace detail {
+extern thread_local constinit DrawStates* noted_draws;
+extern thread_local constinit RepeatedDraws* repeated_draws;
+void note_draw_now(const Generator& generator);
+}  // namespace detail
+
+/// The generator that a draw is to be made from in the place of this one, null for itself. Asked before the draw, and
+/// before `generator` is locked.
+inline Generator* repeated_generator(const Generator& generator) {
+  RepeatedDraws* repeated = detail::repeated_draws;
+  return __builtin_expect(repeated != nullptr, 0) ? &repeated->next(generator.device()) : nullptr;
+}
+/// Called by who draws, under the generator's mutex, before it does.
+inline void note_draw(const Generator& generator) {
+  if (__builtin_expect(detail::noted_draws != nullptr, 0)) detail::note_draw_now(generator);
+}
+
+}  // namespace facula
