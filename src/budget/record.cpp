@@ -183,6 +183,19 @@ void find_fresh(const OpCall& call, std::vector<Fresh>& fresh) {
   }
 }
 
+/// A cell whose first step gives the tensor, as result `which`.
+Ref<Cell> new_cell(const Tensor& t, const Ref<Step>& step, uint32_t which) {
+  auto cell = Ref<Cell>::adopt(new Cell);
+  cell->device = t.device();
+  cell->bytes = t.storage()->nbytes;
+  cell->version = t.storage()->current_version();
+  cell->last_use = clock_ns();
+  cell->result = Geometry(t);
+  cell->made.push_back({step, which});
+  step->made[which] = cell.get();
+  return cell;
+}
+
 void record_results(const OpCall& call, Running& now) {
   std::vector<Fresh> fresh;
   find_fresh(call, fresh);
@@ -193,20 +206,8 @@ void record_results(const OpCall& call, Running& now) {
   if (!step) return;
   step->drawn = std::move(now.drawn);
   step->made.resize(call.results.size());
-  const uint64_t time = clock_ns();
   std::vector<Ref<Cell>> held;
-  for (const Fresh& f : fresh) {
-    Storage* storage = f.tensor->storage();
-    auto cell = Ref<Cell>::adopt(new Cell);
-    cell->device = storage->device;
-    cell->bytes = storage->nbytes;
-    cell->version = storage->current_version();
-    cell->last_use = time;
-    cell->result = Geometry(*f.tensor);
-    cell->made.push_back({step, f.which});
-    step->made[f.which] = cell.get();
-    held.push_back(std::move(cell));
-  }
+  for (const Fresh& f : fresh) held.push_back(new_cell(*f.tensor, step, f.which));
   Locked locked;
   enlist(*step);
   for (size_t i = 0; i < fresh.size(); ++i) {
@@ -228,14 +229,21 @@ void append(Cell& cell, const Ref<Step>& step, uint32_t version) {
 void record_write(const OpCall& call, Running& now) {
   Cell& cell = *now.target;
   const Tensor& written = call.arguments[0].as<Tensor>();
-  const uint32_t version = now.storage->current_version();
-  if (written.storage() != now.storage || version == cell.version) return;  // another storage, or only the geometry
+  if (written.storage() != now.storage || !now.row->op->arguments[0].written) return;  // only the tensor changed
+  // One write is counted, by the op or by who calls it, when this has been told.
+  const uint32_t counted = now.storage->current_version(), version = cell.version + 1;
+  if (counted != cell.version && counted != version) return;
+  {
+    Locked locked;
+    cell.version = counted;  // the step reads the cell as it was before
+  }
   const Ref<Step> step = step_of(call, now, cell.bytes);
-  if (!step) return;
-  const Input& own = step->inputs[0];
-  if (own.cell.get() != &cell) return;
-  step->drawn = std::move(now.drawn);
-  append(cell, step, version);
+  if (step && step->inputs[0].cell.get() == &cell) {
+    step->drawn = std::move(now.drawn);
+    return append(cell, step, version);
+  }
+  Locked locked;
+  cell.ended = true;
 }
 
 // ---- the hooks
@@ -265,6 +273,40 @@ void keep_written(const OpCall& call, Running& now) {
   }
 }
 
+/// A cell for memory that nobody has written yet, and that is about to be filled.
+Ref<Cell> empty_cell(const Tensor& t) {
+  const Storage* storage = t.storage();
+  const Extent extent = byte_extent(t);
+  const bool whole =
+      t.is_dense() && t.byte_offset() == 0 && extent.low == 0 && extent.high == static_cast<int64_t>(storage->nbytes);
+  if (!whole || storage->nbytes < smallest.load() || !can_be_in_cell(storage)) return {};
+  auto step = Ref<Step>::adopt(new Step);
+  step->op = find_boxed("empty_strided.default");
+  step->arguments = {Value(t.sizes()), Value(t.strides()), Value(t.dtype()), Value(t.device())};
+  step->arguments.resize(step->op->arguments.size());
+  step->made.resize(1);
+  step->ns = 1;
+  return new_cell(t, step, 0);
+}
+
+/// The cell of what a call writes to in place; none where its bytes come from elsewhere.
+Ref<Cell> written_cell(const OpCall& call, const Row& row) {
+  const Tensor& t = call.arguments[0].as<Tensor>();
+  {
+    Locked locked;
+    if (Cell* cell = cell_of(t.storage())) return Ref<Cell>::share(cell);
+  }
+  if (!row.op->fills) return {};
+  Ref<Cell> cell = empty_cell(t);
+  if (cell) {
+    Locked locked;
+    enlist(*cell->made[0].step);
+    put(*cell, t.storage());
+    t.impl()->flags |= kInCell;
+  }
+  return cell;
+}
+
 void begin(const OpCall& call, Running& now) {
   if (!records() || (call.form != OpForm::Function && call.form != OpForm::InPlace)) return;
   now.row = &row_of(call.op, call.form);
@@ -274,10 +316,8 @@ void begin(const OpCall& call, Running& now) {
   if (call.form == OpForm::InPlace) {
     if (call.arguments[0].kind() != Argument::Kind::Tensor) return;
     now.storage = call.arguments[0].as<Tensor>().storage();
-    Locked locked;
-    Cell* cell = cell_of(now.storage);
-    if (!cell) return;
-    now.target = Ref<Cell>::share(cell);
+    now.target = written_cell(call, *now.row);
+    if (!now.target) return;
   }
   now.repeatable = true;
   now.recorded = true;
@@ -352,14 +392,8 @@ void layout_settled(const Tensor& before, const Tensor& after) {
     const Ref<Step> step = copy_step("clone.default", after, before, {Value(MemoryFormat::Contiguous)}, false);
     if (!step || !step->inputs[0].cell) return;
     step->made.resize(1);
-    auto cell = Ref<Cell>::adopt(new Cell);
-    cell->device = after.device();
-    cell->bytes = after.storage()->nbytes;
+    const Ref<Cell> cell = new_cell(after, step, 0);
     cell->version = before.storage()->current_version();
-    cell->last_use = clock_ns();
-    cell->result = Geometry(after);
-    cell->made.push_back({step, 0});
-    step->made[0] = cell.get();
     Locked locked;
     enlist(*step);
     put(*cell, after.storage());
