@@ -27,7 +27,9 @@ char* reserve(size_t bytes) {
 
 bool commit(char* begin, size_t bytes) { return mprotect(begin, bytes, PROT_READ | PROT_WRITE) == 0; }
 
-void prefer_huge_pages(char* begin, size_t bytes) { madvise(begin, bytes, MADV_HUGEPAGE); }
+void prefer_huge_pages(char* begin, size_t bytes, bool prefer) {
+  madvise(begin, bytes, prefer ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
 
 namespace {
 

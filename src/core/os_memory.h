@@ -16,8 +16,8 @@ char* reserve(size_t bytes);
 // refused.
 bool commit(char* begin, size_t bytes);
 
-// Asks for 2 MiB pages in a committed range. A kernel without them ignores it.
-void prefer_huge_pages(char* begin, size_t bytes);
+// Asks for 2 MiB pages in a committed range, or for none from now on. A kernel without them ignores it.
+void prefer_huge_pages(char* begin, size_t bytes, bool prefer = true);
 
 // Gives the pages that lie wholly inside the range back to the system; the range stays usable.
 void discard(char* begin, size_t bytes);

@@ -78,14 +78,15 @@ void unlink(Node*& head, Node* node) {
 // The pool behind the thread lists. Callers hold `lock`.
 class Pool {
  public:
-  // Up to `count` blocks, linked; `count` becomes how many there are: 0 when the system gives no memory.
-  FreeBlock* take(size_t bin, uint32_t& count) {
+  // Up to `count` blocks, linked; `count` becomes how many there are: 0 when the system gives no memory, or a memory
+  // budget has none and is not to be passed.
+  FreeBlock* take(size_t bin, uint32_t& count, bool beyond_budget) {
     FreeBlock* list = nullptr;
     const Span* last = nullptr;
     uint32_t got = 0;
     for (; got < count; ++got) {
       Span* span = spans_[bin];
-      if (span == nullptr && (span = open_span(bin)) == nullptr) break;
+      if (span == nullptr && (span = open_span(bin, beyond_budget)) == nullptr) break;
       last = span;
       FreeBlock* block = cut(span);
       block->next = list;
@@ -147,8 +148,14 @@ class Pool {
     if (next < span->arena->begin + kArena) static_cast<void>(*next);
   }
 
-  Span* open_span(size_t bin) {
-    if (arenas_ == nullptr && !open_arena()) return nullptr;
+  static bool is_admitted(size_t bytes, bool beyond_budget) {
+    return small_block_admission == nullptr || small_block_admission(bytes, beyond_budget);
+  }
+
+  Span* open_span(size_t bin, bool beyond_budget) {
+    const bool counted = small_block_counts_spans.load(std::memory_order_relaxed);
+    if (__builtin_expect(counted, 0) && !is_admitted(kSpan, beyond_budget)) return nullptr;
+    if (arenas_ == nullptr && !open_arena(beyond_budget)) return nullptr;
     Arena* arena = arenas_;
     const int index = std::countr_zero(arena->free_spans);
     if (arena->free_spans == ~0u) --empty_arenas_;
@@ -172,8 +179,8 @@ class Pool {
     if (arena->free_spans == ~0u && ++empty_arenas_ > 1) release_arena(arena);
   }
 
-  bool open_arena() {
-    if (small_block_admission != nullptr && !small_block_admission(kArena)) return false;
+  bool open_arena(bool beyond_budget) {
+    if (!is_admitted(kArena, beyond_budget)) return false;
     char* begin = os::reserve(kArena);
     if (begin == nullptr) return false;
     if (!os::commit(begin, kArena)) {
@@ -298,13 +305,16 @@ void small_release_slow(void* block, size_t bin) noexcept {
 
 void* small_allocate_slow(size_t bin) {
   ThreadBins* thread = own_bins();
-  uint32_t count = thread != nullptr ? batch(bin) : 1;
-  FreeBlock* list;
-  {
+  const uint32_t wanted = thread != nullptr ? batch(bin) : 1;
+  uint32_t count = wanted;
+  const auto take = [&](bool beyond_budget) {
     std::lock_guard guard(pool().lock);
-    list = pool().take(bin, count);
+    FreeBlock* list = pool().take(bin, count = wanted, beyond_budget);
     if (thread == nullptr) pool().taken_by_ended_threads += count;
-  }
+    return list;
+  };
+  FreeBlock* list = take(false);
+  if (list == nullptr && small_block_room != nullptr && small_block_room(kSpan)) list = take(true);
   if (list == nullptr) fail(block_size(bin));
   if (thread != nullptr) {
     Bin& own = thread->bins[bin];

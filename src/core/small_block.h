@@ -81,8 +81,14 @@ void small_block_lock();
 void small_block_unlock();
 void small_block_forget_other_threads();
 
-// Installed by the CPU allocator: says whether `bytes` more may be taken from the system.
-extern bool (*small_block_admission)(size_t bytes);
+// Installed by the CPU allocator: says whether `bytes` more may be taken from the system; with `beyond_budget`, also
+// above a memory budget.
+extern bool (*small_block_admission)(size_t bytes, bool beyond_budget);
+// Installed by the CPU allocator: called without a lock where that was refused. Lets go of what a memory budget can do
+// without; says whether there is one, so that the request may go beyond it.
+extern bool (*small_block_room)(size_t bytes);
+// Whether spans ask small_block_admission, too: while there is a memory budget.
+extern constinit std::atomic<bool> small_block_counts_spans;
 // Installed by the CPU allocator: throws the OutOfMemory error.
 extern void (*small_block_failure)(size_t bytes);
 

@@ -23,7 +23,9 @@ void (*on_kernel)(const char* name) = nullptr;
 void (*on_piece)(bool begins) = nullptr;
 void (*on_storage_change)(Storage* storage, int64_t bytes) = nullptr;
 void (*on_identity_end)(uint32_t identity) = nullptr;
-bool (*small_block_admission)(size_t bytes) = nullptr;
+bool (*small_block_admission)(size_t bytes, bool beyond_budget) = nullptr;
+bool (*small_block_room)(size_t bytes) = nullptr;
+constinit std::atomic<bool> small_block_counts_spans{false};
 void (*small_block_failure)(size_t bytes) = nullptr;
 
 Kernel<void(const Tensor& out, const Tensor& in)> copy_kernel{"copy_", true};

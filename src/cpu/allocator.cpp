@@ -20,7 +20,11 @@
 //    that would leave less than a sixteenth of the memory, all hot pages are given back. What cannot be had without
 //    swapping, and what together with the held bytes exceeds physical memory, is refused with an error; the system's
 //    willingness to promise more is not relied on.
-// 7. A limit set by the user bounds held + hot bytes in the same way: trim first, then refuse.
+// 7. A limit set by the user bounds held + hot bytes in the same way: trim first, then refuse. A memory budget does, too,
+//    and the smaller of both counts, but before it refuses it asks src/budget for room (core/budget_hooks.h). Trimmed is
+//    only what is missing, and nothing where all hot bytes would not do: the blocks that get free then are hot, and serve
+//    the request without a page fault. What packed weights and caches still have goes last. Arenas of small blocks are
+//    taken beyond a budget rather than refused; while there is one, their spans are counted before they are opened.
 // 8. fork() takes the locks, so that a child can go on allocating. It leaves out the hot pages of large free blocks:
 //    what nobody holds need not be copied when the parent writes there again, page by page. The child gets empty ones
 //    in their place. For the same reason a large block held at a fork gives its pages back when it is released.
@@ -39,6 +43,7 @@
 #include <string>
 #include <vector>
 
+#include "core/budget_hooks.h"
 #include "core/error.h"
 #include "core/memory_meters.h"
 #include "core/os_memory.h"
@@ -56,6 +61,7 @@ constexpr size_t kLargeRequest = kMiB;
 constexpr size_t kLargestRequest = size_t{1} << 46;  // beyond any machine; keeps the arithmetic from overflowing
 constexpr size_t kSlack = 16 * kMiB;
 constexpr size_t kSmallestTrim = 4 * kMiB;  // a trim gives at least this much, so that it does not happen too often
+constexpr size_t kSmallestTrimInBudget = 64 * 1024;  // there, what is trimmed is missed
 constexpr size_t kFreshBytesPerCheck = 64 * kMiB;
 constexpr int kRequestsPerWindow = 16384;
 constexpr int kBlocksSearched = 32;
@@ -120,13 +126,20 @@ class HotList {
   Block* newest() const { return newest_; }
   size_t bytes() const { return bytes_; }
 
+  // Is trimmed after all others.
+  void make_newest(Block* block) {
+    if (block->hot() == 0) return;
+    remove(block);
+    append(block);
+  }
+
   // Gives `bytes` of pages back to the system, or all there are.
-  void trim(size_t bytes) {
+  void trim(size_t bytes, size_t least = kSmallestTrim) {
     size_t given = 0;
     while (given < bytes && oldest_ != nullptr) {
       Block* block = oldest_;
       remove(block);
-      const size_t part = std::min(block->hot(), std::max(bytes - given, kSmallestTrim));
+      const size_t part = std::min(block->hot(), std::max(bytes - given, least));
       block->hot_end -= part;
       os::discard(block->hot_end, part);
       given += part;
@@ -221,6 +234,22 @@ class Bins {
   uint64_t used_[kLists / 64] = {};
 };
 
+// What the policy remembers. All under `lock`.
+struct Policy {
+  size_t bound = 0;  // the smaller of the two below that are set; 0: none is
+  size_t limit = 0, budget = 0;
+  bool tight = false;  // something was trimmed for the sake of the budget
+  size_t held = 0;     // bytes of held blocks of the two regions
+  size_t peak = 0;     // of held, in this window of requests
+  size_t previous_peak = 0;
+  int requests = 0;
+  size_t unchecked = 0;  // fresh bytes since the system was last asked
+};
+constinit Policy policy;
+
+// Rule 7: whether so many hot bytes more would pass what a limit or a budget allows.
+bool passes_bound(size_t bytes) { return policy.bound > 0 && meters.reserved.current() + bytes > policy.bound; }
+
 // An address range that is cut into blocks without gaps.
 class Region {
  public:
@@ -238,17 +267,28 @@ class Region {
     return block != nullptr ? block : grow(size);
   }
 
-  // Cuts `size` bytes from a free block, at the end that has more pages. Returns them as a held block.
-  Block* hold(Block* block, size_t size) {
+  // Where `size` bytes are to be cut from a free block: at the end that has more pages; under a budget also between the
+  // ends, where that is what has them.
+  char* place(const Block* block, size_t size) const {
+    char* const back = block->end() - size;
+    const size_t at_front = overlap(block, block->begin, block->begin + size);
+    const size_t at_back = overlap(block, back, block->end());
+    char* const end = at_front >= at_back ? block->begin : back;
+    if (policy.budget == 0 || std::max(at_front, at_back) == size) return end;
+    const size_t cold = static_cast<size_t>(block->hot_begin - block->begin) & ~(granule_ - 1);
+    char* const inside = std::min(block->begin + cold, back);
+    return overlap(block, inside, inside + size) > std::max(at_front, at_back) ? inside : end;
+  }
+
+  // Cuts `size` bytes at `place` from a free block. Returns them as a held block.
+  Block* hold(Block* block, size_t size, char* place) {
     take_out(block);
-    if (block->size > size) {
-      const size_t at_front = overlap(block, block->begin, block->begin + size);
-      const size_t at_back = overlap(block, block->end() - size, block->end());
-      const bool front = at_front >= at_back;
-      Block* upper = split(block, front ? size : block->size - size);
-      put_in(front ? upper : block);
-      if (!front) block = upper;
+    if (block->begin < place) {
+      Block* upper = split(block, static_cast<size_t>(place - block->begin));
+      put_in(block);
+      block = upper;
     }
+    if (block->size > size) put_in(split(block, size));
     block->held = true;
     block->forks = forks;
     slot(block->begin) = block;
@@ -280,16 +320,47 @@ class Region {
     meters.reserved.subtract(block->hot());
     block->hot_begin = block->hot_end = block->begin;
     put_in(block);
-    if (!os::map_anew(begin, bytes)) hold(block, block->size);  // nobody gets it any more
-    else if (begin >= begin_ + small_pages_) os::prefer_huge_pages(begin, bytes);
+    if (!os::map_anew(begin, bytes)) hold(block, block->size, block->begin);  // nobody gets it any more
+    else if (begin >= begin_ + small_pages_) os::prefer_huge_pages(begin, bytes, !policy.tight);
+  }
+
+  // Tells the system again which pages are wanted.
+  void advise_pages() { advise_pages(0, usable_); }
+
+  // Joins all free neighbours that a budget kept apart.
+  void merge_all() {
+    for (Block* block = last_; block != nullptr; block = block->before) {
+      while (!block->held && block->before != nullptr && !block->before->held && may_join(block->before, block)) {
+        Block* before = block->before;
+        take_out(before);
+        take_out(block);
+        put_in(block = join(before, block));
+      }
+    }
   }
 
   bool contains(const Block* block) const { return block->begin >= begin_ && block->begin < begin_ + usable_; }
 
-  // Bytes of fresh memory that hold(block, size) would need.
-  static size_t fresh_bytes(const Block* block, size_t size) {
-    return size - std::max(overlap(block, block->begin, block->begin + size),
-                           overlap(block, block->end() - size, block->end()));
+  // Bytes of fresh memory that hold(block, size, place) would need.
+  static size_t fresh_bytes(const Block* block, size_t size, char* place) {
+    return size - overlap(block, place, place + size);
+  }
+
+  // `block`, or one of those released last that needs fewer fresh bytes.
+  Block* hottest(Block* block, size_t size) const {
+    size_t least = fresh_bytes(block, size, place(block, size));
+    int searched = 0;
+    for (Block* other = hot_list.newest(); other != nullptr && searched < kBlocksSearched; other = other->older) {
+      if (other->size < size || !contains(other)) continue;
+      ++searched;
+      const size_t fresh = fresh_bytes(other, size, place(other, size));
+      if (fresh < least) {
+        least = fresh;
+        block = other;
+      }
+      if (least == 0) break;
+    }
+    return block;
   }
 
  private:
@@ -326,15 +397,20 @@ class Region {
   }
 
   Block* merge_neighbours(Block* block) {
-    if (Block* before = block->before; before != nullptr && !before->held) {
+    if (Block* before = block->before; before != nullptr && !before->held && may_join(before, block)) {
       take_out(before);
       block = join(before, block);
     }
-    if (Block* after = block->after; after != nullptr && !after->held) {
+    if (Block* after = block->after; after != nullptr && !after->held && may_join(block, after)) {
       take_out(after);
       block = join(block, after);
     }
     return block;
+  }
+
+  // Under a budget free neighbours stay apart where pages would go because there are none between.
+  static bool may_join(const Block* lower, const Block* upper) {
+    return policy.budget == 0 || lower->hot() == 0 || upper->hot() == 0 || lower->hot_end == upper->hot_begin;
   }
 
   // Makes one block of two neighbours that are in no list.
@@ -359,7 +435,7 @@ class Region {
     if (lower->hot() > 0 && upper->hot() > 0) {
       const size_t gap = static_cast<size_t>(upper->hot_begin - lower->hot_end);
       Block* smaller = lower->hot() < upper->hot() ? lower : upper;
-      if (gap <= smaller->hot()) {
+      if (gap <= smaller->hot() && !passes_bound(gap)) {
         meters.reserved.add(gap);
         lower->hot_end = upper->hot_end;
         return;
@@ -418,11 +494,13 @@ class Region {
     const size_t had = slot_bytes(usable_), want = slot_bytes(usable);
     if (want > had && !os::commit(slots + had, want - had)) return false;
     if (!os::commit(begin_ + usable_, usable - usable_)) return false;
-    if (usable > small_pages_) {
-      const size_t from = std::max(usable_, small_pages_);
-      os::prefer_huge_pages(begin_ + from, usable - from);
-    }
+    advise_pages(usable_, usable);
     return true;
+  }
+
+  void advise_pages(size_t from, size_t to) {
+    from = std::max(from, small_pages_);
+    if (to > from) os::prefer_huge_pages(begin_ + from, to - from, !policy.tight);
   }
 
   const size_t granule_;
@@ -442,17 +520,6 @@ constinit Region large_region{64 * 1024, os::kHugePage, 0};
 
 Region& region_for(size_t bytes) { return bytes < kLargeRequest ? middle_region : large_region; }
 
-// What the policy remembers. All under `lock`.
-struct Policy {
-  size_t limit = 0;
-  size_t held = 0;  // bytes of held blocks of the two regions
-  size_t peak = 0;  // of held, in this window of requests
-  size_t previous_peak = 0;
-  int requests = 0;
-  size_t unchecked = 0;  // fresh bytes since the system was last asked
-};
-constinit Policy policy;
-
 // Rule 5.
 void keep_bound() {
   if (policy.held > policy.peak) policy.peak = policy.held;
@@ -467,13 +534,46 @@ void keep_bound() {
   if (now > bound) hot_list.trim(now - bound);
 }
 
-// Rules 6 and 7.
-bool admit_locked(size_t fresh) {
-  if (policy.limit > 0) {
-    const size_t used = meters.reserved.current();
-    if (used + fresh > policy.limit) hot_list.trim(used + fresh - policy.limit);
-    if (meters.reserved.current() + fresh > policy.limit) return false;
+// Fresh pages are small ones from now on, or may be large again: of a large one what is free beside the block would be
+// there, too, and not be counted.
+void set_tight(bool tight) {
+  if (policy.tight == tight) return;
+  policy.tight = tight;
+  middle_region.advise_pages();
+  large_region.advise_pages();
+}
+
+void set_bounds(size_t limit, size_t budget) {
+  policy.limit = limit;
+  policy.budget = budget;
+  policy.bound = limit > 0 && budget > 0 ? std::min(limit, budget) : std::max(limit, budget);
+  const size_t used = meters.reserved.current();
+  if (policy.bound > 0 && used > policy.bound) hot_list.trim(used - policy.bound);
+  if (budget == 0) {
+    set_tight(false);
+    middle_region.merge_all();
+    large_region.merge_all();
   }
+  small_block_counts_spans.store(budget > 0, std::memory_order_relaxed);
+}
+
+// Held bytes of both halves of the allocator, those in lists of threads among them.
+size_t bytes_in_blocks() { return meters.reserved.current() - std::min(hot_list.bytes(), meters.reserved.current()); }
+
+// Rule 7. `reused`: hot bytes that the request itself is about to take.
+bool fits_bound(size_t fresh, size_t reused, size_t bound) {
+  const size_t used = meters.reserved.current();
+  if (used + fresh <= bound) return true;
+  const size_t over = used + fresh - bound;
+  if (over > hot_list.bytes() - reused) return false;
+  set_tight(policy.budget > 0);
+  hot_list.trim(over, policy.budget > 0 ? kSmallestTrimInBudget : kSmallestTrim);
+  return meters.reserved.current() + fresh <= bound;
+}
+
+// Rules 6 and 7.
+bool admit_locked(size_t fresh, size_t reused, size_t bound) {
+  if (bound > 0 && !fits_bound(fresh, reused, bound)) return false;
   policy.unchecked += fresh;
   if (policy.unchecked < kFreshBytesPerCheck) return true;
   const size_t total = os::total_memory();
@@ -498,12 +598,20 @@ void count_request(size_t fresh) { (fresh == 0 ? meters.hits : meters.misses).fe
   std::lock_guard guard(lock);
   Block* block = region.find(size);
   if (block == nullptr) return nullptr;
-  size_t fresh = 0;
-  for (size_t need; (need = Region::fresh_bytes(block, size)) > fresh; fresh = need) {
-    if (!admit_locked(need)) return nullptr;  // may trim this very block, so look again
+  char* place = region.place(block, size);
+  size_t fresh = Region::fresh_bytes(block, size, place);
+  if (fresh > 0 && policy.bound > 0) {
+    if (policy.budget > 0 && passes_bound(fresh)) block = region.hottest(block, size);
+    hot_list.make_newest(block);
+    fresh = Region::fresh_bytes(block, size, place = region.place(block, size));
+  }
+  for (size_t admitted = 0; fresh > admitted;) {
+    if (!admit_locked(fresh, size - fresh, policy.bound)) return nullptr;
+    admitted = fresh;  // may have trimmed this very block, so look again
+    fresh = Region::fresh_bytes(block, size, place = region.place(block, size));
   }
   meters.reserved.add(fresh);
-  block = region.hold(block, size);
+  block = region.hold(block, size, place);
   policy.held += size;
   meters.held.add(size);
   meters.blocks.add(1);
@@ -651,15 +759,71 @@ void after_fork_in_child() {
   small_block_unlock();
 }
 
-// Also for the arenas of small blocks.
-bool admit_fresh(size_t bytes) {
+[[maybe_unused]] bool admit_fresh(size_t bytes) {
   std::lock_guard guard(lock);
-  return admit_locked(bytes);
+  return admit_locked(bytes, 0, policy.bound);
 }
 
+// For the arenas and spans of small blocks.
+bool admit_small(size_t bytes, bool beyond_budget) {
+  std::lock_guard guard(lock);
+  return admit_locked(bytes, 0, beyond_budget ? policy.limit : policy.bound);
+}
+
+thread_local constinit bool makes_room = false;  // on this thread, which may ask for memory meanwhile
+
+// Rule 7, without any lock. Whether anything went.
+bool make_room_for(size_t size) {
+  if (makes_room || !budget_hooks.make_room) return false;
+  size_t missing = size;  // where the system has no more
+  {
+    std::lock_guard guard(lock);
+    if (policy.budget == 0 || size > policy.bound) return false;
+    const size_t wanted = bytes_in_blocks() + size;
+    if (wanted > policy.bound) missing = wanted - policy.bound;
+  }
+  struct Marked {
+    Marked() { makes_room = true; }
+    ~Marked() { makes_room = false; }
+  } marked;
+  return budget_hooks.make_room(kCPU, missing) > 0;
+}
+
+// What `attempt` gives in the end, for `size` bytes that were refused at first.
+template <class Attempt>
+auto attempt_with_room(size_t size, Attempt attempt) {
+  while (make_room_for(size))
+    if (auto got = attempt()) return got;
+  meters.retries.fetch_add(1, std::memory_order_relaxed);
+  empty_cache();
+  return attempt();
+}
+
+bool make_room_for_small(size_t bytes) {
+  make_room_for(bytes);
+  std::lock_guard guard(lock);
+  return policy.budget > 0;
+}
+
+// "400 MiB", as the user wrote it, where that is true.
+std::string budget_text(size_t bytes) {
+  std::string text = size_text(bytes);
+  const size_t at = text.find(".0 ");
+  if (at != std::string::npos && bytes % kMiB == 0) text.erase(at, 2);
+  return text;
+}
+
+// Not to be called with a lock held.
 [[noreturn]] void throw_out_of_memory_in(const char* op, size_t bytes) {
   meters.failures.fetch_add(1, std::memory_order_relaxed);
   const MemoryStats stats = memory_stats();
+  const size_t wanted = stats.reserved_bytes.current + std::min(bytes, kLargestRequest);
+  if (stats.budget > 0 && wanted > stats.budget && (stats.limit == 0 || stats.budget <= stats.limit)) {
+    const std::string why = budget_hooks.why_full ? budget_hooks.why_full(kCPU, bytes) : std::string();
+    throw_error(ErrorKind::OutOfMemory, op, ": cannot get ", size_text(bytes), " within the memory budget of ",
+                budget_text(stats.budget), ": ",
+                why.empty() ? size_text(stats.allocated_bytes.current) + " are held" : why);
+  }
   const std::string limit = stats.limit > 0 ? "; set_memory_limit allows " + size_text(stats.limit) : std::string();
   throw_error(ErrorKind::OutOfMemory, op, ": cannot get ", size_text(bytes), "; ", size_text(os::available_memory()),
               " are available, ", size_text(stats.allocated_bytes.current), " are held by tensors, ",
@@ -670,7 +834,8 @@ bool admit_fresh(size_t bytes) {
 
 // Before main: joins the two halves.
 [[maybe_unused]] const bool joined = [] {
-  small_block_admission = admit_fresh;
+  small_block_admission = admit_small;
+  small_block_room = make_room_for_small;
   small_block_failure = throw_out_of_memory;
   return pthread_atfork(before_fork, after_fork, after_fork_in_child) == 0;
 }();
@@ -680,8 +845,10 @@ bool admit_fresh(size_t bytes) {
 #if FACULA_PLAIN_MALLOC
 
 void* large_allocate(size_t bytes) {
-  if (bytes > kLargestRequest || !admit_fresh(bytes)) throw_out_of_memory(bytes);
+  if (bytes > kLargestRequest) throw_out_of_memory(bytes);
   const size_t size = (bytes + kAlignment - 1) & ~(kAlignment - 1);
+  const auto admit = [&] { return admit_fresh(size); };
+  if (!admit() && !attempt_with_room(size, admit)) throw_out_of_memory(bytes);
   void* block = std::aligned_alloc(kAlignment, size);
   if (block == nullptr) throw_out_of_memory(bytes);
   meters.held.add(size);
@@ -705,14 +872,10 @@ void* large_allocate(size_t bytes) {
   if (bytes <= ThreadBlocks::kLargest)
     if (void* block = thread_blocks->take(bytes)) return block;
   if (bytes > kLargestRequest) throw_out_of_memory(bytes);
-  void* block = try_allocate(bytes);
-  if (block == nullptr) {
-    meters.retries.fetch_add(1, std::memory_order_relaxed);
-    empty_cache();
-    block = try_allocate(bytes);
-  }
-  if (block == nullptr) throw_out_of_memory(bytes);
-  return block;
+  if (void* block = try_allocate(bytes)) return block;
+  if (void* block = attempt_with_room(region_for(bytes).round(bytes), [&] { return try_allocate(bytes); }))
+    return block;
+  throw_out_of_memory(bytes);
 }
 
 void large_release(void* address, size_t bytes) noexcept {
@@ -766,6 +929,7 @@ MemoryStats memory_stats() {
   stats.retries = meters.retries.load(std::memory_order_relaxed);
   stats.failures = meters.failures.load(std::memory_order_relaxed);
   stats.limit = policy.limit;
+  stats.budget = policy.budget;
   return stats;
 }
 
@@ -782,13 +946,19 @@ void empty_cache() {
   std::lock_guard guard(lock);
   thread_blocks->drain(give_back);
   hot_list.trim(SIZE_MAX);
+  middle_region.merge_all();
+  large_region.merge_all();
   policy.peak = policy.previous_peak = policy.held;
 }
 
 void set_memory_limit(size_t bytes) {
   std::lock_guard guard(lock);
-  policy.limit = bytes;
-  if (bytes > 0 && meters.reserved.current() > bytes) hot_list.trim(meters.reserved.current() - bytes);
+  set_bounds(bytes, policy.budget);
+}
+
+void set_memory_budget(size_t bytes) {
+  std::lock_guard guard(lock);
+  set_bounds(policy.limit, bytes);
 }
 
 void check_room(const char* op, size_t bytes) {

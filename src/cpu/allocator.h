@@ -34,6 +34,7 @@ struct MemoryStats {
   uint64_t retries = 0;   // requests for which the cache had to be emptied
   uint64_t failures = 0;  // requests that ended in an OutOfMemory error
   size_t limit = 0;       // 0: none
+  size_t budget = 0;      // 0: none
 };
 
 // Whether the allocator was compiled to keep released blocks; for AddressSanitizer it is not. And whether a sanitizer
@@ -55,6 +56,10 @@ inline bool (*drop_kept_memory)() = nullptr;
 // Bound in bytes on allocated and cached memory together; 0 removes it. Memory already held is not taken
 // away.
 void set_memory_limit(size_t bytes);
+
+// The same bound as one that is kept by letting go of what can be made again (core/budget_hooks.h), before a request is
+// refused; 0 removes it. The smaller of limit and budget counts. What is held already goes with the next request.
+void set_memory_budget(size_t bytes);
 
 // For memory that somebody else will take, as Python does for lists: throws OutOfMemory, "<op>: cannot get ...", when
 // so many bytes more than what is held pass the limit or what the system has.

@@ -33,6 +33,7 @@ PyObject* stats(PyObject*, PyObject*) {
     put(dict.get(), "retries", s.retries);
     put(dict.get(), "failures", s.failures);
     put(dict.get(), "limit", s.limit);
+    put(dict.get(), "budget", s.budget);
     return dict.release();
   });
 }
