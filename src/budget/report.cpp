@@ -48,7 +48,7 @@ void Report::note_let_go(MadeBy by, IntList sizes, DType dtype, size_t bytes, Ca
   Row& row = row_of(by);
   ++row.let_go;
   row.let_go_bytes += bytes;
-  let_go_bytes_ += bytes;
+  for (auto& [number, highest] : watches_) highest.let_go += bytes;
   events_.add(event);
 }
 
@@ -91,6 +91,7 @@ void Report::note_room(size_t held, size_t can_go, size_t request) {
   const uint64_t stays = held - std::min(held, can_go);
   std::lock_guard guard(lock_);
   ++rooms_;
+  last_room_ = {held, can_go, request};
   for (auto& [number, highest] : watches_) {
     highest.held = std::max<uint64_t>(highest.held, held);
     highest.smallest = std::max<uint64_t>(highest.smallest, stays + request);
@@ -151,12 +152,27 @@ std::vector<Pass> Report::passes(int64_t since) const {
 
 uint64_t Report::let_go_bytes() const {
   std::lock_guard guard(lock_);
-  return let_go_bytes_;
+  return watches_.rbegin()->second.let_go;
+}
+
+uint64_t Report::smallest() const {
+  std::lock_guard guard(lock_);
+  return watches_.rbegin()->second.smallest;
+}
+
+uint64_t Report::new_gradients() const {
+  std::lock_guard guard(lock_);
+  return gradients_;
+}
+
+Report::Room Report::last_room() const {
+  std::lock_guard guard(lock_);
+  return last_room_;
 }
 
 uint32_t Report::begin_watch(size_t held) {
   std::lock_guard guard(lock_);
-  watches_[++last_watch_] = {held, held, 0};
+  watches_[++last_watch_] = {held, held, 0, 0};
   return last_watch_;
 }
 
@@ -168,7 +184,7 @@ Highest Report::watched(uint32_t watch) const {
 
 void Report::end_watch(uint32_t watch) {
   std::lock_guard guard(lock_);
-  watches_.erase(watch);
+  if (watch) watches_.erase(watch);
 }
 
 // ---- one for each device
