@@ -338,3 +338,115 @@ def test_memory_changes_of_the_program_have_no_budget_mark():
         assert [(c["action"], c["budget"]) for c in changes] == [("alloc", ""), ("free", "")]
     finally:
         record_memory_history(None)
+
+
+# -- what the core does is told
+
+
+@pytest.fixture
+def everything():
+    """Cells for results of any size."""
+    before = facula._C._budget_threshold(0)
+    with facula.cpu.memory_budget("1TiB") as budget:
+        yield budget
+    facula._C._budget_threshold(before)
+
+
+def let_go(bytes=1):
+    """Do what an allocator does that is short of memory."""
+    return facula._C._budget_let_go(CPU, bytes)
+
+
+def net_and_batch():
+    facula.manual_seed(5)
+    net = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64), nn.LayerNorm(64), nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 8))
+    return net, facula.randn(128, 64)
+
+
+def step_that_is_short(net, x, lets_go=1 << 17):
+    net.zero_grad()
+    result = net(x)
+    went = let_go(lets_go)
+    result.square().sum().backward()
+    return went
+
+
+def test_what_goes_and_runs_again_is_told(everything, tmp_path):
+    net, x = net_and_batch()
+    net(x).square().sum().backward()
+    wanted = [p.grad.clone() for p in net.parameters()]
+    assert step_that_is_short(net, x) >= 1 << 17
+    assert step_that_is_short(net, x) >= 1 << 17
+    assert all(facula.equal(p.grad, grad) for p, grad in zip(net.parameters(), wanted, strict=True))
+
+    events = everything.events()
+    went, again = ([e for e in events if e.cause == cause] for cause in ("request", "again"))
+    assert went and again and len(went) + len(again) == len(events)
+    assert {e.op for e in went} | {e.op for e in again} <= {"linear", "gelu", "layer_norm", "add", "addmm"}
+    assert all(e.dtype == facula.float32 and e.shape.numel() * 4 == e.bytes and e.seconds == 0 for e in went)
+    assert all(e.shape is None and e.dtype is None and e.bytes > 0 and e.seconds >= 0 for e in again)
+    assert [e.time for e in events] == sorted(e.time for e in events)
+    assert not events[0].place and re.fullmatch(r"test_memory_budget_report.py:\d+", went[-1].place)  # known from the first pressure on
+    text = everything.summary()
+    assert re.search(r"^gelu test_memory_budget_report.py:\d+ +\d", text, re.M) and "3 steps of backward" in text
+    assert re.search(r"cannot go: [\d.]+ KiB parameters and optimizer, [\d.]+ KiB gradients; smallest budget", text)
+    everything.picture(tmp_path / "budget.svg")
+    words = [node.text for node in ElementTree.parse(tmp_path / "budget.svg").getroot().iter(f"{SVG}text")]
+    assert f"run again ({sum(e.place != '' for e in again)})" in words  # those of the last step
+
+
+def test_profiles_have_a_range_for_each_op_that_runs_again(everything):
+    from facula.profiler import profile
+
+    net, x = net_and_batch()
+    step_that_is_short(net, x)
+    before = len(everything.events())
+    with profile() as recorded:
+        step_that_is_short(net, x)
+    again = [f"budget: {e.op}" for e in everything.events()[before:] if e.cause == "again"]
+    ranges = [e for e in recorded.events() if e.name.startswith("budget: ")]
+    assert again and [e.name for e in ranges] == again
+    inside = {child.name for e in ranges for child in e.cpu_children}
+    assert "aten::linear" in inside or "aten::gelu" in inside or "aten::_gelu_erf" in inside
+
+
+def test_histories_of_memory_know_what_a_budget_let_go(everything, tmp_path):
+    from facula.cpu import memory_picture, memory_snapshot, record_memory_history
+
+    net, x = net_and_batch()
+    step_that_is_short(net, x)
+    before = len(everything.events())
+    record_memory_history()
+    try:
+        step_that_is_short(net, x)
+        trace = memory_snapshot()["trace"]
+    finally:
+        record_memory_history(None)
+    went = sorted(e.bytes for e in everything.events()[before:] if e.cause == "request")
+    freed = sorted(c["size"] for c in trace if c["budget"] == "let go" and c["action"] == "free")
+    assert went and not [size for size in went if size not in freed]
+    assert any(c["budget"] == "made again" and c["action"] == "alloc" for c in trace) and any(c["budget"] == "" for c in trace)
+    pytest.importorskip("matplotlib")
+    memory_picture(tmp_path / "memory.svg")
+    assert "budget: let go" in (tmp_path / "memory.svg").read_text()
+
+
+def test_an_error_names_what_the_program_holds(everything):
+    net, x = net_and_batch()
+    step_that_is_short(net, x)  # from here on lines are known
+    kept = [net[0](x) for _ in range(2)]
+    let_go(1 << 40)
+    text = facula._C._budget_why(CPU, 5_000_000)
+    sizes = r"[\d.]+ [KM]iB"
+    assert re.match(rf"{sizes} are held that cannot go: {sizes} parameters and optimizer, {sizes} gradients, {sizes} in tensors ", text)
+    assert re.search(r"\(largest: .*\(128, 256\) float32, 128 KiB, test_memory_budget_report.py:\d+[;)]", text)
+    assert re.search(rf"\. {sizes} were let go before\. This step needs a budget of at least [\d.]+ [KMT]iB\.$", text)
+    del kept
+
+
+def test_gradients_and_saved_bytes_over_time(everything):
+    net, x = nn.Sequential(*(nn.Linear(512, 512) for _ in range(6))), facula.randn(1024, 512)
+    net(x).sum().backward()
+    rows = facula._C._budget_samples(CPU, everything._begin)
+    assert max(row[2] for row in rows) >= 5 * 2**21 and rows[-1][2] < 2**21  # saved bytes come and go
+    assert rows[-1][4] >= 4 * 2**20 and all(row[1] >= row[2] for row in rows)

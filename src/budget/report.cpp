@@ -108,9 +108,10 @@ void Report::note_pass(bool begins) {
     }
     return;
   }
+  if (running_passes_ == 0) return;  // it began without a budget
   ++ended_passes_;
   last_pass_end_ = now;
-  if (running_passes_ > 0 && --running_passes_ == 0) passes_.last().end = now;
+  if (--running_passes_ == 0) passes_.last().end = now;
 }
 
 void Report::note_sample(size_t held, size_t saved_here, size_t gone) {
@@ -189,9 +190,12 @@ void Report::end_watch(uint32_t watch) {
 
 // ---- one for each device
 
+namespace {
+// Never destroyed: threads may end later.
+std::array<std::array<std::atomic<Report*>, 128>, kDeviceTypes> reports{};
+}  // namespace
+
 Report& report_of(Device device) {
-  static std::array<std::array<std::atomic<Report*>, 128>, kDeviceTypes>
-      reports{};  // never destroyed: threads may end later
   const size_t index = device.type == DeviceType::CPU ? 0 : static_cast<size_t>(std::max<int>(device.index, 0));
   std::atomic<Report*>& slot = reports[static_cast<size_t>(device.type)][index];
   Report* known = slot.load(std::memory_order_acquire);
@@ -199,6 +203,14 @@ Report& report_of(Device device) {
   auto fresh = std::make_unique<Report>();
   if (slot.compare_exchange_strong(known, fresh.get(), std::memory_order_acq_rel)) return *fresh.release();
   return *known;
+}
+
+void note_pass_ends() {
+  for (auto& of_type : reports) {
+    for (std::atomic<Report*>& slot : of_type) {
+      if (Report* report = slot.load(std::memory_order_acquire)) report->note_pass(false);
+    }
+  }
 }
 
 }  // namespace facula::budget

@@ -196,6 +196,8 @@ class Report {
 
 /// The report of a device: the CPU's, or that of a CUDA device; -1 is the first.
 Report& report_of(Device device);
+/// A backward pass has ended, in every report where it began.
+void note_pass_ends();
 
 /// Nanoseconds of the monotonic clock, which times of reports are in.
 int64_t report_clock();

@@ -128,7 +128,7 @@ std::string why_full(Device device, size_t request, std::vector<HeldMemory> cell
   Holdings h;
   h.held = room.held;
   h.can_go = room.can_go;
-  h.request = request;
+  h.request = std::max(request, room.request);
   h.let_go = report.let_go_bytes();
   h.smallest = report.smallest();
   h.new_gradients = report.new_gradients();

@@ -1,6 +1,7 @@
 // Memory budgets: setting one, and what its report has (budget/report.h). Texts are made in facula/utils.
 #include "budget/budget.h"
 
+#include "budget/record.h"
 #include "budget/report.h"
 #include "budget/why_full.h"
 #include "cpu/allocator.h"
@@ -78,6 +79,31 @@ PyObject* set(PyObject*, PyObject* args) {
 
 PyObject* get(PyObject*, PyObject* args) {
   return guarded([&] { return number(budget::budget_of(Given(args, 1).device())); });
+}
+
+PyObject* set_threshold(PyObject*, PyObject* value) {
+  return guarded([&] {
+    const int64_t bytes = to_int(value);
+    FACULA_CHECK(bytes >= 0, ErrorKind::Value, "_budget_threshold: a number of bytes, got ", bytes);
+    return number(budget::set_smallest(static_cast<size_t>(bytes)));
+  });
+}
+
+// _budget_let_go(device, bytes) -> how many went: what an allocator does that is short of memory
+PyObject* let_go(PyObject*, PyObject* args) {
+  return guarded([&] {
+    const Given given(args, 2);
+    const auto bytes = static_cast<size_t>(given.integer(1));
+    return number(budget_hooks.make_room ? budget_hooks.make_room(given.device(), bytes) : 0);
+  });
+}
+// _budget_why(device, bytes) -> what the error says of a request that fails now
+PyObject* why(PyObject*, PyObject* args) {
+  return guarded([&] {
+    const Given given(args, 2);
+    const auto bytes = static_cast<size_t>(given.integer(1));
+    return text(budget_hooks.why_full ? budget_hooks.why_full(given.device(), bytes) : "");
+  });
 }
 
 // ---- watches
@@ -178,6 +204,11 @@ PyMethodDef functions[] = {
     {"_budget_set", set, METH_VARARGS,
      "_budget_set(device, bytes): bounds its memory; returns the bound before, 0: none."},
     {"_budget_get", get, METH_VARARGS, "_budget_get(device): the bound, 0: none."},
+    {"_budget_let_go", let_go, METH_VARARGS, "_budget_let_go(device, bytes): makes room; returns how many bytes went."},
+    {"_budget_why", why, METH_VARARGS,
+     "_budget_why(device, bytes): the text of an error for a request that fails now."},
+    {"_budget_threshold", set_threshold, METH_O,
+     "_budget_threshold(bytes): smaller results are not let go of; returns the threshold before."},
     {"_budget_begin_watch", begin_watch, METH_VARARGS, "_budget_begin_watch(device): a number for _budget_watched()."},
     {"_budget_watched", watched, METH_VARARGS,
      "_budget_watched(device, watch): (highest bytes held, without a budget, smallest budget, bytes let go) since."},
