@@ -29,8 +29,8 @@ class Alone {
   Alone(const Alone&) = delete;
 };
 
-/// An op as its kernel saw it the first time: below autocast, vmap and autograd. Observers are told, but nobody who stands
-/// in for ops or puts them off.
+/// An op as its kernel saw it the first time: below autocast, vmap and autograd. Observers are told, but nobody who
+/// stands in for ops or puts them off.
 class AsBefore {
  public:
   AsBefore() : watch_(watching()), modes_(std::exchange(thread_state.modes, 0u)) {

@@ -36,7 +36,8 @@ struct Holdings {
   std::vector<HeldMemory> memory;
 };
 
-/// "371 MiB are held that cannot go: 125 MiB parameters and optimizer, ... This step needs a budget of at least 470 MiB."
+/// "371 MiB are held that cannot go: 125 MiB parameters and optimizer, ... This step needs a budget of at least 470
+/// MiB."
 std::string text_of(Holdings holdings);
 
 /// Each storage once, with what is known of it best: a parameter is a tensor that the program holds, too.

@@ -107,7 +107,7 @@ bool find_held_memory(Device device, std::vector<budget::HeldMemory>& found) {
   PyErr_Fetch(&type, &value, &trace);
   const Paused paused;
   const Owned collector(PyImport_ImportModule("gc"));
-  const Owned objects(collector ? PyObject_CallMethod(collector.get(), "get_objects", nullptr) : nullptr);
+  const Owned objects(collector ? call_python(PyObject_CallMethod, collector.get(), "get_objects", nullptr) : nullptr);
   const bool known = objects && PyList_Check(objects.get());
   if (known) {
     Walk walk(device, found);

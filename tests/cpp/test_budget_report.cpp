@@ -1,5 +1,5 @@
-// The report of a memory budget: sums, rings, watches, notes of several threads; and the text of an error, which is made
-// of what is known of the bytes that are held.
+// The report of a memory budget: sums, rings, watches, notes of several threads; and the text of an error, which is
+// made of what is known of the bytes that are held.
 #include <string>
 #include <thread>
 
