@@ -1,7 +1,7 @@
 """The CPU as a device, and the memory that its allocator holds.
 
 Freed memory is kept for the next request. `memory_stats` counts in bytes; `empty_cache` gives what is kept back to the
-system; `set_memory_limit` bounds the sum.
+system; `set_memory_limit` bounds the sum. `memory_budget` makes training keep within a bound.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from facula.types import Device
+    from facula.utils._memory_budget import MemoryBudget
 
 __all__ = [
     "amp",
@@ -31,6 +32,7 @@ __all__ = [
     "max_memory_allocated",
     "max_memory_reserved",
     "memory_allocated",
+    "memory_budget",
     "memory_picture",
     "memory_reserved",
     "memory_snapshot",
@@ -320,6 +322,35 @@ def set_memory_limit(bytes: Any) -> None:
     >>> torch.cpu.set_memory_limit(None)
     """
     _C._cpu_set_memory_limit(bytes or 0)
+
+
+def memory_budget(limit: str | float | None) -> MemoryBudget:
+    """Makes programs keep within a bound on the memory that tensors hold, from now on, on all threads.
+
+    Where a request would pass it, values that only autograd holds for a backward pass are let go of, and are computed again
+    when the pass comes to them. Results are the same to the last bit. Where nothing is left to let go, an OutOfMemoryError
+    says what is held, and which budget would have done.
+
+    Args:
+        limit: bytes as an int; a text of a number and a unit (B; KB, MB, GB, TB are powers of 1000, KiB, MiB, GiB, TiB of
+            1024); a share of the machine's memory as a float, above 0 and at most 1; None: no bound, as at the start.
+
+    Returns an object that tells what the budget does: its `summary()`, `events()` and `picture(path)`, the `limit`, and the
+    `highest` bytes that were held. As a context manager it ends with its block, and the bound before is put back.
+
+    Errors: ValueError for what is no size; TypeError for other types.
+
+    >>> with torch.cpu.memory_budget("64GB") as budget:
+    ...     w = torch.ones(3, requires_grad=True)
+    ...     (w * 2).sum().backward()
+    >>> w.grad
+    tensor([2., 2., 2.])
+    >>> "budget 59.6 GiB" in budget.summary()
+    True
+    """
+    from facula.utils._memory_budget import MemoryBudget, parse_limit
+
+    return MemoryBudget(_C.device("cpu"), parse_limit(limit, _C._cpu_total_memory))
 
 
 def packed_weights() -> Any:

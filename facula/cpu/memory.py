@@ -60,7 +60,8 @@ def memory_snapshot() -> dict[str, Any]:
     Returns a dict:
         blocks: live storages in the order in which they were made, each a dict with `address` (which storage), `size` in bytes,
             `op` that made it ("" where none ran), `frames` ((file, line, function), innermost first), `time_us` and `thread`.
-        trace: the last changes, oldest first: the same, with `action` "alloc" or "free".
+        trace: the last changes, oldest first: the same, with `action` "alloc" or "free", and `budget`: "let go" where a memory
+            budget made room, "made again" where it computed bytes again, "" for what the program did.
         forgotten: how many changes came before those.
         stats: what memory_stats() says now.
 
@@ -75,17 +76,21 @@ def memory_snapshot() -> dict[str, Any]:
     frames = _Frames()
     return {
         "blocks": [_block(record, frames) for record in live],
-        "trace": [{**_block(record, frames), "action": "alloc" if record[1] > 0 else "free"} for record in changes],
+        "trace": [_change(record, frames) for record in changes],
         "forgotten": forgotten,
         "stats": memory_stats(),
     }
 
 
 def _block(record, frames):
-    storage, size, op, stack, time, thread = record
+    storage, size, op, stack, time, thread, _ = record
     return {
         "address": storage, "size": abs(size), "op": op, "frames": frames[stack], "time_us": time / 1e3, "thread": thread,
     }  # fmt: skip
+
+
+def _change(record, frames):
+    return {**_block(record, frames), "action": "alloc" if record[1] > 0 else "free", "budget": record[-1]}
 
 
 class _Frames(dict):
@@ -174,6 +179,12 @@ def _draw_total(axes, snapshot):
         total += change["size"] if change["action"] == "alloc" else -change["size"]
         times.append((change["time_us"] - start) / 1e3)
         totals.append(total / 2**20)
+    for cause, color in (("let go", "tab:red"), ("made again", "tab:blue")):
+        marked = [i for i, change in enumerate(trace) if change.get("budget") == cause]
+        if marked:
+            points = [times[i] for i in marked], [totals[i] for i in marked]
+            axes.plot(*points, linestyle="", marker="v" if cause == "let go" else "^", color=color, label=f"budget: {cause}")
+            axes.legend(fontsize=8, loc="upper left")
     axes.step(times, totals, where="post")
     axes.fill_between(times, totals, step="post", alpha=0.3)
     axes.set(xlabel="ms", ylabel="MiB", title=f"The last {len(trace):,} changes")

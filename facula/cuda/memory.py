@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from facula.types import Device
+    from facula.utils._memory_budget import MemoryBudget
 
 __all__ = [
     "empty_cache", "list_gpu_processes", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
@@ -27,7 +28,7 @@ __all__ = [
     "reset_peak_memory_stats", "reset_accumulated_memory_stats", "host_memory_stats", "host_memory_stats_as_nested_dict",
     "reset_peak_host_memory_stats", "reset_accumulated_host_memory_stats", "set_per_process_memory_fraction",
     "get_per_process_memory_fraction", "get_allocator_backend", "caching_allocator_alloc", "caching_allocator_delete",
-    "MemPool", "use_mem_pool", "CUDAPluggableAllocator", "change_current_allocator",
+    "MemPool", "use_mem_pool", "CUDAPluggableAllocator", "change_current_allocator", "memory_budget",
 ]  # fmt: skip
 
 
@@ -369,6 +370,28 @@ def get_per_process_memory_fraction(device: Device = None) -> Any:
     ...     assert 0.0 < torch.cuda.get_per_process_memory_fraction() <= 1.0
     """
     return _C._cuda_memory_fraction(_index(device, "get_per_process_memory_fraction"))
+
+
+def memory_budget(limit: str | float | None, device: Device = None) -> MemoryBudget:
+    """Makes programs keep within a bound on the memory that tensors of a device hold: see torch.cpu.memory_budget().
+
+    Args:
+        limit: bytes, a text such as "8GB" or "512MiB", a share of the device's memory as a float, or None for no bound.
+        device: its number or name; None: the current one.
+
+    Returns an object that tells what the budget does; as a context manager it ends with its block.
+
+    Errors: NotImplementedError without a device; ValueError for what is no size; TypeError for other types.
+
+    >>> if torch.cuda.is_available():
+    ...     with torch.cuda.memory_budget(0.9) as budget:
+    ...         x = torch.ones(3, device="cuda").sum()
+    ...     assert budget.limit < torch.cuda.mem_get_info()[1]
+    """
+    from facula.utils._memory_budget import MemoryBudget, parse_limit
+
+    index = _index(device, "memory_budget")
+    return MemoryBudget(_C.device("cuda", index), parse_limit(limit, lambda: mem_get_info(index)[1]))
 
 
 def memory_snapshot(mempool_id: Any = None) -> list[Any]:

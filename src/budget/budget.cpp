@@ -4,9 +4,11 @@
 
 #include "budget/change.h"
 #include "budget/choose.h"
+#include "budget/held_cells.h"
 #include "budget/record.h"
 #include "budget/report.h"
 #include "core/memory_meters.h"
+#include "observe/memory_cause.h"
 
 namespace facula::budget {
 namespace {
@@ -41,6 +43,7 @@ size_t make_room(Device device, size_t bytes) {
   making_room = true;
   size_t gone = 0;
   {
+    const MemoryCauseScope letting_go(MemoryCause::LetGo);  // until the dead are released
     Locked locked;
     const size_t held = held_on(device), bound = bound_of(device).load();
     report_of(device).note_room(held, bytes_that_can_go(device), bytes + bound - std::min(held, bound));
@@ -57,6 +60,7 @@ void install() {
     install_recording();
     install_changes();
     budget_hooks.make_room = make_room;
+    budget_hooks.why_full = [](Device device, size_t bytes) { return why_full(device, bytes, held_in_cells(device)); };
   });
 }
 
@@ -70,6 +74,12 @@ void set_budget(Device device, size_t bytes) {
   set_watch_everywhere(kWatchBudget, bounds().on > 0);
 }
 size_t budget_of(Device device) { return bound_of(device).load(); }
+void each_budget(const std::function<void(Device)>& f) {
+  for (int i = 0; i <= kMostDevices; ++i) {
+    if (bounds().bytes[static_cast<size_t>(i)].load() > 0)
+      f(i == 0 ? kCPU : Device{DeviceType::CUDA, static_cast<int8_t>(i - 1)});
+  }
+}
 
 RecordsAnyway::RecordsAnyway() { ++recording_anyway; }
 RecordsAnyway::~RecordsAnyway() { --recording_anyway; }

@@ -8,6 +8,8 @@
 // Without a budget nothing here runs. Cells outlive the budget under which they were made, as long as the graph.
 #pragma once
 
+#include <functional>
+
 #include "core/mode.h"
 #include "core/tensor.h"
 
@@ -16,6 +18,8 @@ namespace facula::budget {
 /// Sets the bound of a device, 0 for none. What is held already stays.
 void set_budget(Device device, size_t bytes);
 size_t budget_of(Device device);
+/// Calls f(device) for each one that has a budget.
+void each_budget(const std::function<void(Device)>& f);
 
 /// While one lives, this thread records also where no gradients are: what runs inside a function of the program's own
 /// whose results have a history.

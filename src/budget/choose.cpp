@@ -155,12 +155,16 @@ size_t let_go(Device device, size_t wanted, Locked& locked) {
   return gone;
 }
 
+bool can_be_made_again(const Cell& cell) {
+  Walk walk(++cells().walks);
+  return walk.before(cell, cell.made.size());
+}
+
 size_t bytes_that_can_go(Device device) {
   size_t bytes = 0;
   for (const Cell* cell = cells().first; cell; cell = cell->after) {
     if (!cell->storage || cell->device != device || !is_alone(*cell)) continue;
-    Walk walk(++cells().walks);
-    if (walk.before(*cell, cell->made.size())) bytes += cell->bytes;
+    if (can_be_made_again(*cell)) bytes += cell->bytes;
   }
   return bytes;
 }

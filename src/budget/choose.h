@@ -16,6 +16,8 @@ namespace facula::budget {
 size_t let_go(Device device, size_t wanted, Locked& locked);
 /// Whether a cell that is gone needs the step, now or through others that are gone. With the lock held, as all here.
 bool is_needed(const Step& step);
+/// Whether the steps of a cell, and those that they need, can run again. With the lock held.
+bool can_be_made_again(const Cell& cell);
 /// How many could go, if all went that are here now.
 size_t bytes_that_can_go(Device device);
 

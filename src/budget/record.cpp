@@ -42,6 +42,7 @@ constexpr uint32_t kNotRecorded = kBatched | kDual | kPythonDispatch | kSparse |
 /// The call that this thread is in.
 struct Running {
   int depth = 0;
+  const OpCall* call = nullptr;
   bool recorded = false;
   bool repeatable = true;
   const Row* row = nullptr;
@@ -329,6 +330,7 @@ void begin(const OpCall& call, Running& now) {
 void op_begins(const OpCall& call) {
   Running& now = running;
   if (now.depth++ > 0) return;
+  now.call = &call;
   try {
     begin(call, now);
   } catch (const std::exception&) {  // no room for what is noted: the call is not recorded
@@ -339,6 +341,7 @@ void op_begins(const OpCall& call) {
 void op_ends(const OpCall& call, bool failed) {
   Running& now = running;
   if (--now.depth > 0) return;
+  now.call = nullptr;
   now.noting.reset();
   if (now.recorded && !failed) {
     try {
@@ -401,14 +404,21 @@ void layout_settled(const Tensor& before, const Tensor& after) {
   }
 }
 
+void note_pass(bool begins) {
+  if (begins) each_budget([](Device device) { report_of(device).note_pass(true); });
+  else note_pass_ends();
+}
+
 void note_gradient(const Tensor& gradient) { report_of(gradient.device()).note_gradient(gradient.storage()->nbytes); }
 
 }  // namespace
 
+const OpCall* present_call() { return running.call; }
+
 size_t set_smallest(size_t bytes) { return smallest.exchange(bytes); }
 
 void install_recording() {
-  cell_hooks = {op_begins, op_ends, [](bool begins) { report_of(kCPU).note_pass(begins); }, note_gradient};
+  cell_hooks = {op_begins, op_ends, note_pass, note_gradient};
   budget_hooks.elements_copied = elements_copied;
   budget_hooks.layout_settled = layout_settled;
 }

@@ -14,6 +14,9 @@ namespace facula::budget {
 /// Storages of fewer bytes get no cell. For tests; 64 KiB otherwise. Blocks of the small allocator never get one.
 size_t set_smallest(size_t bytes);
 
+/// The outermost call that this thread is in; null outside of calls.
+const OpCall* present_call();
+
 /// Makes the hooks around ops and copies work. Once.
 void install_recording();
 

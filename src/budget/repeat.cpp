@@ -5,9 +5,11 @@
 
 #include "budget/budget.h"
 #include "budget/report.h"
+#include "budget/why_full.h"
 #include "core/kernel.h"
 #include "core/parallel.h"
 #include "core/storage_bytes.h"
+#include "observe/memory_cause.h"
 #include "observe/observer.h"
 
 namespace facula::budget {
@@ -27,11 +29,12 @@ class Alone {
   Alone(const Alone&) = delete;
 };
 
-/// An op as its kernel saw it the first time: below autocast, vmap and autograd. Only who follows memory is told.
+/// An op as its kernel saw it the first time: below autocast, vmap and autograd. Observers are told, but nobody who
+/// stands in for ops or puts them off.
 class AsBefore {
  public:
   AsBefore() : watch_(watching()), modes_(std::exchange(thread_state.modes, 0u)) {
-    thread_state.watch.store(watch_ & kWatchMemory, std::memory_order_relaxed);
+    thread_state.watch.store(watch_ & (kWatchObservers | kWatchMemory), std::memory_order_relaxed);
   }
   ~AsBefore() {
     thread_state.modes = modes_;
@@ -41,6 +44,7 @@ class AsBefore {
 
  private:
   GradMode no_grad_{false};
+  MemoryCauseScope making_again_{MemoryCause::MadeAgain};
   uint32_t watch_, modes_;
 };
 
@@ -178,7 +182,7 @@ class Repetition {
     const Ref<Cell> cell = items_[i].cell;
     const uint32_t steps = items_[i].steps;
     const Ref<Step> step = cell->made[steps - 1].step;
-    const std::string range = std::string("budget: ") + step->op->name;
+    const std::string range = "budget: " + shown_op(step->op->id);
     if (watching() & kWatchObservers) tell_range_begins(range);
     const uint64_t began = thread_ns();
     {

@@ -48,7 +48,7 @@ void Report::note_let_go(MadeBy by, IntList sizes, DType dtype, size_t bytes, Ca
   Row& row = row_of(by);
   ++row.let_go;
   row.let_go_bytes += bytes;
-  let_go_bytes_ += bytes;
+  for (auto& [number, highest] : watches_) highest.let_go += bytes;
   events_.add(event);
 }
 
@@ -91,6 +91,7 @@ void Report::note_room(size_t held, size_t can_go, size_t request) {
   const uint64_t stays = held - std::min(held, can_go);
   std::lock_guard guard(lock_);
   ++rooms_;
+  last_room_ = {held, can_go, request};
   for (auto& [number, highest] : watches_) {
     highest.held = std::max<uint64_t>(highest.held, held);
     highest.smallest = std::max<uint64_t>(highest.smallest, stays + request);
@@ -107,9 +108,10 @@ void Report::note_pass(bool begins) {
     }
     return;
   }
+  if (running_passes_ == 0) return;  // it began without a budget
   ++ended_passes_;
   last_pass_end_ = now;
-  if (running_passes_ > 0 && --running_passes_ == 0) passes_.last().end = now;
+  if (--running_passes_ == 0) passes_.last().end = now;
 }
 
 void Report::note_sample(size_t held, size_t saved_here, size_t gone) {
@@ -151,12 +153,27 @@ std::vector<Pass> Report::passes(int64_t since) const {
 
 uint64_t Report::let_go_bytes() const {
   std::lock_guard guard(lock_);
-  return let_go_bytes_;
+  return watches_.rbegin()->second.let_go;
+}
+
+uint64_t Report::smallest() const {
+  std::lock_guard guard(lock_);
+  return watches_.rbegin()->second.smallest;
+}
+
+uint64_t Report::new_gradients() const {
+  std::lock_guard guard(lock_);
+  return gradients_;
+}
+
+Report::Room Report::last_room() const {
+  std::lock_guard guard(lock_);
+  return last_room_;
 }
 
 uint32_t Report::begin_watch(size_t held) {
   std::lock_guard guard(lock_);
-  watches_[++last_watch_] = {held, held, 0};
+  watches_[++last_watch_] = {held, held, 0, 0};
   return last_watch_;
 }
 
@@ -168,14 +185,17 @@ Highest Report::watched(uint32_t watch) const {
 
 void Report::end_watch(uint32_t watch) {
   std::lock_guard guard(lock_);
-  watches_.erase(watch);
+  if (watch) watches_.erase(watch);
 }
 
 // ---- one for each device
 
+namespace {
+// Never destroyed: threads may end later.
+std::array<std::array<std::atomic<Report*>, 128>, kDeviceTypes> reports{};
+}  // namespace
+
 Report& report_of(Device device) {
-  static std::array<std::array<std::atomic<Report*>, 128>, kDeviceTypes>
-      reports{};  // never destroyed: threads may end later
   const size_t index = device.type == DeviceType::CPU ? 0 : static_cast<size_t>(std::max<int>(device.index, 0));
   std::atomic<Report*>& slot = reports[static_cast<size_t>(device.type)][index];
   Report* known = slot.load(std::memory_order_acquire);
@@ -183,6 +203,14 @@ Report& report_of(Device device) {
   auto fresh = std::make_unique<Report>();
   if (slot.compare_exchange_strong(known, fresh.get(), std::memory_order_acq_rel)) return *fresh.release();
   return *known;
+}
+
+void note_pass_ends() {
+  for (auto& of_type : reports) {
+    for (std::atomic<Report*>& slot : of_type) {
+      if (Report* report = slot.load(std::memory_order_acquire)) report->note_pass(false);
+    }
+  }
 }
 
 }  // namespace facula::budget

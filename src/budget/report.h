@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -97,11 +98,12 @@ struct Totals {
   uint64_t rooms = 0;         // how often memory was short
 };
 
-/// Highest values since a watch began.
+/// Highest values and sums since a watch began.
 struct Highest {
   uint64_t held = 0;
   uint64_t plain = 0;     // held, with what was let go and is still wanted
   uint64_t smallest = 0;  // the smallest budget that would have done
+  uint64_t let_go = 0;    // bytes
 };
 
 class Report {
@@ -130,8 +132,17 @@ class Report {
   std::vector<Event> events(int64_t since) const;
   std::vector<Sample> samples(int64_t since) const;
   std::vector<Pass> passes(int64_t since) const;
-  /// Bytes that were let go since the process began.
+  /// Bytes that were let go since the last watch began.
   uint64_t let_go_bytes() const;
+  /// The smallest budget that would have done since then.
+  uint64_t smallest() const;
+  /// Bytes of gradients that leaves got in the backward pass that runs or ran last.
+  uint64_t new_gradients() const;
+  /// When memory was short the last time.
+  struct Room {
+    size_t held = 0, can_go = 0, request = 0;
+  };
+  Room last_room() const;
 
   uint32_t begin_watch(size_t held);
   Highest watched(uint32_t watch) const;
@@ -175,15 +186,18 @@ class Report {
   Ring<Event> events_;
   Ring<Sample> samples_;
   Ring<Pass> passes_;
-  uint64_t ended_passes_ = 0, rooms_ = 0, let_go_bytes_ = 0, gradients_ = 0;
+  uint64_t ended_passes_ = 0, rooms_ = 0, gradients_ = 0;
   int64_t last_pass_end_ = 0;
   int running_passes_ = 0;
-  std::unordered_map<uint32_t, Highest> watches_;
+  std::map<uint32_t, Highest> watches_{{0, {}}};  // the first one never ends
   uint32_t last_watch_ = 0;
+  Room last_room_;
 };
 
 /// The report of a device: the CPU's, or that of a CUDA device; -1 is the first.
 Report& report_of(Device device);
+/// A backward pass has ended, in every report where it began.
+void note_pass_ends();
 
 /// Nanoseconds of the monotonic clock, which times of reports are in.
 int64_t report_clock();

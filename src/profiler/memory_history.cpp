@@ -44,7 +44,8 @@ class Historian final : public Observer {
                         running_ops.empty() ? uint16_t{0} : running_ops.back(),
                         stacks_ && host.capture_stack ? host.capture_stack() : 0,
                         now(),
-                        static_cast<int64_t>(syscall(SYS_gettid))};
+                        static_cast<int64_t>(syscall(SYS_gettid)),
+                        memory_cause()};
     std::lock_guard guard(lock_);
     note(record);
     if (kept_ == 0) return;

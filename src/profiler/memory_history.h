@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "observe/memory_cause.h"
+
 namespace facula::profiler {
 
 struct MemoryRecord {
@@ -14,6 +16,7 @@ struct MemoryRecord {
   uint32_t stack;   // as in recorder.h
   int64_t time;     // monotonic clock, nanoseconds
   int64_t thread;
+  MemoryCause cause;
 };
 
 struct MemoryHistory {

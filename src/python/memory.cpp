@@ -1,4 +1,5 @@
 // What facula.cpu asks about the CPU's allocator.
+#include "core/os_memory.h"
 #include "cpu/allocator.h"
 #include "cpu/convolution.h"
 #include "cpu/packed_weights.h"
@@ -57,6 +58,10 @@ PyObject* set_limit(PyObject*, PyObject* value) {
   });
 }
 
+PyObject* total_memory(PyObject*, PyObject*) {
+  return guarded([] { return wrap(static_cast<int64_t>(os::total_memory())); });
+}
+
 PyObject* set_private_layouts(PyObject*, PyObject* wanted) {
   return guarded([&] { return wrap(cpu::set_private_layouts(to_bool(wanted))); });
 }
@@ -85,6 +90,7 @@ PyMethodDef functions[] = {
     {"_cpu_set_private_layouts", set_private_layouts, METH_O, "Whether images stay channels-last inside."},
     {"_cpu_packed_weights", packed_weights, METH_NOARGS, "What is kept of weights in kernels' own order."},
     {"_cpu_set_packed_weights", set_packed_weights, METH_O, "Bound on it in bytes; returns the one before."},
+    {"_cpu_total_memory", total_memory, METH_NOARGS, "Bytes of memory that this process may use."},
     {"_cpu_set_memory_limit", set_limit, METH_O, "Bound on memory in use and cached, in bytes; 0: none."},
     {}};
 

@@ -21,6 +21,8 @@ void init_near_name(PyObject* module);
 void init_region(PyObject* module);
 void init_deferred(PyObject* module);
 void init_replay(PyObject* module);
+void init_budget(PyObject* module);
+void init_held_memory(PyObject* module);
 }  // namespace facula::python
 
 #ifdef Py_GIL_DISABLED
@@ -48,7 +50,7 @@ PyMODINIT_FUNC PyInit__C() {
                        init_cuda_compile,  init_cuda_host, init_cuda_memory, init_cuda_graphs,     init_cuda_ipc,
                        init_attention,     init_rnn,       init_stores,      init_generated,       init_values,
                        init_program,       init_record,    init_extension,   init_near_name,       init_region,
-                       init_deferred,      init_replay}) {
+                       init_deferred,      init_replay,    init_budget,      init_held_memory}) {
       init(module);
     }
 #ifdef Py_GIL_DISABLED

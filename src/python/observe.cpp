@@ -460,14 +460,16 @@ PyObject* function_profiler_stop(PyObject*, PyObject*) {
 
 // ---- who holds memory
 
+constexpr const char* kCauseNames[] = {"", "let go", "made again"};
+
 PyObject* wrap_records(const std::vector<profiler::MemoryRecord>& records) {
   Owned list(check(PyList_New(static_cast<Py_ssize_t>(records.size()))));
   for (size_t i = 0; i < records.size(); ++i) {
     const profiler::MemoryRecord& r = records[i];
     PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i),
-                    check(Py_BuildValue("(LLsILL)", static_cast<long long>(r.storage), static_cast<long long>(r.bytes),
+                    check(Py_BuildValue("(LLsILLs)", static_cast<long long>(r.storage), static_cast<long long>(r.bytes),
                                         r.op ? op_name(r.op) : "", r.stack, static_cast<long long>(r.time),
-                                        static_cast<long long>(r.thread))));
+                                        static_cast<long long>(r.thread), kCauseNames[static_cast<int>(r.cause)])));
   }
   return list.release();
 }
@@ -493,7 +495,7 @@ PyObject* function_memory_history_stop(PyObject*, PyObject*) {
     return Py_NewRef(Py_None);
   });
 }
-// _memory_history() -> (live, changes, forgotten), records being (storage, bytes, op, stack, time, thread)
+// _memory_history() -> (live, changes, forgotten), records being (storage, bytes, op, stack, time, thread, budget)
 PyObject* function_memory_history(PyObject*, PyObject*) {
   return guarded([&] {
     profiler::MemoryHistory found;
@@ -524,7 +526,7 @@ PyMethodDef functions[] = {
      "_memory_history_start(changes, stacks): remembers who makes storages from now on."},
     {"_memory_history_stop", function_memory_history_stop, METH_NOARGS, "Ends it; what is known stays."},
     {"_memory_history", function_memory_history, METH_NOARGS,
-     "(live, changes, forgotten), records being (storage, bytes, op, stack, time, thread)."},
+     "(live, changes, forgotten), records being (storage, bytes, op, stack, time, thread, budget)."},
     {"_stack", function_stack, METH_O, "_stack(number): its lines as (file, line, function), innermost first."},
     {"_stack_here", function_stack_here, METH_NOARGS, "_stack_here(): the number of the present stack."},
     {}};
