@@ -362,7 +362,7 @@ def check(text: str, names: dict | None = None, set_budget=None, told: dict | No
         told["cut"] += within.seen is None
     if within.problem:
         return within.problem
-    for (kind, line), a, b in zip(case["lines"], plain.ends, within.ends):
+    for (_, line), a, b in zip(case["lines"], plain.ends, within.ends):
         if a != b:
             return f"{line}: ended with {a}, and within the budget with {b}"
     if within.seen is None:
