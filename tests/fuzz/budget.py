@@ -17,6 +17,7 @@ import random
 import re
 import sys
 import warnings
+from collections import Counter
 from unittest import mock
 
 import facula
@@ -270,13 +271,19 @@ def attempt(line: str, scope: dict) -> str:
         return f"{type(error).__name__}: {error}"
 
 
+def counts() -> dict:
+    """How often bytes went and came back, in this process."""
+    rows = _C._budget_report(facula.device("cpu"))["rows"]
+    return {"let go": sum(row[2] for row in rows), "again": sum(row[4] for row in rows)}
+
+
 class Run:
     """One run of a program, within `bound` if there is one: how its statements ended, and what there is to see."""
 
     def __init__(self, case: dict, names: dict, bound: Bound | None = None, until: int | None = None):
         self.case, self.names, self.bound, self.ends = case, names, bound, []
         self.problem = self.seen = None
-        self.room = 0
+        self.room, counted = 0, Counter(counts())
         self.scope = world(case, names, bound.squeeze if bound else lambda share: None)
         try:
             facula.cpu.empty_cache()
@@ -293,13 +300,15 @@ class Run:
             if bound:
                 bound.squeeze(None)
                 self.problem = self.problem or bound.over
+                self.counts = Counter(counts()) - counted
             self.log = self.scope["log"]
             self.scope.clear()  # functions in it hold it
             facula.set_grad_enabled(True)
 
     def step(self, place: int, kind: str, line: str) -> bool:
         """Run one statement, and return whether the program goes on."""
-        states, noted = (facula.get_rng_state(), self.scope["own"].get_state()), len(self.scope["log"])
+        own, noted = self.scope["own"], len(self.scope["log"])
+        states = facula.default_generator.clone_state(), own.clone_state()  # without an allocation, which may be refused
         end = attempt(line, self.scope)
         if self.bound and end.startswith("OutOfMemoryError: ") and not self.bound.refused:
             self.bound.refused = end.removeprefix("OutOfMemoryError: ")
@@ -307,8 +316,8 @@ class Run:
             self.problem = self.after_refusal(place, kind, line)
             if self.problem or kind == "else":
                 return False
-            facula.set_rng_state(states[0])
-            self.scope["own"].set_state(states[1])
+            facula.set_rng_state(states[0].get_state())
+            own.set_state(states[1].get_state())
             del self.scope["log"][noted:]
             end = attempt(line, self.scope)
         self.ends.append(end)
@@ -358,6 +367,7 @@ def check(text: str, names: dict | None = None, set_budget=None, told: dict | No
             _C._budget_threshold(smallest)
             facula.set_num_threads(threads)
     if told is not None:
+        told.update(within.counts)
         told["refused" if bound.refused else "done"] += 1
         told["cut"] += within.seen is None
     if within.problem:
