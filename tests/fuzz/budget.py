@@ -12,6 +12,7 @@ off, the statement, if it can be tried again, and the rest of the program have t
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import random
 import re
@@ -286,6 +287,7 @@ class Run:
         self.room, counted = 0, Counter(counts())
         self.scope = world(case, names, bound.squeeze if bound else lambda share: None)
         try:
+            gc.collect()  # graphs that hold themselves, of the run before
             facula.cpu.empty_cache()
             facula.cpu.reset_peak_memory_stats()
             before = facula.cpu.memory_allocated()
@@ -404,6 +406,8 @@ class Budget:
 
     def begin(self, worker):
         self.names = library()
+        gc.collect()
+        gc.freeze()
 
     def case(self, index):
         return case(self.seed, index)
