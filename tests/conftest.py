@@ -96,6 +96,17 @@ def pytest_runtest_setup(item):
                 module.TOPICS.start(item.session, module)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """With FACULA_TEST_BUDGET tests run within a memory budget."""
+    if "FACULA_TEST_BUDGET" not in os.environ:
+        return (yield)
+    from budgeted import within
+
+    with within(os.environ["FACULA_TEST_BUDGET"]):
+        return (yield)
+
+
 def pytest_sessionfinish(session):
     """What was begun for tests that never came is not waited for."""
     for module in dict.fromkeys(item.module for item in getattr(session, "items", ())):

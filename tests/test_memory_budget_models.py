@@ -1,0 +1,94 @@
+"""Training of six small models within a budget: the same bits as without one, at shares of what it takes without one."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+from fuzz.budget import REFUSED, bits, counts
+
+import facula
+from facula import _C
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+NAMES = ("gpt", "bert", "resnet50", "mobilenet_v2", "unet", "lstm")
+SHARES = (80, 60, 50, 40)
+STEPS = 3
+SLACK = 1 << 19  # blocks that threads keep for themselves
+
+
+@pytest.fixture(scope="module")
+def models():
+    before = set(sys.modules)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS / "models"))
+        patch.syspath_prepend(str(BENCHMARKS))
+        yield importlib.import_module("budget_models")
+        for name in set(sys.modules) - before:
+            if name in ("budget_models", "common"):
+                del sys.modules[name]
+
+
+@pytest.fixture
+def every_storage():
+    smallest, threads = _C._budget_threshold(0), facula.get_num_threads()
+    yield
+    _C._budget_threshold(smallest)
+    facula.set_num_threads(threads)
+
+
+class Trained:
+    """A model that is trained for some steps: what there is to see afterwards, and the highest of what was held."""
+
+    def __init__(self, models, name, narrow, limit=None):
+        facula.manual_seed(0)
+        model, loss_of, optimizer = models.build(facula, name, small=True)
+        self.least = facula.cpu.memory_allocated()
+        facula.cpu.empty_cache()
+        facula.cpu.reset_peak_memory_stats()
+        cast = facula.autocast("cpu", facula.bfloat16) if narrow else contextlib.nullcontext()
+        with facula.cpu.memory_budget(limit) if limit else contextlib.nullcontext():
+            losses = [self.step(loss_of, optimizer, cast) for _ in range(STEPS)]
+            self.highest = facula.cpu.max_memory_allocated()
+        self.seen = {f"loss {number}": bits(loss) for number, loss in enumerate(losses)}
+        self.seen |= {key: bits(value) for key, value in model.state_dict().items()}
+        self.seen |= {f"gradient of {key}": bits(value.grad) for key, value in model.named_parameters()}
+        self.seen["generator"] = bits(facula.get_rng_state())
+
+    def step(self, loss_of, optimizer, cast):
+        optimizer.zero_grad()
+        with cast:
+            loss = loss_of()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+
+# The smallest share at which a small model is trained; below it a budget may be refused: what one op reads and makes is a
+# larger part of a small model than of one that does not fit.
+TRAINED = {"gpt": 50, "bert": 40, "resnet50": 60, "mobilenet_v2": 60, "unet": 60, "lstm": 60}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("narrow", [False, True], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("name", NAMES)
+def test_training_within_a_budget_gives_the_same_bits(models, every_storage, name, narrow, threads):
+    facula.set_num_threads(threads)
+    Trained(models, name, narrow)
+    begin = facula.cpu.memory_allocated()
+    plain = Trained(models, name, narrow)
+    for share in SHARES:
+        limit, before = begin + (plain.highest - begin) * share // 100, counts()
+        try:
+            within = Trained(models, name, narrow, limit)
+        except facula.OutOfMemoryError as error:
+            assert REFUSED.match(str(error)) and share < TRAINED[name], error
+            continue
+        differing = [key for key, value in plain.seen.items() if within.seen[key] != value]
+        assert not differing, (share, differing)
+        assert within.highest <= max(limit, within.least) + SLACK, (share, within.highest, limit)
+        after = counts()
+        assert after["let go"] > before["let go"] and after["again"] > before["again"]
