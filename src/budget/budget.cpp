@@ -7,7 +7,8 @@
 #include "budget/held_cells.h"
 #include "budget/record.h"
 #include "budget/report.h"
-#include "core/memory_meters.h"
+#include "core/backend.h"
+#include "core/budget_bound.h"
 #include "observe/memory_cause.h"
 
 namespace facula::budget {
@@ -35,7 +36,10 @@ thread_local constinit int recording_anyway = 0;
 thread_local constinit bool making_room = false;
 
 /// What the allocator has given out.
-size_t held_on(Device device) { return device.is_cpu() ? facula::detail::meters.held.current() : 0; }
+size_t held_on(Device device) {
+  const auto held = budget_bounds[static_cast<size_t>(device.type)].held;
+  return held ? held(device) : 0;
+}
 
 /// A sixty-fourth more than is needed goes at once, so that the next requests find room.
 size_t make_room(Device device, size_t bytes) {
@@ -68,7 +72,10 @@ void install() {
 
 void set_budget(Device device, size_t bytes) {
   install();
+  const auto set = has_backend(device.type) ? budget_bounds[static_cast<size_t>(device.type)].set : nullptr;
+  FACULA_CHECK(set, ErrorKind::NotImplemented, "memory_budget: the allocator of ", device, " cannot keep one");
   const std::lock_guard guard(bounds().lock);
+  set(device, bytes);
   const size_t before = bound_of(device).exchange(bytes);
   bounds().on += static_cast<int>(bytes > 0) - static_cast<int>(before > 0);
   set_watch_everywhere(kWatchBudget, bounds().on > 0);

@@ -1,5 +1,6 @@
 // What a process has once. The variables that headers declare are defined in the library, not `inline` in the headers:
 // the Python module and programs in C++ would else have their own copies of what they use.
+#include "core/budget_bound.h"
 #include "core/budget_hooks.h"
 #include "core/host.h"
 #include "core/kernel.h"
@@ -16,6 +17,7 @@ thread_local constinit int Uninterrupted::depth __attribute__((tls_model("initia
 
 constinit Host host;
 BudgetHooks budget_hooks;
+std::array<BudgetBound, kDeviceTypes> budget_bounds;
 const char* device_names[kDeviceTypes] = {"cpu", "cuda", "meta", nullptr};
 constinit std::array<Backend, kDeviceTypes> backends;
 

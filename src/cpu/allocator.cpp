@@ -43,6 +43,7 @@
 #include <string>
 #include <vector>
 
+#include "core/budget_bound.h"
 #include "core/budget_hooks.h"
 #include "core/error.h"
 #include "core/memory_meters.h"
@@ -837,6 +838,8 @@ std::string budget_text(size_t bytes) {
   small_block_admission = admit_small;
   small_block_room = make_room_for_small;
   small_block_failure = throw_out_of_memory;
+  budget_bounds[static_cast<size_t>(DeviceType::CPU)] = {[](Device, size_t bytes) { set_memory_budget(bytes); },
+                                                         [](Device) { return meters.held.current(); }};
   return pthread_atfork(before_fork, after_fork, after_fork_in_child) == 0;
 }();
 

@@ -1,0 +1,18 @@
+// What a memory budget needs of the allocator of a device: installed by those that can keep one.
+#pragma once
+
+#include <array>
+
+#include "core/device.h"
+
+namespace facula {
+
+struct BudgetBound {
+  /// Bounds the bytes that are held and cached, 0 for no bound; asks for room before it refuses (core/budget_hooks.h).
+  void (*set)(Device device, size_t bytes) = nullptr;
+  /// Bytes that are held.
+  size_t (*held)(Device device) = nullptr;
+};
+extern std::array<BudgetBound, kDeviceTypes> budget_bounds;
+
+}  // namespace facula
