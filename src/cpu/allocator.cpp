@@ -23,7 +23,7 @@
 // 7. A limit set by the user bounds held + hot bytes in the same way: trim first, then refuse. A memory budget does, too,
 //    and the smaller of both counts, but before it refuses it asks src/budget for room (core/budget_hooks.h). Trimmed is
 //    only what is missing, and nothing where all hot bytes would not do: the blocks that get free then are hot, and serve
-//    the request without a page fault. What packed weights and caches still have goes last. Arenas of small blocks are
+//    the request without a page fault. Packed weights go before anything else does, and caches last. Arenas of small blocks are
 //    taken beyond a budget rather than refused; while there is one, their spans are counted before they are opened.
 // 8. fork() takes the locks, so that a child can go on allocating. It leaves out the hot pages of large free blocks:
 //    what nobody holds need not be copied when the parent writes there again, page by page. The child gets empty ones
@@ -773,7 +773,7 @@ bool admit_small(size_t bytes, bool beyond_budget) {
 
 thread_local constinit bool makes_room = false;  // on this thread, which may ask for memory meanwhile
 
-// Rule 7, without any lock. Whether anything went.
+// Rule 7, without any lock. Whether anything went: packed weights before all else, which are soon packed again.
 bool make_room_for(size_t size) {
   if (makes_room || !budget_hooks.make_room) return false;
   size_t missing = size;  // where the system has no more
@@ -783,6 +783,7 @@ bool make_room_for(size_t size) {
     const size_t wanted = bytes_in_blocks() + size;
     if (wanted > policy.bound) missing = wanted - policy.bound;
   }
+  if (drop_kept_memory && drop_kept_memory()) return true;
   struct Marked {
     Marked() { makes_room = true; }
     ~Marked() { makes_room = false; }
