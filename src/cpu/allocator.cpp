@@ -787,7 +787,10 @@ bool make_room_for(size_t size) {
     Marked() { makes_room = true; }
     ~Marked() { makes_room = false; }
   } marked;
-  return budget_hooks.make_room(kCPU, missing) > 0;
+  const size_t went = budget_hooks.make_room(kCPU, missing);
+  std::lock_guard guard(lock);
+  thread_blocks->drain(give_back);  // some of it may be there
+  return went > 0;
 }
 
 // What `attempt` gives in the end, for `size` bytes that were refused at first.
@@ -798,12 +801,6 @@ auto attempt_with_room(size_t size, Attempt attempt) {
   meters.retries.fetch_add(1, std::memory_order_relaxed);
   empty_cache();
   return attempt();
-}
-
-bool make_room_for_small(size_t bytes) {
-  make_room_for(bytes);
-  std::lock_guard guard(lock);
-  return policy.budget > 0;
 }
 
 // "400 MiB", as the user wrote it, where that is true.
@@ -836,7 +833,7 @@ std::string budget_text(size_t bytes) {
 // Before main: joins the two halves.
 [[maybe_unused]] const bool joined = [] {
   small_block_admission = admit_small;
-  small_block_room = make_room_for_small;
+  small_block_room = make_room_for;
   small_block_failure = throw_out_of_memory;
   budget_bounds[static_cast<size_t>(DeviceType::CPU)] = {[](Device, size_t bytes) { set_memory_budget(bytes); },
                                                          [](Device) { return meters.held.current(); }};
