@@ -64,6 +64,10 @@ void install() {
     install_recording();
     install_changes();
     budget_hooks.make_room = make_room;
+    budget_hooks.present_op = [] {
+      const OpCall* call = present_call();
+      return call ? shown_op(call->op) : std::string();
+    };
     budget_hooks.why_full = [](Device device, size_t bytes) { return why_full(device, bytes, held_in_cells(device)); };
   });
 }

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "budget/report.h"
+#include "core/budget_bound.h"
 
 namespace facula::budget {
 namespace {
@@ -81,14 +82,17 @@ void note(const Cell& cell) {
 
 Cell* cheapest(Device device) {
   const uint64_t now = clock_ns();
+  const auto used_elsewhere = budget_bounds[static_cast<size_t>(device.type)].used_elsewhere;
   Cell* best = nullptr;
-  double least = 0;
+  std::pair<bool, double> least;  // those that other streams use, too, go last: they are not free at once
   for (Cell* cell = cells().first; cell; cell = cell->after) {
     if (!cell->storage || cell->device != device) continue;
     const Price price = price_of(*cell, now);
-    if (!price.can_go || (best && price.value >= least)) continue;
+    if (!price.can_go) continue;
+    const std::pair value(used_elsewhere && used_elsewhere(device, cell->storage->data), price.value);
+    if (best && value >= least) continue;
     best = cell;
-    least = price.value;
+    least = value;
   }
   return best;
 }

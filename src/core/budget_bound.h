@@ -12,6 +12,8 @@ struct BudgetBound {
   void (*set)(Device device, size_t bytes) = nullptr;
   /// Bytes that are held.
   size_t (*held)(Device device) = nullptr;
+  /// Whether other streams use the memory, too, so that it is not free at once when it is released. Null: never.
+  bool (*used_elsewhere)(Device device, const void* memory) = nullptr;
 };
 extern std::array<BudgetBound, kDeviceTypes> budget_bounds;
 

@@ -314,7 +314,8 @@ void* small_allocate_slow(size_t bin) {
     return list;
   };
   FreeBlock* list = take(false);
-  if (list == nullptr && small_block_room != nullptr && small_block_room(kSpan)) list = take(true);
+  while (list == nullptr && small_block_room != nullptr && small_block_room(kSpan)) list = take(false);
+  if (list == nullptr) list = take(true);
   if (list == nullptr) fail(block_size(bin));
   if (thread != nullptr) {
     Bin& own = thread->bins[bin];

@@ -85,7 +85,7 @@ void small_block_forget_other_threads();
 // above a memory budget.
 extern bool (*small_block_admission)(size_t bytes, bool beyond_budget);
 // Installed by the CPU allocator: called without a lock where that was refused. Lets go of what a memory budget can do
-// without; says whether there is one, so that the request may go beyond it.
+// without, and says whether anything went.
 extern bool (*small_block_room)(size_t bytes);
 // Whether spans ask small_block_admission, too: while there is a memory budget.
 extern constinit std::atomic<bool> small_block_counts_spans;

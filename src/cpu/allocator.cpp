@@ -45,6 +45,7 @@
 
 #include "core/budget_bound.h"
 #include "core/budget_hooks.h"
+#include "core/budget_refusal.h"
 #include "core/error.h"
 #include "core/memory_meters.h"
 #include "core/os_memory.h"
@@ -699,16 +700,6 @@ KeptBlocks kept_blocks() {
   return kept;
 }
 
-std::string size_text(size_t bytes) {
-  static constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  double value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit < 6; ++unit) value /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
-  return text;
-}
-
 // Rule 8. The newest hot blocks: those are used next.
 struct LeftOut {
   Block* block;
@@ -788,7 +779,10 @@ bool make_room_for(size_t size) {
     Marked() { makes_room = true; }
     ~Marked() { makes_room = false; }
   } marked;
-  return budget_hooks.make_room(kCPU, missing) > 0;
+  const size_t went = budget_hooks.make_room(kCPU, missing);
+  std::lock_guard guard(lock);
+  thread_blocks->drain(give_back);  // some of it may be there
+  return went > 0;
 }
 
 // What `attempt` gives in the end, for `size` bytes that were refused at first.
@@ -801,30 +795,13 @@ auto attempt_with_room(size_t size, Attempt attempt) {
   return attempt();
 }
 
-bool make_room_for_small(size_t bytes) {
-  make_room_for(bytes);
-  std::lock_guard guard(lock);
-  return policy.budget > 0;
-}
-
-// "400 MiB", as the user wrote it, where that is true.
-std::string budget_text(size_t bytes) {
-  std::string text = size_text(bytes);
-  const size_t at = text.find(".0 ");
-  if (at != std::string::npos && bytes % kMiB == 0) text.erase(at, 2);
-  return text;
-}
-
 // Not to be called with a lock held.
 [[noreturn]] void throw_out_of_memory_in(const char* op, size_t bytes) {
   meters.failures.fetch_add(1, std::memory_order_relaxed);
   const MemoryStats stats = memory_stats();
   const size_t wanted = stats.reserved_bytes.current + std::min(bytes, kLargestRequest);
   if (stats.budget > 0 && wanted > stats.budget && (stats.limit == 0 || stats.budget <= stats.limit)) {
-    const std::string why = budget_hooks.why_full ? budget_hooks.why_full(kCPU, bytes) : std::string();
-    throw_error(ErrorKind::OutOfMemory, op, ": cannot get ", size_text(bytes), " within the memory budget of ",
-                budget_text(stats.budget), ": ",
-                why.empty() ? size_text(stats.allocated_bytes.current) + " are held" : why);
+    throw Error(ErrorKind::OutOfMemory, budget_refusal(kCPU, op, bytes, stats.budget, stats.allocated_bytes.current));
   }
   const std::string limit = stats.limit > 0 ? "; set_memory_limit allows " + size_text(stats.limit) : std::string();
   throw_error(ErrorKind::OutOfMemory, op, ": cannot get ", size_text(bytes), "; ", size_text(os::available_memory()),
@@ -837,10 +814,10 @@ std::string budget_text(size_t bytes) {
 // Before main: joins the two halves.
 [[maybe_unused]] const bool joined = [] {
   small_block_admission = admit_small;
-  small_block_room = make_room_for_small;
+  small_block_room = make_room_for;
   small_block_failure = throw_out_of_memory;
   budget_bounds[static_cast<size_t>(DeviceType::CPU)] = {[](Device, size_t bytes) { set_memory_budget(bytes); },
-                                                         [](Device) { return meters.held.current(); }};
+                                                         [](Device) { return meters.held.current(); }, nullptr};
   return pthread_atfork(before_fork, after_fork, after_fork_in_child) == 0;
 }();
 

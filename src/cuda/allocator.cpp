@@ -20,6 +20,8 @@
 #include <tuple>
 #include <vector>
 
+#include "core/budget_bound.h"
+#include "core/budget_hooks.h"
 #include "core/checked.h"
 #include "core/places.h"
 #include "cuda/address_map.h"
@@ -146,10 +148,11 @@ class DeviceAllocator {
     Block* block = find_recent(pool, size, stream.id);
     if (block) {
       use(block, bytes);
-    } else if ((block = find_or_make(pool, size, stream.id))) {
+    } else if ((block = find_or_make(pool, size, stream.id)) || (block = find_with_room(lock, size, stream)) ||
+               (block = find_without_cache(pool_for(size, stream), size, stream.id))) {
       take(block, size, bytes);
     } else {
-      MemoryReport report = describe(bytes);
+      MemoryReport report = describe(bytes, size);
       report.wanted_for = tensor;
       lock.unlock();
       report_out_of_memory(std::move(report));
@@ -180,6 +183,12 @@ class DeviceAllocator {
     Block* block = find_used(memory);
     if (block->stream == stream.id || std::count(block->users.begin(), block->users.end(), stream)) return;
     block->users.push_back(stream);
+  }
+
+  bool is_used_elsewhere(const void* memory) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const Block* block = blocks_.find(reinterpret_cast<CUdeviceptr>(memory));
+    return block && !block->users.empty();
   }
 
   void empty_cache() {
@@ -284,6 +293,22 @@ class DeviceAllocator {
     return static_cast<double>(limit_) / static_cast<double>(properties(device_).total_memory);
   }
 
+  void set_budget(size_t bytes) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    budget_ = bytes;
+    if (reserved() <= bound()) return;
+    DeviceGuard guard(device_);
+    wait_and_release_cached();
+  }
+  size_t budget() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return budget_;
+  }
+  size_t held() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return static_cast<size_t>(stats_.allocated_bytes.all.current);
+  }
+
   AllocatorStats stats() {
     std::lock_guard<std::mutex> lock(mutex_);
     join_all_recent();
@@ -379,6 +404,9 @@ class DeviceAllocator {
     ++(sign > 0 ? stats_.driver_allocations : stats_.driver_frees);
   }
   size_t reserved() const { return static_cast<size_t>(stats_.reserved_bytes.all.current); }
+  size_t active() const { return static_cast<size_t>(stats_.active_bytes.all.current); }
+  /// Of what is reserved.
+  size_t bound() const { return budget_ ? std::min(limit_, budget_) : limit_; }
 
   // ---- pools
 
@@ -462,13 +490,42 @@ class DeviceAllocator {
     if (!block && join_recent(pool)) block = find(pool, size, stream);
     if (block) return block;
     DeviceGuard guard(device_);
-    block = new_block(pool, size, stream);
-    if (!block && wait_and_release_cached()) {
-      ++stats_.retries;
-      block = find(pool, size, stream);
-      if (!block) block = new_block(pool, size, stream);
+    return new_block(pool, size, stream);
+  }
+
+  /// The same after all that is cached has gone.
+  Block* find_without_cache(Pool& pool, size_t size, uint64_t stream) {
+    DeviceGuard guard(device_);
+    if (!wait_and_release_cached()) return nullptr;
+    ++stats_.retries;
+    Block* block = find(pool, size, stream);
+    return block ? block : new_block(pool, size, stream);
+  }
+
+  /// The same as long as a budget lets go of something. The lock is open meanwhile.
+  Block* find_with_room(std::unique_lock<std::mutex>& lock, size_t size, Stream stream) {
+    static thread_local bool makes_room = false;  // what is needed for that is not made room for
+    while (budget_ && size <= bound() && captures_.empty() && budget_hooks.make_room && !makes_room) {
+      const size_t wanted = active() + size;
+      lock.unlock();
+      makes_room = true;
+      size_t went = 0;
+      try {
+        went = budget_hooks.make_room({DeviceType::CUDA, static_cast<int8_t>(device_)},
+                                      wanted > bound() ? wanted - bound() : size);
+      } catch (...) {
+        makes_room = false;
+        throw;
+      }
+      makes_room = false;
+      lock.lock();
+      if (Block* block = find_or_make(pool_for(size, stream), size, stream.id)) return block;
+      if (wait_for_pending()) {
+        if (Block* block = find_or_make(pool_for(size, stream), size, stream.id)) return block;
+      }
+      if (went == 0) break;
     }
-    return block;
+    return nullptr;
   }
 
   Block* make_block(CUdeviceptr address, size_t size, uint64_t stream, Pool& pool) {
@@ -506,10 +563,10 @@ class DeviceAllocator {
 
   Block* new_block(Pool& pool, size_t size, uint64_t stream) {
     const bool uncached = is_uncached() && !pool.graph;
-    if (settings_.expandable_segments && !uncached) return expand(pool, size, stream);
+    if ((settings_.expandable_segments || budget_) && !uncached) return expand(pool, size, stream);
     const size_t bytes = uncached ? size : segment_size(size);
     collect_garbage(bytes);
-    if (reserved() + bytes > limit_) return nullptr;
+    if (reserved() + bytes > bound()) return nullptr;
     CUdeviceptr address = 0;
     RelaxedCapture relaxed;
     const CUresult result = driver().cuMemAlloc_v2(&address, bytes);
@@ -606,8 +663,8 @@ class DeviceAllocator {
 
   Range& new_range(Pool& pool, uint64_t stream) {
     const size_t total = properties(device_).total_memory;  // addresses cost nothing
-    pool.ranges[stream].emplace_back(
-        new Range{{device_, total + total / 8, pool.is_small ? kSmallSegment : kMiddleSegment}});
+    const size_t granule = pool.is_small || budget_ ? kSmallSegment : kMiddleSegment;
+    pool.ranges[stream].emplace_back(new Range{{device_, total + total / 8, granule}});
     Range& range = *pool.ranges[stream].back();
     Block* block = make_block(range.memory.base(), range.memory.bytes(), stream, pool);
     block->range = &range;
@@ -627,7 +684,7 @@ class DeviceAllocator {
 
   /// Maps as much as is missing there. A second range only serves holes that lie badly in the first.
   Block* expand(Pool& pool, size_t size, uint64_t stream) {
-    if (size > limit_) return nullptr;
+    if (size > bound()) return nullptr;
     Block* block = nullptr;
     for (const auto& range : pool.ranges[stream])
       if (!block) block = find_room(*range, size);
@@ -635,21 +692,39 @@ class DeviceAllocator {
     const size_t need =
         std::min(round_up(size - free_bytes(block->before), block->range->memory.granule()), block->size);
     collect_garbage(need);
-    if (reserved() + need > limit_) return nullptr;
-    RelaxedCapture relaxed;
-    if (!block->range->memory.map(block->address, need)) return nullptr;
+    if (!map_within_bound(block, need)) return nullptr;
     if (need < block->size) cut(block, need);
     block->mapped = true;
     count_segment(block, 1);
     return join_free(block);
   }
 
-  /// Whole granules of a free block go back to the driver.
-  bool unmap(Block* block) {
+  /// The beginning of a block, with granules of others where a budget has no more.
+  bool map_within_bound(Block* block, size_t bytes) {
+    const size_t wanted = reserved() + bytes;
+    if (wanted > bound() && !(budget_ && release_longest_free(wanted - bound(), block))) return false;
+    RelaxedCapture relaxed;
+    const auto map = [&] { return block->range->memory.map(block->address, bytes); };
+    return map() || (budget_ && release_longest_free(bytes, block) && map());  // it may be others who have the memory
+  }
+
+  /// The whole granules of a block, from the beginning of its range.
+  struct Granules {
+    size_t begin, first, last;
+    size_t bytes() const { return last > first ? last - first : 0; }
+  };
+  static Granules granules_inside(const Block* block) {
     const ExpandableRange& range = block->range->memory;
-    const size_t begin = block->address - range.base(), first = round_up(begin, range.granule()),
-                 last = (begin + block->size) / range.granule() * range.granule();
-    if (first >= last) return false;
+    const size_t begin = block->address - range.base();
+    return {begin, round_up(begin, range.granule()), (begin + block->size) / range.granule() * range.granule()};
+  }
+
+  /// So many bytes of whole granules of a free block go back to the driver, or all there are.
+  bool unmap(Block* block, size_t most = SIZE_MAX) {
+    const auto [begin, first, inside] = granules_inside(block);
+    if (first >= inside) return false;
+    const size_t last =
+        first + std::min(inside - first, round_up(std::min(most, inside), block->range->memory.granule()));
     take_out(block);
     if (first > begin) {
       Block* inner = cut(block, first - begin);
@@ -695,6 +770,52 @@ class DeviceAllocator {
     }
   }
 
+  /// What release_segment() would give back of a free block.
+  static size_t releasable(const Block* block) {
+    if (block->range) return granules_inside(block).bytes();
+    return block->is_split() ? 0 : block->size;
+  }
+  /// So many bytes go back to the driver, of the free blocks that were not used for longest, but of none beside `kept`;
+  /// nothing where all of them are not enough, or cannot be waited for.
+  bool release_longest_free(size_t bytes, const Block* kept) {
+    if (!captures_.empty()) return false;
+    std::vector<Block*> blocks;
+    size_t together = 0;
+    for (Pool* pool : {&small_, &large_}) {
+      join_recent(*pool);
+      for (Block* block : pool->free) {
+        if (block == kept->before || block == kept->after || releasable(block) == 0) continue;
+        blocks.push_back(block);
+        together += releasable(block);
+      }
+    }
+    if (together < bytes) return false;
+    std::sort(blocks.begin(), blocks.end(), [](const Block* a, const Block* b) { return a->age < b->age; });
+    std::set<uint64_t> waited;
+    for (Block* block : blocks) {
+      if (bytes == 0) break;
+      if (waited.insert(block->stream).second) wait_for(block->stream);
+      const size_t part = std::min(bytes, releasable(block));
+      if (block->range) unmap(block, part);
+      else release_segment(block);
+      bytes -= part;
+    }
+    return true;
+  }
+  void wait_for(uint64_t stream) {
+    const Stream it{{DeviceType::CUDA, static_cast<int8_t>(device_)}, stream};
+    if (driver().cuStreamSynchronize(handle(it)) == CUDA_SUCCESS) return;
+    check(driver().cuCtxSynchronize(), "cuCtxSynchronize");  // the stream may be gone
+  }
+
+  /// Released blocks that other streams used become free. Whether there were any.
+  bool wait_for_pending() {
+    if (pending_.empty() || !captures_.empty()) return false;
+    for (const Pending& p : pending_) p.event.synchronize();
+    free_reached();
+    return true;
+  }
+
   bool release_segment(Block* block) {
     if (block->range) return unmap(block);
     if (block->is_split()) return false;
@@ -715,8 +836,7 @@ class DeviceAllocator {
   /// Whether the driver got something back. What graphs keep stays.
   bool wait_and_release_cached() {
     if (captures_.empty()) {
-      for (const Pending& p : pending_) p.event.synchronize();
-      free_reached();
+      wait_for_pending();
       if (!small_.ranges.empty() || !large_.ranges.empty()) check(driver().cuCtxSynchronize(), "cuCtxSynchronize");
     } else if (!small_.ranges.empty() || !large_.ranges.empty()) {
       return false;  // what is unmapped must be waited for
@@ -765,7 +885,7 @@ class DeviceAllocator {
     }
   }
 
-  MemoryReport describe(size_t wanted) {
+  MemoryReport describe(size_t wanted, size_t size) {
     ++stats_.out_of_memory;
     const char* op = current_op();
     MemoryReport r{};
@@ -776,8 +896,9 @@ class DeviceAllocator {
     driver().cuMemGetInfo_v2(&r.free, &r.total);
     if (MemoryTrace::is_on()) trace_.note({"oom", r.free, wanted, 0, 0, 0, 0});
     r.limit = limit_;
+    r.budget = budget_ && budget_ <= limit_ && reserved() + size > budget_ ? budget_ : 0;
     r.reserved = reserved();
-    r.expandable = settings_.expandable_segments;
+    r.expandable = settings_.expandable_segments || budget_;
     r.places = places_wanted;
     join_all_recent();
     blocks_.each([&](const Block& b) {
@@ -796,7 +917,7 @@ class DeviceAllocator {
 
   const int device_;
   std::mutex mutex_;
-  size_t limit_;
+  size_t limit_, budget_ = 0;
   AllocatorSettings settings_;
   uint64_t settings_version_ = 0;
   AddressMap<Block> blocks_;  // all that there are; the allocator lives as long as the process
@@ -868,6 +989,10 @@ void empty_cache() {
 }
 void set_memory_fraction(double fraction, int device) { allocator_of(device).set_fraction(fraction); }
 double memory_fraction(int device) { return allocator_of(device).fraction(); }
+void set_memory_budget(int device, size_t bytes) { allocator_of(device).set_budget(bytes); }
+size_t memory_budget(int device) { return allocator_of(device).budget(); }
+size_t held_bytes(int device) { return allocator_of(device).held(); }
+bool is_used_elsewhere(const void* memory, int device) { return allocator_of(device).is_used_elsewhere(memory); }
 AllocatorStats allocator_stats(int device) { return allocator_of(device).stats(); }
 void reset_peak_stats(int device) {
   allocator_of(device).each_stat([](Stat& s) { s.reset_peak(); });

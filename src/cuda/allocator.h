@@ -11,6 +11,12 @@
 // neighbours only before more memory is taken or the blocks are looked at: so the ops of a loop find theirs at once.
 // With expandable segments (allocator_settings.h) a stream has one segment of each kind, which grows.
 //
+// Under a memory budget, which bounds what is reserved, segments are expandable ones of small granules, so that holes
+// between blocks cost little. A request that would pass it takes free granules from elsewhere, only as many as it
+// needs, those that were not used for longest, after the work of their streams. Where they would not do, it asks for
+// room first (core/budget_hooks.h), again and again, then takes what is cached, and then it fails. While a graph is
+// captured nothing is let go of.
+//
 // While a graph is captured, its streams allocate from a pool of the graph's, whose blocks nobody else is given as long
 // as the graph lives: a replay uses the same addresses again.
 //
@@ -94,6 +100,13 @@ void empty_cache();
 /// At most this share of the device's memory is taken.
 void set_memory_fraction(double fraction, int device);
 double memory_fraction(int device);
+/// At most so many bytes, which src/budget helps to keep; 0: no budget. The smaller of both bounds counts.
+void set_memory_budget(int device, size_t bytes);
+size_t memory_budget(int device);
+/// Bytes of the blocks that somebody has.
+size_t held_bytes(int device);
+/// Whether the block has been given to record_stream(): it may not be free at once when it is released.
+bool is_used_elsewhere(const void* memory, int device);
 AllocatorStats allocator_stats(int device);
 void reset_peak_stats(int device);
 void reset_accumulated_stats(int device);

@@ -3,10 +3,12 @@
 #include <vector>
 
 #include "core/backend.h"
+#include "core/budget_bound.h"
 #include "cuda/activity.h"
 #include "cuda/allocator.h"
 #include "cuda/device.h"
 #include "cuda/generator.h"
+#include "cuda/pluggable_allocator.h"
 #include "cuda/stream.h"
 
 namespace facula::cuda {
@@ -74,6 +76,14 @@ void load() {
   backend.enter = enter;
   backend.leave = leave;
   backend.lender = DeviceType::CUDA;
+  budget_bounds[static_cast<size_t>(DeviceType::CUDA)] = {
+      [](Device device, size_t bytes) {
+        FACULA_CHECK(!is_allocator_changed(), ErrorKind::Runtime,
+                     "memory_budget: the allocator of Facula, got one that the program has put in its place");
+        set_memory_budget(checked_index(device, "memory_budget"), bytes);
+      },
+      [](Device device) { return held_bytes(checked_index(device, "memory_budget")); },
+      [](Device device, const void* memory) { return is_used_elsewhere(memory, device.index); }};
   backend.allocator = {allocate_cuda, release_cuda};  // last: says that the row is filled
 }
 

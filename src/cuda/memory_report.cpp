@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "core/budget_refusal.h"
 #include "core/error.h"
 #include "core/places.h"
 
@@ -78,6 +79,13 @@ std::string advice(const MemoryReport& r) {
 
 void report_out_of_memory(MemoryReport r) {
   std::ostringstream text;
+  const std::string tensor = r.wanted_for.text();
+  if (r.budget) {
+    const Device device{DeviceType::CUDA, static_cast<int8_t>(r.device)};
+    text << budget_refusal(device, r.op, r.wanted, r.budget, r.allocated);
+    list_holders(text, r);
+    throw Error(ErrorKind::OutOfMemory, text.str());
+  }
   const size_t used = r.total - r.free, others = used > r.reserved ? used - r.reserved : 0;
   text << r.op << ": CUDA out of memory. Device " << r.device << " has " << mebibytes(r.total) << ", of which "
        << mebibytes(r.free) << " are free";
@@ -88,7 +96,6 @@ void report_out_of_memory(MemoryReport r) {
   if (r.of_graphs) text << "; graphs keep " << mebibytes(r.of_graphs) << " of what is free";
   text << advice(r);
   list_holders(text, r);
-  const std::string tensor = r.wanted_for.text();
   text << "\nTried to allocate " << mebibytes(r.wanted) << (tensor.empty() ? "" : " for " + tensor);
   throw Error(ErrorKind::OutOfMemory, text.str());
 }

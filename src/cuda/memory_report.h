@@ -39,6 +39,7 @@ struct MemoryReport {
   int device;
   size_t wanted, total, free, limit, reserved, allocated, cached, pieces, largest;
   size_t of_graphs;  // part of `cached` that graphs keep
+  size_t budget;     // that refuses the request, or 0
   bool expandable, places;
   BlockTensor wanted_for;
   std::vector<HeldMemory> held;

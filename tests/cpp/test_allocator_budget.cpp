@@ -48,6 +48,7 @@ class Budget {
   explicit Budget(size_t bytes) : bytes_(bytes) {
     empty_cache();
     CHECK(memory_stats().allocated_bytes.current == 0);
+    release(allocate(100), 100);  // the thread has such blocks, before those of let_go() would pass the budget
     now = this;
     budget_hooks.make_room = [](Device device, size_t missing) {
       CHECK(device.is_cpu());
@@ -75,7 +76,8 @@ class Budget {
     pieces_.push_back(piece);
   }
 
-  size_t calls = 0, asked = 0, beyond = 0;
+  size_t calls = 0, asked = 0;
+  size_t beyond = keeps_blocks ? 0 : 64 * kKiB;  // the system's own small blocks ask nobody
 
  private:
   static constexpr unsigned char kMark = 0x5A;
@@ -124,8 +126,8 @@ size_t resident_bytes() {
 }
 
 void test_kept_in_loops() {
-  for (const size_t most : {40 * kKiB, 900 * kKiB, 12 * kMiB}) {
-    const size_t before = resident_bytes(), budget = 100 * kMiB;
+  for (const size_t most : {40 * kKiB, 900 * kKiB, 6 * kMiB}) {
+    const size_t before = resident_bytes(), budget = (is_watched() ? 25 : 100) * kMiB;
     Budget b(budget);
     std::mt19937 random(5);
     for (size_t taken = 0; taken < 6 * budget;) {
