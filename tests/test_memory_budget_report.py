@@ -56,7 +56,7 @@ class Core:
     """What `_C` says of budgets, from what a test puts in."""
 
     def __init__(self):
-        self.bound, self.watch, self.calls = 0, (0, 0, 0, 0), []
+        self.bound, self.watch, self.peak, self.calls = 0, (0, 0, 0, 0), 9, []
         self.rows, self.copied, self.events, self.samples, self.passes, self.held = [], [], [], [], [], []
         self.now, self.last_pass_end = 100 * SECOND, 0
 
@@ -66,6 +66,9 @@ class Core:
 
     def _budget_begin_watch(self, device):
         return 3
+
+    def _budget_peak(self, device):
+        return self.peak
 
     def _budget_watched(self, device, watch):
         assert watch == 3
@@ -137,6 +140,14 @@ def test_summary_of_a_budget_that_was_never_short(core):
     ]
     core.passes, core.last_pass_end = [(0, 1)], 101 * SECOND
     assert MemoryBudget(CPU, 0).summary().startswith("budget none, highest 5.00 MiB\n")  # the pass was before
+
+
+def test_the_highest_is_what_the_allocator_saw_where_it_rose(core):
+    budget = MemoryBudget(CPU, 1)
+    core.watch = (4, 4, 0, 0)
+    assert budget.highest == 4  # the peak is older
+    core.peak = 11
+    assert budget.highest == 11
 
 
 def test_many_copied_kinds(core):
@@ -450,3 +461,12 @@ def test_gradients_and_saved_bytes_over_time(everything):
     rows = facula._C._budget_samples(CPU, everything._begin)
     assert max(row[2] for row in rows) >= 5 * 2**21 and rows[-1][2] < 2**21  # saved bytes come and go
     assert rows[-1][4] >= 4 * 2**20 and all(row[1] >= row[2] for row in rows)
+
+
+def test_the_program_of_the_page(capsys):
+    from pathlib import Path
+
+    page = (Path(__file__).resolve().parents[1] / "docs" / "memory_budget.md").read_text()
+    program = re.search(r"```python\n(.*?)```", page, re.S)[1]
+    exec(program, {})
+    assert re.match(r"budget 40.0 MiB, highest [\d.]+ MiB.*3 steps of backward, [\d.]+ % of the time in ops run again\n", capsys.readouterr().out)
