@@ -455,6 +455,24 @@ def test_an_error_names_what_the_program_holds(everything):
     del kept
 
 
+def test_an_error_in_backward_knows_parameters_and_optimizer():
+    """The pass runs without the interpreter: what Python's objects hold is found when the error is raised."""
+    facula.manual_seed(1)
+    net, x = nn.Sequential(*(nn.Linear(256, 256) for _ in range(12))), facula.randn(64, 256)
+    optimizer = facula.optim.Adam(net.parameters())
+    net(x).square().sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    loss = net(x).square().sum()
+    with facula.cpu.memory_budget(facula.cpu.memory_allocated() + 2**19), pytest.raises(facula.OutOfMemoryError) as caught:
+        loss.backward()  # gradients take 3 MiB
+    size = r"([\d.]+) MiB"
+    found = re.search(rf"within the memory budget of .*: {size} are held that cannot go: {size} parameters and optimizer, ", str(caught.value))
+    assert found and 9 <= float(found[2]) <= float(found[1])
+    optimizer.zero_grad()
+    net(x).sum().backward()  # the program goes on
+
+
 def test_gradients_and_saved_bytes_over_time(everything):
     net, x = nn.Sequential(*(nn.Linear(512, 512) for _ in range(6))), facula.randn(1024, 512)
     net(x).sum().backward()
