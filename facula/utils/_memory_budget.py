@@ -180,6 +180,7 @@ class MemoryBudget:
         self.limit = limit or None
         self._before = _C._budget_set(device, limit)
         self._watch = _C._budget_begin_watch(device)
+        self._peak: int = _C._budget_peak(device)
         self._ended: _Facts | None = None
         self._forget = weakref.finalize(self, _C._budget_end_watch, device, self._watch)
         report = _C._budget_report(device)
@@ -206,6 +207,8 @@ class MemoryBudget:
             return self._ended
         report = _C._budget_report(self.device)
         highest, plain, smallest, _ = _C._budget_watched(self.device, self._watch)
+        peak = _C._budget_peak(self.device)
+        highest = max(highest, peak) if peak > self._peak else highest  # what is held within ops
         rows = [Row(*row) for row in _difference(_summed(report["rows"], 2), self._rows)]
         copied = list(_difference(_summed(report["copied"], 3), self._copied))
         passes = report["passes"] - self._passes
@@ -214,7 +217,7 @@ class MemoryBudget:
 
     @property
     def highest(self) -> int:
-        """The most bytes that were held while it lasted: at the ends of ops, and when memory was short."""
+        """The most bytes that were held while it lasted."""
         return self._facts().highest
 
     def events(self) -> list[BudgetEvent]:

@@ -50,11 +50,21 @@ size_t make_room(Device device, size_t bytes) {
     const MemoryCauseScope letting_go(MemoryCause::LetGo);  // until the dead are released
     Locked locked;
     const size_t held = held_on(device), bound = bound_of(device).load();
-    report_of(device).note_room(held, bytes_that_can_go(device), bytes + bound - std::min(held, bound));
-    gone = let_go(device, bytes + bound_of(device).load() / 64, locked);
+    const size_t can_go = bytes_that_can_go(device);
+    gone = let_go(device, bytes + bound / 64, locked);
+    report_of(device).note_room(held, std::max(can_go, gone), bytes + bound - std::min(held, bound), bound);
   }
   making_room = false;
   return gone;
+}
+
+std::string why(Device device, size_t bytes) {
+  size_t can_go = 0;
+  {
+    const Locked locked;
+    can_go = bytes_that_can_go(device);
+  }
+  return why_full(device, bytes, held_on(device), can_go, held_in_cells(device));
 }
 
 void install() {
@@ -68,7 +78,7 @@ void install() {
       const OpCall* call = present_call();
       return call ? shown_op(call->op) : std::string();
     };
-    budget_hooks.why_full = [](Device device, size_t bytes) { return why_full(device, bytes, held_in_cells(device)); };
+    budget_hooks.why_full = why;
   });
 }
 

@@ -99,6 +99,16 @@ Cell* cheapest(Device device) {
 
 // ---- what only steps hold: memory that no op of theirs has made, such as a mask that was made without gradients
 
+/// Nobody knows what has made it: it is told as what the step reads.
+void note_input(const Step& step, const Storage& storage) {
+  for (const Input& input : step.inputs) {
+    if (!input.held.defined() || input.held.storage() != &storage) continue;
+    report_of(storage.device)
+        .note_let_go({0, step.place}, input.held.sizes(), input.held.dtype(), storage.nbytes, Cause::Request);
+    return;
+  }
+}
+
 size_t let_go_of_inputs(Device device, size_t wanted, Locked& locked) {
   struct Use {
     int32_t holds = 0;
@@ -122,6 +132,7 @@ size_t let_go_of_inputs(Device device, size_t wanted, Locked& locked) {
     if (gone >= wanted) break;
     if (use.needed || storage->refs.load() != use.holds) continue;
     gone += storage->nbytes;
+    note_input(*use.readers.front(), *storage);
     for (Step* step : use.readers) {
       step->repeatable = false;
       for (Input& input : step->inputs)

@@ -86,16 +86,20 @@ void Report::note_copied(IntList sizes, DType dtype, size_t bytes, uint32_t plac
   events_.add(event);
 }
 
-void Report::note_room(size_t held, size_t can_go, size_t request) {
+void Report::note_room(size_t held, size_t can_go, size_t request, size_t bound) {
   places_are_wanted.store(true, std::memory_order_relaxed);
   const uint64_t stays = held - std::min(held, can_go);
   std::lock_guard guard(lock_);
   ++rooms_;
-  last_room_ = {held, can_go, request};
   for (auto& [number, highest] : watches_) {
     highest.held = std::max<uint64_t>(highest.held, held);
-    highest.smallest = std::max<uint64_t>(highest.smallest, stays + request);
+    highest.smallest = std::max<uint64_t>(highest.smallest, std::min(stays + request, bound));
   }
+}
+
+void Report::note_refused(size_t smallest) {
+  std::lock_guard guard(lock_);
+  for (auto& [number, highest] : watches_) highest.smallest = std::max<uint64_t>(highest.smallest, smallest);
 }
 
 void Report::note_pass(bool begins) {
@@ -164,11 +168,6 @@ uint64_t Report::smallest() const {
 uint64_t Report::new_gradients() const {
   std::lock_guard guard(lock_);
   return gradients_;
-}
-
-Report::Room Report::last_room() const {
-  std::lock_guard guard(lock_);
-  return last_room_;
 }
 
 uint32_t Report::begin_watch(size_t held) {

@@ -117,8 +117,11 @@ class Report {
   void note_moved(MadeBy by, size_t bytes, bool back, uint64_t ns);
   /// Bytes that others can write to were copied into a recipe.
   void note_copied(IntList sizes, DType dtype, size_t bytes, uint32_t place);
-  /// A request of `request` bytes found `held`, of which `can_go` can be made again.
-  void note_room(size_t held, size_t can_go, size_t request);
+  /// A request of `request` bytes found `held`, of which `can_go` can be made again. Where others than saved values make
+  /// room, too, less would have gone: a bound that was kept is enough, until note_refused() says that it was not.
+  void note_room(size_t held, size_t can_go, size_t request, size_t bound = SIZE_MAX);
+  /// A request was refused, for which this budget would have done.
+  void note_refused(size_t smallest);
   /// A backward pass, the outermost one of a thread.
   void note_pass(bool begins);
   /// What is held now, at the end of an op; `gone`: bytes that saved values hold and that are not here.
@@ -138,11 +141,6 @@ class Report {
   uint64_t smallest() const;
   /// Bytes of gradients that leaves got in the backward pass that runs or ran last.
   uint64_t new_gradients() const;
-  /// When memory was short the last time.
-  struct Room {
-    size_t held = 0, can_go = 0, request = 0;
-  };
-  Room last_room() const;
 
   uint32_t begin_watch(size_t held);
   Highest watched(uint32_t watch) const;
@@ -191,7 +189,6 @@ class Report {
   int running_passes_ = 0;
   std::map<uint32_t, Highest> watches_{{0, {}}};  // the first one never ends
   uint32_t last_watch_ = 0;
-  Room last_room_;
 };
 
 /// The report of a device: the CPU's, or that of a CUDA device; -1 is the first.

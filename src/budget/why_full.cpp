@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <iterator>
+#include <mutex>
 #include <sstream>
 #include <unordered_map>
 
@@ -122,19 +123,61 @@ std::string text_of(Holdings h) {
   return text + " This step needs a budget of at least " + text_of_bytes(smallest) + ".";
 }
 
-std::string why_full(Device device, size_t request, std::vector<HeldMemory> cells) {
-  Report& report = report_of(device);
-  const Report::Room room = report.last_room();
+namespace {
+
+/// What an error says that was made without the program's objects.
+struct Told {
+  std::mutex lock;
+  std::string text;
+  Device device;
+  Holdings holdings;
+};
+Told& told() {
+  static Told* instance = new Told;
+  return *instance;
+}
+
+}  // namespace
+
+std::string with_held_memory(const std::string& error) {
+  std::string text;
+  Device device;
   Holdings h;
-  h.held = room.held;
-  h.can_go = room.can_go;
-  h.request = std::max(request, room.request);
+  {
+    std::lock_guard guard(told().lock);
+    if (told().text.empty()) return error;
+    text = std::exchange(told().text, {});
+    device = told().device;
+    h = std::exchange(told().holdings, {});
+  }
+  const size_t at = error.find(text);
+  if (at == std::string::npos || !find_held_memory) return error;
+  h.model_known = find_held_memory(device, h.memory);
+  return error.substr(0, at) + text_of(std::move(h)) + error.substr(at + text.size());
+}
+
+std::string why_full(Device device, size_t request, size_t held, size_t can_go, std::vector<HeldMemory> cells) {
+  Report& report = report_of(device);
+  report.note_refused(held - std::min(held, can_go) + request);
+  Holdings h;
+  h.held = held;
+  h.can_go = can_go;
+  h.request = request;
   h.let_go = report.let_go_bytes();
   h.smallest = report.smallest();
   h.new_gradients = report.new_gradients();
   h.memory = std::move(cells);
   h.model_known = find_held_memory && find_held_memory(device, h.memory);
-  return text_of(std::move(h));
+  const bool may_be_told_later = !h.model_known && find_held_memory;
+  const Holdings kept = may_be_told_later ? h : Holdings();
+  const std::string text = text_of(std::move(h));
+  if (may_be_told_later) {
+    std::lock_guard guard(told().lock);
+    told().text = text;
+    told().device = device;
+    told().holdings = kept;
+  }
+  return text;
 }
 
 }  // namespace facula::budget

@@ -64,6 +64,12 @@ size_t held_on(Device device) {
   return static_cast<size_t>(cuda::allocator_stats(device.index).allocated_bytes.all.current);
 }
 
+/// The most that the allocator has counted, since the start or the last reset of peaks.
+size_t peak_of(Device device) {
+  if (device.is_cpu()) return cpu::memory_stats().allocated_bytes.peak;
+  return static_cast<size_t>(cuda::allocator_stats(device.index).allocated_bytes.all.peak);
+}
+
 // _budget_set(device, bytes) -> the bound before; 0 is none
 PyObject* set(PyObject*, PyObject* args) {
   return guarded([&] {
@@ -108,6 +114,9 @@ PyObject* why(PyObject*, PyObject* args) {
 
 // ---- watches
 
+PyObject* peak(PyObject*, PyObject* args) {
+  return guarded([&] { return number(peak_of(Given(args, 1).device())); });
+}
 PyObject* begin_watch(PyObject*, PyObject* args) {
   return guarded([&] {
     const Given given(args, 1);
@@ -209,6 +218,7 @@ PyMethodDef functions[] = {
      "_budget_why(device, bytes): the text of an error for a request that fails now."},
     {"_budget_threshold", set_threshold, METH_O,
      "_budget_threshold(bytes): smaller results are not let go of; returns the threshold before."},
+    {"_budget_peak", peak, METH_VARARGS, "_budget_peak(device): the most bytes that the allocator has counted."},
     {"_budget_begin_watch", begin_watch, METH_VARARGS, "_budget_begin_watch(device): a number for _budget_watched()."},
     {"_budget_watched", watched, METH_VARARGS,
      "_budget_watched(device, watch): (highest bytes held, without a budget, smallest budget, bytes let go) since."},

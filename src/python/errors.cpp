@@ -1,6 +1,7 @@
 // C++ exceptions as Python exceptions.
 #include <new>
 
+#include "budget/why_full.h"
 #include "core/public_names.h"
 #include "cuda/driver.h"
 #include "distributed/error.h"
@@ -55,12 +56,15 @@ void translate_exception() {
   } catch (const PythonError&) {
     return;
   } catch (const cuda::DriverError& error) {
-    if (error.kind() == ErrorKind::OutOfMemory) PyErr_SetString(out_of_memory_class, error.what());
+    if (error.kind() == ErrorKind::OutOfMemory)
+      PyErr_SetString(out_of_memory_class, budget::with_held_memory(error.what()).c_str());
     else set_accelerator_error(error);
   } catch (const distributed::DistError& error) {
     set_distributed_error(error);
   } catch (const Error& error) {
-    PyErr_SetString(python_class(error.kind()), with_public_name(error.what()).c_str());
+    std::string text = with_public_name(error.what());
+    if (error.kind() == ErrorKind::OutOfMemory) text = budget::with_held_memory(text);
+    PyErr_SetString(python_class(error.kind()), text.c_str());
   } catch (const std::length_error&) {  // a vector longer than memory can be
     PyErr_SetString(out_of_memory_class, "allocate: the system has no memory left for bookkeeping");
   } catch (const std::bad_alloc&) {

@@ -95,8 +95,11 @@ void test_watches() {
   EXPECT(report.watched(inner).held == 450 && report.watched(inner).plain == 400);
   report.end_watch(inner);
   EXPECT(report.watched(inner).held == 0 && report.smallest() == 550 && report.let_go_bytes() == 207);
-  report.note_room(10, 20, 1);  // what can go is counted at another time than what is held
-  EXPECT(report.last_room().held == 10 && report.last_room().request == 1 && report.totals().rooms == 3);
+  report.note_room(10, 20, 1);          // what can go is counted at another time than what is held
+  report.note_room(900, 100, 50, 700);  // a bound that was kept
+  EXPECT(report.smallest() == 700 && report.totals().rooms == 4);
+  report.note_refused(720);
+  EXPECT(report.smallest() == 720 && report.watched(outer).smallest == 720);
 }
 
 void test_passes_and_gradients() {
@@ -219,14 +222,43 @@ void test_error_of_unknown_memory_and_saved_values() {
 void test_error_of_a_device() {
   const Device device{DeviceType::CUDA, 5};
   Report& report = report_of(device);
-  report.note_room(10 * kMiB, 4 * kMiB, kMiB);
+  report.note_room(10 * kMiB, 4 * kMiB, kMiB, 12 * kMiB);
   report.note_pass(true);
   report.note_gradient(kMiB);
-  const std::string text = why_full(device, 2 * kMiB, {});
+  const std::string text = why_full(device, 2 * kMiB, 10 * kMiB, 4 * kMiB, {});
   EXPECT(text ==
          "6.00 MiB are held that cannot go: 1.00 MiB gradients, 5.00 MiB parameters, optimizer and other memory. 0 B "
          "were let "
          "go before. This step needs a budget of at least 8.00 MiB.");
+  EXPECT(report.smallest() == 8 * kMiB);
+}
+
+bool may_look = false;
+bool find_a_parameter(Device, std::vector<HeldMemory>& found) {
+  static const int parameter = 0;
+  if (may_look) found.push_back({&parameter, HeldKind::Model, 3 * kMiB, Dims{3}, DType::Float32, {}});
+  return may_look;
+}
+
+void test_error_that_is_completed_later() {
+  const Device device{DeviceType::CUDA, 6};
+  const auto why = [&] { return why_full(device, kMiB, 10 * kMiB, 0, {}); };
+  find_held_memory = find_a_parameter;
+  const std::string text = "mul: cannot get it: " + why() + " That is all.";
+  may_look = true;
+  EXPECT(with_held_memory("another error") == "another error");  // and what was told is forgotten with it
+  EXPECT(with_held_memory(text) == text);
+  may_look = false;
+  EXPECT("mul: cannot get it: " + why() + " That is all." == text);
+  EXPECT(text.find("10.0 MiB parameters, optimizer and other memory.") != std::string::npos);
+  may_look = true;
+  const std::string later = with_held_memory(text);
+  EXPECT(
+      later.find("mul: cannot get it: 10.0 MiB are held that cannot go: 3.00 MiB parameters and optimizer, 7.00 MiB in "
+                 "other memory. 0 B were") == 0);
+  EXPECT(later.ends_with("at least 11.0 MiB. That is all."));
+  EXPECT(with_held_memory(text) == text && why().find("3.00 MiB parameters") != std::string::npos);
+  find_held_memory = nullptr;
 }
 
 }  // namespace
@@ -245,5 +277,6 @@ int main() {
   test_error_names_each_storage_once();
   test_error_of_unknown_memory_and_saved_values();
   test_error_of_a_device();
+  test_error_that_is_completed_later();
   return failures ? 1 : 0;
 }
