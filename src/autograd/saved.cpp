@@ -73,6 +73,24 @@ class PackedWithHistory final : public PackedTensor {
   uint32_t marks_;
 };
 
+/// A tensor in a cell looks as it did: functions of the program's own look at it in passes, too.
+class CellWithHistory final : public PackedTensor {
+ public:
+  CellWithHistory(std::unique_ptr<PackedTensor> packed, Edge origin, uint32_t marks)
+      : packed_(std::move(packed)), origin_(std::move(origin)), marks_(marks) {}
+  Tensor unpack() override {
+    Tensor fresh = packed_->unpack();
+    set_grad_fn(own_autograd_meta(fresh.impl()), origin_.node, origin_.slot);
+    fresh.impl()->flags |= marks_;
+    return fresh;
+  }
+
+ private:
+  std::unique_ptr<PackedTensor> packed_;
+  Edge origin_;
+  uint32_t marks_;
+};
+
 /// A tensor that waits for its bytes, or may wait again: counted, so that it is known when only nodes hold it.
 class SavedWaiting final : public PackedTensor {
  public:
@@ -124,11 +142,15 @@ void SavedTensor::save_special(const Tensor& tensor, bool is_output) {
 }
 
 void SavedTensor::save_cell(const Tensor& tensor) {
+  Edge origin;
+  if (marks_ && !reattach_) {
+    if ((marks_ & kDual) || !grad_fn(tensor.impl())) return;  // a leaf stays itself: its gradient is looked for there
+    origin = gradient_edge(tensor.impl());
+  }
   packed_ = save_in_cell(tensor);
   if (!packed_) return;
   waits_ = true;
-  if (marks_ && !reattach_)
-    packed_ = std::make_unique<PackedWithHistory>(std::move(packed_), gradient_edge(tensor.impl()), marks_);
+  if (origin.node) packed_ = std::make_unique<CellWithHistory>(std::move(packed_), std::move(origin), marks_);
   tensor_ = Tensor();
 }
 

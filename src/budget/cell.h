@@ -71,7 +71,7 @@ struct Step {
   uint64_t ns = 0;          // processor time that a run takes
   uint32_t place = 0;       // where the program was (budget/places.h)
   bool repeatable = true;
-  uint64_t seen = 0;  // the last walk that came by
+  uint64_t seen = 0, reached = 0;  // the last walks that came by
   Step *before = nullptr, *after = nullptr;
 };
 

@@ -1,5 +1,6 @@
 #include "budget/choose.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "budget/report.h"
@@ -25,32 +26,75 @@ class Walk {
         if (!step.repeatable) return false;
         for (const Input& input : step.inputs) {
           if (!input.cell) continue;
-          const bool here = input.cell->is_here() && input.steps == input.cell->made.size();
-          if (!here) open_.push_back({input.cell.get(), input.steps});
+          if (!is_here(*input.cell, input.steps)) open_.push_back({input.cell.get(), input.steps});
         }
       }
     }
     return true;
   }
-  /// Steps of cells that are gone and read the cell, and of those that read them.
-  void after(const Cell& cell) {
-    std::vector<const Cell*> open{&cell};
+  /// Steps of cells that are gone and read the cell's bytes after `steps` of its own, and of what lies between.
+  void after(const Cell& cell, size_t steps) {
+    std::vector<const Cell*> gone;
+    each_dependant(cell, steps, [&](const Cell* made) {
+      if (made) gone.push_back(made);
+      return false;
+    });
+    std::vector<Step*> open;
+    for (const Cell* made : gone)
+      for (const Made& m : made->made) open.push_back(m.step.get());
     while (!open.empty()) {
-      const Cell* next = open.back();
+      Step& step = *open.back();
       open.pop_back();
-      for (const Step* reader : next->readers) {
-        for (const Cell* made : reader->made) {
-          if (!made || made->saved == 0 || made->storage) continue;
-          bool fresh = false;
-          for (const Made& m : made->made) fresh |= add(*m.step);
-          if (fresh) open.push_back(made);
-        }
-      }
+      if (!add(step)) continue;
+      for (const Input& input : step.inputs)
+        for (size_t i = 0; input.cell && i < input.steps && !is_here(*input.cell, input.steps); ++i)
+          if (Step* between = input.cell->made[i].step.get(); between->reached == number_) open.push_back(between);
     }
+  }
+  /// Whether a cell that is gone depends on what the step makes.
+  bool is_needed(const Step& step) {
+    bool needed = false;
+    for (const Cell* made : step.made) {
+      if (!made || needed) continue;
+      if (made->saved > 0 && !made->storage) return true;
+      for (size_t i = 0; i < made->made.size(); ++i)
+        if (made->made[i].step.get() == &step && !is_here(*made, i + 1))
+          each_dependant(*made, i + 1, [&](const Cell* gone) { return needed = gone != nullptr; });
+    }
+    return needed;
   }
   uint64_t ns() const { return ns_; }
 
  private:
+  /// Goes through the steps that read the cell after `steps` of its own, and those that read what they make, as far as
+  /// that is not here. Calls f for each once, with a cell that it makes, that saved values want and that has no bytes,
+  /// or null; ends where f returns true.
+  template <class F>
+  void each_dependant(const Cell& cell, size_t steps, F&& f) {
+    std::vector<std::pair<const Cell*, size_t>> open{{&cell, steps}};
+    while (!open.empty()) {
+      const auto [next, count] = open.back();
+      open.pop_back();
+      for (Step* reader : next->readers) {
+        if (reader->reached == number_ || !reads(*reader, *next, count)) continue;
+        reader->reached = number_;
+        const Cell* gone = nullptr;
+        for (const Cell* made : reader->made) {
+          if (!made) continue;
+          if (made->saved > 0 && !made->storage) gone = made;
+          for (size_t i = 0; i < made->made.size(); ++i)
+            if (made->made[i].step.get() == reader && !is_here(*made, i + 1)) open.emplace_back(made, i + 1);
+        }
+        if (f(gone)) return;
+      }
+    }
+  }
+  static bool is_here(const Cell& cell, size_t steps) { return cell.is_here() && steps == cell.made.size(); }
+  static bool reads(const Step& step, const Cell& cell, size_t steps) {
+    return std::any_of(step.inputs.begin(), step.inputs.end(),
+                       [&](const Input& input) { return input.cell.get() == &cell && input.steps == steps; });
+  }
+
   bool add(Step& step) {
     if (step.seen == number_) return false;
     step.seen = number_;
@@ -69,7 +113,7 @@ struct Price {
 Price price_of(const Cell& cell, uint64_t now) {
   Walk walk(++cells().walks);
   if (!is_alone(cell) || !walk.before(cell, cell.made.size())) return {};
-  walk.after(cell);
+  walk.after(cell, cell.made.size());
   const auto stale = static_cast<double>(now - std::min(now, cell.last_use) + 1);
   return {true, static_cast<double>(walk.ns()) / static_cast<double>(cell.bytes) / stale};
 }
@@ -145,17 +189,7 @@ size_t let_go_of_inputs(Device device, size_t wanted, Locked& locked) {
 
 }  // namespace
 
-bool is_needed(const Step& step) {
-  Walk walk(++cells().walks);
-  for (const Cell* made : step.made) {
-    if (!made) continue;
-    if (made->saved > 0 && !made->storage) return true;
-    if (made->is_here()) continue;
-    walk.after(*made);
-    if (walk.ns() > 0) return true;
-  }
-  return false;
-}
+bool is_needed(const Step& step) { return Walk(++cells().walks).is_needed(step); }
 
 size_t let_go(Device device, size_t wanted, Locked& locked) {
   size_t gone = 0;

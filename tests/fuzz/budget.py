@@ -264,6 +264,23 @@ class Bound:
             )
 
 
+BEGIN = (1, False, facula.float32, "highest", True)
+
+
+def settings() -> tuple:
+    """What a program may have set."""
+    modes = facula.are_deterministic_algorithms_enabled(), facula.get_default_dtype(), facula.get_float32_matmul_precision()
+    return (facula.get_num_threads(), *modes, facula.is_grad_enabled())
+
+
+def change(threads: int, deterministic: bool, dtype, precision: str, gradients: bool) -> None:
+    facula.set_num_threads(threads)
+    facula.use_deterministic_algorithms(deterministic)
+    facula.set_default_dtype(dtype)
+    facula.set_float32_matmul_precision(precision)
+    facula.set_grad_enabled(gradients)
+
+
 def attempt(line: str, scope: dict) -> str:
     try:
         exec(compile(line, "program", "exec"), scope)
@@ -285,6 +302,7 @@ class Run:
         self.case, self.names, self.bound, self.ends = case, names, bound, []
         self.problem = self.seen = None
         self.room, counted = 0, Counter(counts())
+        change(case["threads"], *BEGIN[1:])
         self.scope = world(case, names, bound.squeeze if bound else lambda share: None)
         try:
             gc.collect()  # graphs that hold themselves, of the run before
@@ -305,7 +323,7 @@ class Run:
                 self.counts = Counter(counts()) - counted
             self.log = self.scope["log"]
             self.scope.clear()  # functions in it hold it
-            facula.set_grad_enabled(True)
+            change(*BEGIN)
 
     def step(self, place: int, kind: str, line: str) -> bool:
         """Run one statement, and return whether the program goes on."""
@@ -329,8 +347,10 @@ class Run:
         """What the refused request has broken. Gradients that a pass has changed are put back."""
         if not REFUSED.match(self.bound.refused):
             return f"statement {place}, {line}: the error's text is {self.bound.refused}"
+        after, present = look(self.scope), settings()
         before = Run(self.case, self.names, until=place).seen
-        found = differing(self.comparable(before, kind, line), self.comparable(look(self.scope), kind, line))
+        change(*present)
+        found = differing(self.comparable(before, kind, line), self.comparable(after, kind, line))
         if found:
             return f"statement {place}, {line}: refused, and left {found}"
         for name, t in tensors(self.scope).items() if kind == "pass" else ():
@@ -359,7 +379,6 @@ def check(text: str, names: dict | None = None, set_budget=None, told: dict | No
     threads, warned = facula.get_num_threads(), warnings.catch_warnings()
     with warned:
         warnings.simplefilter("ignore")
-        facula.set_num_threads(case["threads"])
         smallest = _C._budget_threshold(0)
         try:
             plain = Run(case, names)

@@ -66,7 +66,6 @@ BLOCKS = r"""
 2 with saved_tensors_hooks({lambda t: t.clone()|lambda t: t.detach().numpy().copy()|lambda t: t}, torch.as_tensor):\n    {new} = ({a} * {w}).sigmoid() * {b}
 1 with torch.autograd.graph.save_on_cpu():\n    {new} = {a}.exp().tanh() * {b}
 2 {new}, {new2} = both(lambda: torch.sin({a}) * {b}, lambda: {b}.tanh() @ {w} / n)
-2 {new}, {new2} = both(lambda: first(gradients({a}), {b}), lambda: first(gradients({b}), {a}))
 3 log.append(saved({a}))
 2 log.append(bits({{a}|{w}.grad|{a}.sum()}))
 2 {a}.retain_grad()
@@ -74,12 +73,14 @@ BLOCKS = r"""
 1 {a}.grad_fn.register_hook(lambda inputs, outputs: None)
 1 {a}.grad_fn.register_prehook(lambda outputs: tuple(g if g is None else g * 0.5 for g in outputs))
 1 {w}.register_post_accumulate_grad_hook(lambda t: (t.grad.mul_(0.5), None)[1])
+1 torch.{set_num_threads({1|2})|use_deterministic_algorithms({True|False})|set_default_dtype(torch.{float64|float32})|set_float32_matmul_precision('{high|highest}')}
 5 squeeze({0.1|0.2|0.4|0.7|1.5|None})
 2 kept.append({a}{|.detach()|.view(-1)})
 1 kept.clear()
 2 {new} = (kept.pop() if kept else {a}).reshape(-1)[: n * n].view(n, n) * 1
 """
 PASSES = r"""
+2 {new}, {new2} = both(lambda: first(gradients({a}), {b}), lambda: first(gradients({b}), {a}))
 4 {a}.sum().backward(retain_graph=True)
 2 ({a} * {b}).mean().backward(retain_graph=True)
 2 torch.autograd.backward([{a}, {b}], [x1, {a}.detach()], retain_graph=True)
@@ -159,7 +160,7 @@ class Program(grammar.Writer):
         if kind == "results":
             name = self.random.choice(self.names) if self.random.random() < 0.7 else None
             text = self.fill(template)
-            return ["pure", f"{name or self.new()} = {text}"]
+            return ["pass" if "grad" in text else "pure", f"{name or self.new()} = {text}"]
         return [kind, self.fill(template)]
 
     def slot(self, name: str, given: dict[str, str]) -> str:
