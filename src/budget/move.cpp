@@ -23,8 +23,8 @@
 namespace facula::budget {
 namespace {
 
-constexpr size_t kPiece = size_t{16} << 20;   // read or written at once, from and to memory that direct I/O takes
-constexpr size_t kBounce = size_t{4} << 20;   // the same, of other memory
+constexpr size_t kPiece = size_t{16} << 20;    // read or written at once, from and to memory that direct I/O takes
+constexpr size_t kBounce = size_t{4} << 20;    // the same, of other memory
 constexpr size_t kMeasured = size_t{1} << 18;  // smaller transfers say nothing about the rate
 
 enum class State : uint8_t { Waiting, Writing, Written, Failed };
@@ -398,8 +398,7 @@ void MoveFile::work_off() {
     }
     done_.notify_all();
   }
-  for (Ticket* ticket = std::exchange(first_waiting_, nullptr); ticket; ticket = ticket->next)
-    ticket->fail(ECANCELED);
+  for (Ticket* ticket = std::exchange(first_waiting_, nullptr); ticket; ticket = ticket->next) ticket->fail(ECANCELED);
   last_waiting_ = nullptr;
   done_.notify_all();
 }
@@ -445,15 +444,15 @@ void MoveFile::wait(Ticket& ticket) {
 
 void MoveFile::read(Ticket& ticket, void* to) {
   wait(ticket);
-  const std::string what = "memory_budget: cannot bring " + size_in_words(ticket.bytes) + " back from the folder '" +
-                           folder_ + "': ";
+  const std::string what =
+      "memory_budget: cannot bring " + size_in_words(ticket.bytes) + " back from the folder '" + folder_ + "': ";
   {
     const std::lock_guard lock(mutex_);
     FACULA_CHECK(ticket.life == life_, ErrorKind::Runtime, what, "they were moved by the process that this one was ",
                  "forked from");
   }
-  FACULA_CHECK(ticket.state == State::Written, ErrorKind::Runtime, what, "they were not written: ",
-               in_words(ticket.error));
+  FACULA_CHECK(ticket.state == State::Written, ErrorKind::Runtime, what,
+               "they were not written: ", in_words(ticket.error));
   const Stopwatch watch;
   char* into = static_cast<char*>(to);
   const int error = in_pieces(to, ticket.bytes, memory_unit_, unit_, [&](size_t from, size_t n, bool aligned) {

@@ -1,7 +1,5 @@
 // The file that bytes are moved to against a model: random transfers from several threads, full disks, folders that
 // cannot be used, fork(), signals and the end of the process.
-#include "budget/move.h"
-
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -15,6 +13,7 @@
 #include <random>
 #include <thread>
 
+#include "budget/move.h"
 #include "child.h"
 #include "core/error.h"
 
@@ -206,8 +205,10 @@ void test_full_disk() {
 void test_folders() {
   const std::string none = folder + "/none", plain = folder + "/plain";
   close(open(plain.c_str(), O_CREAT | O_WRONLY, 0600));
-  for (const auto& [given, why] : {std::pair{none, "No such file or directory"}, {plain, "Not a directory"},
-                                   {std::string("/proc"), ""}, {std::string(), "No such file or directory"}}) {
+  for (const auto& [given, why] : {std::pair{none, "No such file or directory"},
+                                   {plain, "Not a directory"},
+                                   {std::string("/proc"), ""},
+                                   {std::string(), "No such file or directory"}}) {
     const std::string text = refusal([&] { MoveFile::of_folder(given); });
     CHECK(contains(text, "memory_budget: a folder in which a file can be made and written, got '"));
     CHECK(contains(text, why) && contains(text, given.c_str()));
@@ -293,7 +294,8 @@ void test_end_of_process() {
     file_at_end = MoveFile::of_folder(folder);
     memory_at_end = new Memory(24 << 20, 0);
     memory_at_end->fill(1);
-    for (int i = 0; i < 20; ++i) tickets_at_end.push_back(file_at_end->write(memory_at_end->data(), memory_at_end->size()));
+    for (int i = 0; i < 20; ++i)
+      tickets_at_end.push_back(file_at_end->write(memory_at_end->data(), memory_at_end->size()));
     file_at_end->wait(*tickets_at_end[0]);
     std::exit(0);
   });
