@@ -19,7 +19,7 @@ struct MoveHooks {
   bool (*is_out)(DeviceMove* move) = nullptr;
   /// Waits for that.
   void (*wait)(DeviceMove* move) = nullptr;
-  /// Begins to copy them back into a block that was allocated for the current stream. The bytes stay in the host's
+  /// After is_out(): begins to copy the bytes back into a block that was allocated for the current stream. The bytes stay in the host's
   /// memory, too: the block may be released again without another copy.
   void (*begin_back)(DeviceMove* move, void* to) = nullptr;
   /// What is queued from now on, on the current stream and on those that use the block, finds the bytes there. The host

@@ -201,8 +201,6 @@ void begin_back(DeviceMove* move, void* to) {
   Copy& copy = move->copies[DeviceMove::Back];
   copy.streams.clear();
   copy.done = copy.awaited = false;
-  if (!is_done(*move, DeviceMove::Away))
-    move->copies[DeviceMove::Away].end.block(stream_of(move->device, DeviceMove::Back));
   begin(*move, DeviceMove::Back, to);
 }
 
