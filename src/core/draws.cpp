@@ -34,4 +34,7 @@ Generator& RepeatedDraws::next(Device device) {
   return *generator_;
 }
 
+void note_library_states(Tensor copy) { detail::noted_draws->back().library = std::move(copy); }
+const Tensor& repeated_library_states() { return detail::repeated_draws->last().library; }
+
 }  // namespace facula

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/generator.h"
+#include "core/tensor.h"
 
 namespace facula {
 
@@ -13,6 +14,7 @@ namespace facula {
 struct DrawState {
   Device device;
   std::vector<uint8_t> bytes;
+  Tensor library = {};  // what a library that draws keeps on the device besides, if it does
 };
 using DrawStates = std::vector<DrawState>;
 
@@ -35,6 +37,8 @@ class RepeatedDraws {
   RepeatedDraws(const RepeatedDraws&) = delete;
   /// A generator in the next state; throws where none is left.
   Generator& next(Device device);
+  /// The state that next() gave last.
+  const DrawState& last() const { return states_[given_ - 1]; }
 
  private:
   RepeatedDraws* const before_;
@@ -59,5 +63,11 @@ inline Generator* repeated_generator(const Generator& generator) {
 inline void note_draw(const Generator& generator) {
   if (__builtin_expect(detail::noted_draws != nullptr, 0)) detail::note_draw_now(generator);
 }
+
+/// For a library's draws, after note_draw(): whether states that it keeps on the device are noted, too, and by which copy.
+inline bool notes_draws() { return detail::noted_draws != nullptr; }
+void note_library_states(Tensor copy);
+/// The same of the draw that repeated_generator() was asked for last; undefined where none were noted.
+const Tensor& repeated_library_states();
 
 }  // namespace facula

@@ -191,6 +191,14 @@ class DeviceAllocator {
     return block && !block->users.empty();
   }
 
+  std::vector<Stream> streams_of(void* memory) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const Block* block = find_used(memory);
+    std::vector<Stream> streams = block->users;
+    streams.insert(streams.begin(), {{DeviceType::CUDA, static_cast<int8_t>(device_)}, block->stream});
+    return streams;
+  }
+
   void empty_cache() {
     std::lock_guard<std::mutex> lock(mutex_);
     DeviceGuard guard(device_);
@@ -963,6 +971,9 @@ void* allocate(size_t bytes, int device, Stream stream) {
 void release(void* memory, int device) { allocator_of(device).release(memory); }
 void record_stream(void* memory, Stream stream) {
   if (!is_allocator_changed()) allocator_of(stream.device.index).record_stream(memory, stream);  // else it sees to that
+}
+std::vector<Stream> streams_of(void* memory, int device) {
+  return is_allocator_changed() ? std::vector<Stream>() : allocator_of(device).streams_of(memory);
 }
 
 void record_places(bool on) { places_wanted = on; }

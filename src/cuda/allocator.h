@@ -63,6 +63,8 @@ inline bool (*reclaim)() = nullptr;
 void release(void* memory, int device);
 /// The block is not used again before the stream has reached what is queued on it when the block is released.
 void record_stream(void* memory, Stream stream);
+/// Those that use a block: the one it belongs to, then those that record_stream() was told.
+std::vector<Stream> streams_of(void* memory, int device);
 
 /// Of each block, the line of the program that made it (core/places.h) is noted from now on.
 void record_places(bool on);

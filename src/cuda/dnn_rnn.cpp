@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "core/draws.h"
 #include "cuda/device.h"
 #include "cuda/dnn_graph.h"
 #include "cuda/flags.h"
@@ -211,28 +212,49 @@ struct DropoutStates {
   uint64_t seed = 0, offset = 0;
 };
 
-void describe_dropout(const DropoutIs& dropout, double p, Stream stream, bool draws) {
+Tensor states_for(cudnnHandle_t library, Device device) {
+  size_t needed = 0;
+  FACULA_DNN_CALL(cudnnDropoutGetStatesSize, library, &needed);
+  return facula::empty({static_cast<int64_t>(needed)}, DType::UInt8, device);
+}
+
+/// Returns the memory that is drawn from, which the caller holds meanwhile.
+Tensor describe_dropout(const DropoutIs& dropout, double p, Stream stream, bool draws) {
   cudnnHandle_t library = dnn::handle_of(stream.device.index);
-  if (p == 0) return FACULA_DNN_CALL(cudnnSetDropoutDescriptor, dropout.get(), library, 0.0f, nullptr, 0, 0);
-  static auto& all = *new std::map<std::pair<int, uintptr_t>, DropoutStates>;
-  DropoutStates& states = all[{stream.device.index, static_cast<uintptr_t>(stream.id)}];
-  bool anew = !states.memory.defined();
-  if (anew) {
-    size_t needed = 0;
-    FACULA_DNN_CALL(cudnnDropoutGetStatesSize, library, &needed);
-    states.memory = facula::empty({static_cast<int64_t>(needed)}, DType::UInt8, stream.device);
+  if (p == 0) {
+    FACULA_DNN_CALL(cudnnSetDropoutDescriptor, dropout.get(), library, 0.0f, nullptr, 0, 0);
+    return {};
   }
+  static auto& all = *new std::map<std::pair<int, uintptr_t>, DropoutStates>;
+  DropoutStates& known = all[{stream.device.index, static_cast<uintptr_t>(stream.id)}];
+  bool anew = !known.memory.defined();
+  if (anew) known.memory = states_for(library, stream.device);
+  DropoutStates states = known;
   if (draws) {
-    auto& generator = static_cast<PhiloxGenerator&>(default_generator(stream.device));
-    std::lock_guard<std::mutex> lock(generator.mutex);
-    const PhiloxState now = generator.take(4);
-    anew |= now.seed != states.seed || now.offset <= states.offset;
-    states.seed = now.seed, states.offset = now.offset;
+    auto& own = static_cast<PhiloxGenerator&>(default_generator(stream.device));
+    Generator* const again = repeated_generator(own);
+    PhiloxGenerator& generator = again ? static_cast<PhiloxGenerator&>(*again) : own;
+    {
+      std::lock_guard<std::mutex> lock(generator.mutex);
+      if (!again) note_draw(generator);
+      const PhiloxState now = generator.take(4);
+      anew |= now.seed != states.seed || now.offset <= states.offset;
+      states.seed = now.seed, states.offset = now.offset;
+    }
+    if (again) {  // what the library has drawn since then stays as it is
+      const Tensor& before = repeated_library_states();
+      anew = !before.defined();
+      states.memory = anew ? states_for(library, stream.device) : ops::contiguous_copy(before);
+    } else {
+      if (!anew && notes_draws()) note_library_states(ops::contiguous_copy(states.memory));
+      known = states;
+    }
   }
   const auto set = anew ? loaded().table.cudnnSetDropoutDescriptor : loaded().table.cudnnRestoreDropoutDescriptor;
   dnn::check(set(dropout.get(), library, static_cast<float>(p), states.memory.data(),
                  static_cast<size_t>(states.memory.numel()), states.seed + states.offset),
              anew ? "cudnnSetDropoutDescriptor" : "cudnnRestoreDropoutDescriptor");
+  return states.memory;
 }
 
 // ---- calls
@@ -245,11 +267,12 @@ struct Described {
   TensorIs h, c;
   size_t workspace = 0, reserve = 0;
   cudnnHandle_t library;
+  Tensor dropout_states;
 
   Described(const RnnNetwork& n, const Tensor& input, Stream stream, bool draws)
       : library(dnn::handle_of(stream.device.index)) {
     dnn::check(dnn::functions().cudnnSetStream(library, handle(stream)), "cudnnSetStream");
-    describe_dropout(dropout, n.dropout, stream, draws);
+    dropout_states = describe_dropout(dropout, n.dropout, stream, draws);
     dnn::check(describe(rnn, n, input.dtype(), dropout), "cudnnSetRNNDescriptor_v8");
     const cudnnDataType_t type = dnn::type_of(input.dtype());
     describe_data(x, n, type, n.input);
