@@ -51,14 +51,15 @@ class RnnLayerBackward final : public Node {
     const Tensor sum = sum_so_far(weight);
     // one row of gates is the gradient of the bias as well
     const bool bias_is_gates = recurrent_sums_are_gates() && layout_.total == 1 && !are_ops_seen();
-    auto [gates, h0, c0, of_weight, of_bias] =
-        _rnn_steps_backward(grads[0], grads[1], cell(grads), weight, trace_.saved, trace_.h_before, trace_.c_before,
-                            mode_, layout_.batch_sizes, layout_.reverse, h0_.unpack(*this).size(0), wants(kH0),
-                            wants(kWeight) && !sum.defined(), wants(kBias) && !bias_is_gates);
+    const Tensor h_before = h_before_.unpack(*this);
+    auto [gates, h0, c0, of_weight, of_bias] = _rnn_steps_backward(
+        grads[0], grads[1], cell(grads), weight, saved_.unpack(*this), h_before, c_before_.unpack(*this), mode_,
+        layout_.batch_sizes, layout_.reverse, h0_.unpack(*this).size(0), wants(kH0), wants(kWeight) && !sum.defined(),
+        wants(kBias) && !bias_is_gates);
     if (sum.defined()) {
       materialize_bytes(gates);
-      materialize_bytes(trace_.h_before);
-      ops::linear_weight_gradient(sum, gates, trace_.h_before, true);
+      materialize_bytes(h_before);
+      ops::linear_weight_gradient(sum, gates, h_before, true);
       of_weight = sum;
     }
     if (bias_is_gates) of_bias = gates;
@@ -67,12 +68,11 @@ class RnnLayerBackward final : public Node {
       if (wants(i)) results[i] = *found[i];
   }
   void release_saved() override {
-    for (SavedTensor* s : {&gates_, &h0_, &c0_, &weight_, &bias_}) s->reset();
-    trace_ = {};
+    for (SavedTensor* s : {&gates_, &h0_, &c0_, &weight_, &bias_, &saved_, &h_before_, &c_before_}) s->reset();
   }
 
   SavedTensor gates_, h0_, c0_, weight_, bias_;
-  RnnTrace trace_;
+  SavedTensor saved_, h_before_, c_before_;  // of all steps
 
  private:
   static constexpr size_t kH0 = 1, kWeight = 3, kBias = 4;  // their edges
@@ -156,9 +156,9 @@ std::tuple<Tensor, Tensor, Tensor> _rnn_layer(const Tensor& gates, const Tensor&
     node->c0_ = SavedTensor(c0, false);
     node->weight_ = SavedTensor(weight_hh, false);
     node->bias_ = SavedTensor(bias_hh, false);
-    node->trace_.saved = saved;
-    node->trace_.h_before = h_before;
-    node->trace_.c_before = c_before;
+    node->saved_ = SavedTensor(saved, false);
+    node->h_before_ = SavedTensor(h_before, false);
+    node->c_before_ = SavedTensor(c_before, false);
     set_history(output, node.get());
     set_history(h, node.get());
     if (layout.mode == RnnMode::Lstm) set_history(c, node.get());

@@ -28,7 +28,7 @@ class CudnnRnnBackward final : public Node {
     bool weights_wanted = false;
     for (size_t i = kWeights; i < edge_count(); ++i) weights_wanted |= wants(i);
     rnn_network_backward_kernel(in.input.device(), network_, in,
-                                RnnNetworkResults{output_.unpack(*this), {}, {}, reserve_},
+                                RnnNetworkResults{output_.unpack(*this), {}, {}, reserve_.unpack(*this)},
                                 RnnNetworkResults{grads[0], grads[1], cell(grads), {}}, weights_wanted, found);
     const Tensor* first[] = {&found.input, &found.h, &found.c};
     for (size_t i = 0; i < edge_count(); ++i)
@@ -36,14 +36,12 @@ class CudnnRnnBackward final : public Node {
     if (GradMode::enabled()) refuse_second(grads, in, results);
   }
   void release_saved() override {
-    for (SavedTensor* s : {&input_, &h_, &c_, &output_}) s->reset();
+    for (SavedTensor* s : {&input_, &h_, &c_, &output_, &reserve_}) s->reset();
     for (SavedTensor& w : weights_) w.reset();
-    reserve_ = {};
   }
 
-  SavedTensor input_, h_, c_, output_;
+  SavedTensor input_, h_, c_, output_, reserve_;
   std::vector<SavedTensor> weights_;
-  Tensor reserve_;
 
  private:
   static constexpr size_t kWeights = 3;  // the edge of the first
@@ -103,7 +101,7 @@ std::optional<RnnNetworkResults> rnn_by_library(RnnNetwork network, const RnnNet
     node->h_ = SavedTensor(given.h, false);
     node->c_ = SavedTensor(given.c, false);
     for (const Tensor& w : given.weights) node->weights_.emplace_back(w, false);
-    node->reserve_ = r.reserve;
+    node->reserve_ = SavedTensor(r.reserve, false);
     set_history(r.output, node.get());
     set_history(r.h, node.get());
     if (network.mode == RnnMode::Lstm) set_history(r.c, node.get());

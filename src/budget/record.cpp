@@ -174,13 +174,18 @@ struct Fresh {
 };
 
 void find_fresh(const OpCall& call, std::vector<Fresh>& fresh) {
-  const auto look = [&](const Tensor& t, size_t which) {
+  const auto look = [&](const Tensor& t, uint32_t which) {
     if (!t.defined() || (t.flags() & (kSparse | kDeferred)) || t.storage()->nbytes < smallest.load()) return;
-    if (t.impl()->refs.load() == 1 && can_be_in_cell(t.storage())) fresh.push_back({&t, static_cast<uint32_t>(which)});
+    if (t.impl()->refs.load() == 1 && can_be_in_cell(t.storage())) fresh.push_back({&t, which});
   };
-  for (size_t i = 0; i < call.results.size(); ++i) {
-    const ResultSlot& slot = call.results[i];
-    if (slot.kind() == ResultSlot::Kind::Tensor) look(slot.as<Tensor>(), i);
+  uint32_t which = 0;  // tensors of lists count as results
+  for (const ResultSlot& slot : call.results) {
+    if (slot.kind() == ResultSlot::Kind::TensorList) {
+      for (const Tensor& t : slot.as<std::vector<Tensor>>()) look(t, which++);
+    } else {
+      if (slot.kind() == ResultSlot::Kind::Tensor) look(slot.as<Tensor>(), which);
+      ++which;
+    }
   }
 }
 
@@ -206,7 +211,7 @@ void record_results(const OpCall& call, Running& now) {
   const Ref<Step> step = step_of(call, now, bytes);
   if (!step) return;
   step->drawn = std::move(now.drawn);
-  step->made.resize(call.results.size());
+  step->made.resize(fresh.back().which + 1);
   std::vector<Ref<Cell>> held;
   for (const Fresh& f : fresh) held.push_back(new_cell(*f.tensor, step, f.which));
   Locked locked;

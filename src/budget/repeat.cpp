@@ -231,14 +231,18 @@ class Repetition {
   }
 
   void call(Item& item, const Step& step) {
-    const std::vector<Value> made = run_op(step, arguments(step, nullptr));
+    std::vector<Tensor> made;  // by number, as the step counts results
+    for (const Value& value : run_op(step, arguments(step, nullptr))) {
+      if (value.kind() == Value::Kind::Tensors) made.insert(made.end(), value.tensors().begin(), value.tensors().end());
+      else made.push_back(value.is_tensor() ? value.tensor() : Tensor());
+    }
     for (size_t which = 0; which < step.made.size(); ++which) {
       Ref<Cell> cell;
       {
         const Locked locked;
         cell = Ref<Cell>::share(step.made[which]);
       }
-      if (cell) take(cell, made[which].tensor(), step);
+      if (cell) take(cell, made[which], step);
     }
     FACULA_CHECK(item.bytes, ErrorKind::Runtime, "memory budget: ", step.op->key(), " gave no result again");
   }
