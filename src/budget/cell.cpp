@@ -39,11 +39,7 @@ void link(T*& first, T& item) {
 void end_cell(Cell* cell) {
   const std::unique_ptr<Cell> owned(cell);
   Locked locked;
-  for (size_t i = 0; i < cell->made.size(); ++i) {
-    Step& step = *cell->made[i].step;
-    const uint32_t which = cell->made[i].which;
-    if (which < step.made.size() && step.made[which] == cell) step.made[which] = nullptr;
-  }
+  if (cell->step) cell->step->made[cell->which] = nullptr;
 }
 
 void end_step(Step* step) {
@@ -74,7 +70,10 @@ void end_unheld() {
 Cell* part(Storage* storage, Locked& locked) {
   auto* cell = static_cast<Cell*>(std::exchange(storage->context, nullptr));
   __atomic_store_n(&storage->release_data, &release_allocated, __ATOMIC_RELAXED);
-  if (cell) locked.dead.cells.push_back(Ref<Cell>::adopt(cell));
+  if (!cell) return nullptr;
+  locked.dead.cells.push_back(Ref<Cell>::adopt(cell));
+  if (cell->fate && cell->fate->storage == storage)
+    *cell->fate = {nullptr, storage->current_version(), storage->last_writer()};
   return cell;
 }
 
@@ -102,7 +101,7 @@ class SavedCell final : public PackedTensor {
     if (--cell_->saved > 0) return;
     unlink(cells().first, *cell_);
     if (!cell_->storage) {
-      cells().saved_gone -= cell_->bytes;
+      if (!cell_->overwritten) cells().saved_gone -= cell_->bytes;
       return;
     }
     cells().saved_here -= cell_->bytes;
@@ -192,6 +191,19 @@ void put(Cell& cell, Storage* storage) {
   facula::retain(storage);
   cells().saved_here += cell.bytes;
   cells().saved_gone -= cell.bytes;
+}
+
+void overwrite(Cell& before, Cell& after, Locked& locked) {
+  Storage* storage = std::exchange(before.storage, nullptr);
+  before.overwritten = true;
+  if (!before.fate) before.fate = std::make_shared<Fate>(Fate{storage});
+  after.fate = before.fate;
+  after.storage = storage;
+  retain(&after);
+  locked.dead.cells.push_back(Ref<Cell>::adopt(static_cast<Cell*>(std::exchange(storage->context, &after))));
+  if (!before.saved) return;
+  cells().saved_here -= before.bytes;
+  locked.dead.storages.push_back(Ref<Storage>::adopt(storage));
 }
 
 void take_away(Cell& cell, Locked& locked) {

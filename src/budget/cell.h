@@ -1,12 +1,13 @@
 // Cells: bytes that autograd saved, with what made them, so that a memory budget can let go of them.
 //
-//   - A *cell* stands for the bytes of one storage that an op has made. It knows the *steps* that led to them: the call
-//     that made the storage, and those that wrote to it in place. Steps know cells, or tensors, that they read; nodes
-//     know cells (SavedCell). Nothing points back with a share, so all of it is freed with the graph.
+//   - A *cell* stands for the bytes of a storage between two writes. It knows the *step* that led to them: the call that
+//     made the storage, or one that wrote to it in place. Steps know cells, or tensors, that they read; nodes know cells
+//     (SavedCell). What is known is older: there are no circles, and all of it is freed with the graph.
 //   - The bytes are *here*, in the cell's storage, or *gone*. The storage owns the cell. The cell owns the storage while
 //     saved values want the bytes; then a count of one says that nobody else has it, and it may go.
 //   - No tensor of the program is ever without bytes: what goes has no tensors.
-//   - A step reads a cell after a number of steps. So what is overwritten in place later can still be made.
+//   - A write in place that is a step gives the storage another cell, and the one before is *overwritten*: its bytes are
+//     made again for steps that read them, and who saved them is told, as without a budget, that they were written to.
 //   - A write that no step stands for ends a cell: the version of its storage is not the one that the cell knows. Steps
 //     that read it before stay true.
 //
@@ -47,8 +48,7 @@ struct Geometry {
 
 /// A tensor that a step reads.
 struct Input {
-  Ref<Cell> cell;      // null: no cell has it, `held` does
-  uint32_t steps = 0;  // of the cell, after which its bytes are those
+  Ref<Cell> cell;  // null: no cell has it, `held` does
   Geometry geometry;
   Tensor held;           // as it was; others may hold it, too, and say so before they write to it (kReadAgain)
   bool scratch = false;  // the step writes to it: a copy is given each time
@@ -70,14 +70,17 @@ struct Step {
   std::vector<Cell*> made;  // by number of the result; null: it has none, or it died
   uint64_t ns = 0;          // processor time that a run takes
   uint32_t place = 0;       // where the program was (budget/places.h)
+  bool writes = false;      // to its first input, in place
   bool repeatable = true;
   uint64_t seen = 0, reached = 0;  // the last walks that came by
   Step *before = nullptr, *after = nullptr;
 };
 
-struct Made {
-  Ref<Step> step;
-  uint32_t which;  // result of the step; of a write in place 0
+/// What becomes of a storage that was overwritten: errors name its version and who wrote to it last.
+struct Fate {
+  const Storage* storage = nullptr;  // null: it died, or is no cell's any more
+  uint32_t version = 0;
+  uint16_t writer = 0;
 };
 
 struct Cell {
@@ -86,16 +89,21 @@ struct Cell {
   size_t bytes = 0;
   Storage* storage = nullptr;  // null: the bytes are gone
   uint32_t saved = 0;          // values of nodes that want the bytes: then `storage` is owned
-  uint32_t version = 0;        // of the storage after the last step
+  uint32_t version = 0;        // of the storage
   uint16_t writer = 0;         // the op that wrote last
-  bool ended = false;          // the storage was changed otherwise
+  bool ended = false;          // the storage was changed by no step
+  bool overwritten = false;    // by the step of another cell, which has the storage
   uint64_t last_use = 0;       // steady clock, ns
-  Geometry result;             // as the first step gave it
-  std::vector<Made> made;
+  Geometry result;             // as the step gave it
+  Ref<Step> step;
+  uint32_t which = 0;          // result of the step; of a write in place 0
+  std::shared_ptr<Fate> fate;  // of cells of a storage that was overwritten
   std::vector<Step*> readers;
   Cell *before = nullptr, *after = nullptr;  // of those with saved values
 
   bool is_here() const { return storage && saved && !ended; }
+  /// Whether saved values want the bytes, and they have to be made.
+  bool is_gone() const { return saved && !storage && !overwritten; }
 };
 
 /// What cells have in common.
@@ -134,6 +142,8 @@ class Locked {
 Cell* cell_of(const Storage* storage);
 /// Gives a fresh storage of the allocator, which nobody but `cell` will know as its own, to the cell. With the lock held.
 void put(Cell& cell, Storage* storage);
+/// The storage of `before` was written to: it belongs to `after` from now on. With the lock held.
+void overwrite(Cell& before, Cell& after, Locked& locked);
 /// Takes the bytes away, which is_alone(): the storage goes to the dead.
 void take_away(Cell& cell, Locked& locked);
 /// Whether the cell's bytes are here and nobody but saved values can see them.

@@ -63,7 +63,7 @@ void settings_change() {
     {
       Locked locked;
       for (Cell* cell = cells().first; cell && !gone; cell = cell->after)
-        if (!cell->storage) gone = Ref<Cell>::share(cell);
+        if (cell->is_gone()) gone = Ref<Cell>::share(cell);
       for (Step* step = gone ? nullptr : cells().first_step; step; step = step->after) step->repeatable = false;
     }
     if (!gone) return;

@@ -1,6 +1,5 @@
 #include "budget/choose.h"
 
-#include <algorithm>
 #include <unordered_map>
 
 #include "budget/report.h"
@@ -13,42 +12,34 @@ namespace {
 class Walk {
  public:
   explicit Walk(uint64_t number) : number_(number) {}
-  /// Steps that must run before the cell has the bytes after `steps` of its own, with those; false where one of them
-  /// cannot be repeated.
-  bool before(const Cell& cell, size_t steps) {
-    open_.push_back({&cell, steps});
-    while (!open_.empty()) {
-      const auto [next, count] = open_.back();
-      open_.pop_back();
-      for (size_t i = 0; i < count; ++i) {
-        Step& step = *next->made[i].step;
-        if (!add(step)) continue;
-        if (!step.repeatable) return false;
-        for (const Input& input : step.inputs) {
-          if (!input.cell) continue;
-          if (!is_here(*input.cell, input.steps)) open_.push_back({input.cell.get(), input.steps});
-        }
-      }
+  /// Steps that must run before the cell has its bytes, with its own; false where one of them cannot be repeated.
+  bool before(const Cell& cell) {
+    std::vector<const Cell*> open{&cell};
+    while (!open.empty()) {
+      Step& step = *open.back()->step;
+      open.pop_back();
+      if (!add(step)) continue;
+      if (!step.repeatable) return false;
+      for (const Input& input : step.inputs)
+        if (input.cell && !input.cell->is_here()) open.push_back(input.cell.get());
     }
     return true;
   }
-  /// Steps of cells that are gone and read the cell's bytes after `steps` of its own, and of what lies between.
-  void after(const Cell& cell, size_t steps) {
-    std::vector<const Cell*> gone;
-    each_dependant(cell, steps, [&](const Cell* made) {
-      if (made) gone.push_back(made);
+  /// Steps of cells that are gone and read the cell, and of what lies between.
+  void after(const Cell& cell) {
+    std::vector<Step*> open;
+    each_dependant(cell, [&](const Cell* gone) {
+      if (gone) open.push_back(gone->step.get());
       return false;
     });
-    std::vector<Step*> open;
-    for (const Cell* made : gone)
-      for (const Made& m : made->made) open.push_back(m.step.get());
     while (!open.empty()) {
       Step& step = *open.back();
       open.pop_back();
       if (!add(step)) continue;
-      for (const Input& input : step.inputs)
-        for (size_t i = 0; input.cell && i < input.steps && !is_here(*input.cell, input.steps); ++i)
-          if (Step* between = input.cell->made[i].step.get(); between->reached == number_) open.push_back(between);
+      for (const Input& input : step.inputs) {
+        if (!input.cell || input.cell->is_here()) continue;
+        if (Step* between = input.cell->step.get(); between->reached == number_) open.push_back(between);
+      }
     }
   }
   /// Whether a cell that is gone depends on what the step makes.
@@ -56,43 +47,32 @@ class Walk {
     bool needed = false;
     for (const Cell* made : step.made) {
       if (!made || needed) continue;
-      if (made->saved > 0 && !made->storage) return true;
-      for (size_t i = 0; i < made->made.size(); ++i)
-        if (made->made[i].step.get() == &step && !is_here(*made, i + 1))
-          each_dependant(*made, i + 1, [&](const Cell* gone) { return needed = gone != nullptr; });
+      if (made->is_gone()) return true;
+      if (!made->is_here()) each_dependant(*made, [&](const Cell* gone) { return needed = gone != nullptr; });
     }
     return needed;
   }
   uint64_t ns() const { return ns_; }
 
  private:
-  /// Goes through the steps that read the cell after `steps` of its own, and those that read what they make, as far as
-  /// that is not here. Calls f for each once, with a cell that it makes, that saved values want and that has no bytes,
-  /// or null; ends where f returns true.
+  /// Goes through the steps that read the cell, and those that read what they make, as far as that is not here. Calls f
+  /// for each once, with a cell that it makes and that is gone, or null; ends where f returns true.
   template <class F>
-  void each_dependant(const Cell& cell, size_t steps, F&& f) {
-    std::vector<std::pair<const Cell*, size_t>> open{{&cell, steps}};
+  void each_dependant(const Cell& cell, F&& f) {
+    std::vector<const Cell*> open{&cell};
     while (!open.empty()) {
-      const auto [next, count] = open.back();
+      const Cell& next = *open.back();
       open.pop_back();
-      for (Step* reader : next->readers) {
-        if (reader->reached == number_ || !reads(*reader, *next, count)) continue;
-        reader->reached = number_;
+      for (Step* reader : next.readers) {
+        if (std::exchange(reader->reached, number_) == number_) continue;
         const Cell* gone = nullptr;
         for (const Cell* made : reader->made) {
-          if (!made) continue;
-          if (made->saved > 0 && !made->storage) gone = made;
-          for (size_t i = 0; i < made->made.size(); ++i)
-            if (made->made[i].step.get() == reader && !is_here(*made, i + 1)) open.emplace_back(made, i + 1);
+          if (made && made->is_gone()) gone = made;
+          if (made && !made->is_here()) open.push_back(made);
         }
         if (f(gone)) return;
       }
     }
-  }
-  static bool is_here(const Cell& cell, size_t steps) { return cell.is_here() && steps == cell.made.size(); }
-  static bool reads(const Step& step, const Cell& cell, size_t steps) {
-    return std::any_of(step.inputs.begin(), step.inputs.end(),
-                       [&](const Input& input) { return input.cell.get() == &cell && input.steps == steps; });
   }
 
   bool add(Step& step) {
@@ -102,7 +82,6 @@ class Walk {
     return true;
   }
   uint64_t number_, ns_ = 0;
-  std::vector<std::pair<const Cell*, size_t>> open_;
 };
 
 struct Price {
@@ -112,14 +91,14 @@ struct Price {
 
 Price price_of(const Cell& cell, uint64_t now) {
   Walk walk(++cells().walks);
-  if (!is_alone(cell) || !walk.before(cell, cell.made.size())) return {};
-  walk.after(cell, cell.made.size());
+  if (!is_alone(cell) || !walk.before(cell)) return {};
+  walk.after(cell);
   const auto stale = static_cast<double>(now - std::min(now, cell.last_use) + 1);
   return {true, static_cast<double>(walk.ns()) / static_cast<double>(cell.bytes) / stale};
 }
 
 void note(const Cell& cell) {
-  const Step& step = *cell.made.back().step;
+  const Step& step = *cell.step;
   report_of(cell.device)
       .note_let_go({step.op->id, step.place}, cell.result.sizes, cell.result.dtype, cell.bytes, Cause::Request);
 }
@@ -206,7 +185,7 @@ size_t let_go(Device device, size_t wanted, Locked& locked) {
 
 bool can_be_made_again(const Cell& cell) {
   Walk walk(++cells().walks);
-  return walk.before(cell, cell.made.size());
+  return walk.before(cell);
 }
 
 size_t bytes_that_can_go(Device device) {

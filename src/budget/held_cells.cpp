@@ -31,7 +31,7 @@ std::vector<HeldMemory> held_in_cells(Device device) {
     const HeldKind kind = needed.contains(cell.storage) ? HeldKind::NeededNow
                           : is_alone(cell)              ? HeldKind::Saved
                                                         : HeldKind::Program;
-    const Step& step = *cell.made.front().step;
+    const Step& step = *cell.step;
     found.push_back({cell.storage, kind, cell.bytes, cell.result.sizes, cell.result.dtype, {step.op->id, step.place}});
   };
   const Locked locked;

@@ -129,7 +129,6 @@ class Reading {
       Locked locked;
       if (Cell* cell = cell_of(storage)) {
         input.cell = Ref<Cell>::share(cell);
-        input.steps = static_cast<uint32_t>(cell->made.size());
         cell->last_use = clock_ns();
       }
     }
@@ -189,7 +188,7 @@ void find_fresh(const OpCall& call, std::vector<Fresh>& fresh) {
   }
 }
 
-/// A cell whose first step gives the tensor, as result `which`.
+/// A cell for the tensor that a step gives as result `which`.
 Ref<Cell> new_cell(const Tensor& t, const Ref<Step>& step, uint32_t which) {
   auto cell = Ref<Cell>::adopt(new Cell);
   cell->device = t.device();
@@ -197,7 +196,8 @@ Ref<Cell> new_cell(const Tensor& t, const Ref<Step>& step, uint32_t which) {
   cell->version = t.storage()->current_version();
   cell->last_use = clock_ns();
   cell->result = Geometry(t);
-  cell->made.push_back({step, which});
+  cell->step = step;
+  cell->which = which;
   step->made[which] = cell.get();
   return cell;
 }
@@ -222,14 +222,15 @@ void record_results(const OpCall& call, Running& now) {
   }
 }
 
-/// The target has been written to, once, by this step alone.
-void append(Cell& cell, const Ref<Step>& step, uint32_t version) {
-  step->made.assign(1, &cell);
+/// A storage has been written to, once, by this step alone.
+void record_write_of(Cell& cell, const Tensor& written, const Ref<Step>& step, uint32_t version) {
+  step->writes = true;
+  step->made.resize(1);
+  const Ref<Cell> after = new_cell(written, step, 0);
+  after->version = version;
   Locked locked;
   enlist(*step);
-  cell.made.push_back({step, 0});
-  cell.version = version;
-  cell.last_use = clock_ns();
+  overwrite(cell, *after, locked);
 }
 
 void record_write(const OpCall& call, Running& now) {
@@ -246,7 +247,7 @@ void record_write(const OpCall& call, Running& now) {
   const Ref<Step> step = step_of(call, now, cell.bytes);
   if (step && step->inputs[0].cell.get() == &cell) {
     step->drawn = std::move(now.drawn);
-    return append(cell, step, version);
+    return record_write_of(cell, written, step, version);
   }
   Locked locked;
   cell.ended = true;
@@ -306,7 +307,7 @@ Ref<Cell> written_cell(const OpCall& call, const Row& row) {
   Ref<Cell> cell = empty_cell(t);
   if (cell) {
     Locked locked;
-    enlist(*cell->made[0].step);
+    enlist(*cell->step);
     put(*cell, t.storage());
     t.impl()->flags |= kInCell;
   }
@@ -388,7 +389,7 @@ void elements_copied(const Tensor& to, const Tensor& from) {
     }
     if (!cell) return;
     const Ref<Step> step = copy_step("copy_.default", to, from, {Value(false)}, true);
-    if (step && step->inputs[0].cell.get() == cell.get()) append(*cell, step, cell->version + 1);
+    if (step && step->inputs[0].cell.get() == cell.get()) record_write_of(*cell, to, step, cell->version + 1);
   } catch (const std::exception&) {  // as above: the cell ends with its version
   }
 }

@@ -55,10 +55,9 @@ Tensor copy_of_bytes(const Ref<Storage>& storage) {
   return copy;
 }
 
-/// Bytes of a cell after a number of its steps.
+/// A cell that is needed.
 struct Item {
   Ref<Cell> cell;
-  uint32_t steps = 0;
   Ref<Storage> bytes;  // null: not made yet, or dropped
   uint32_t uses = 0;   // items that have yet to read it
   std::vector<uint32_t> reads;
@@ -69,9 +68,7 @@ class Repetition {
  public:
   explicit Repetition(const Ref<Cell>& cell) {
     const Locked locked;
-    const uint32_t target = list(cell, static_cast<uint32_t>(cell->made.size()));
-    ++items_[target].uses;
-    target_ = target;
+    list(cell);
   }
   Ref<Storage> run() {
     for (const uint32_t i : order_) {
@@ -79,64 +76,36 @@ class Repetition {
       for (const uint32_t read : items_[i].reads) drop(read);
       if (host.check_interrupt && !Uninterrupted::depth && !in_parallel_region()) host.check_interrupt();
     }
-    return items_[target_].bytes;
+    return items_[0].bytes;
   }
 
  private:
-  struct Key {
-    const Cell* cell;
-    uint32_t steps;
-    bool operator==(const Key&) const = default;
-  };
-  struct Hash {
-    size_t operator()(const Key& key) const {
-      return (reinterpret_cast<size_t>(key.cell) ^ key.steps) * 0x9e3779b97f4a7c15u;
-    }
-  };
-
   /// The number of an item, which is made when it is first asked for. With the lock held.
-  uint32_t item(const Ref<Cell>& cell, uint32_t steps, bool& fresh) {
-    const auto [found, added] = known_.try_emplace(Key{cell.get(), steps}, static_cast<uint32_t>(items_.size()));
-    fresh = added;
+  uint32_t item(const Ref<Cell>& cell) {
+    const auto [found, added] = known_.try_emplace(cell.get(), static_cast<uint32_t>(items_.size()));
     if (!added) return found->second;
     Item& made = items_.emplace_back();
     made.cell = cell;
-    made.steps = steps;
-    if (cell->is_here() && steps == cell->made.size() && cell_of(cell->storage) == cell.get()) {
+    if (cell->is_here() && cell_of(cell->storage) == cell.get()) {
       made.bytes = Ref<Storage>::share(cell->storage);
       cell->last_use = clock_ns();
     }
     return found->second;
   }
-  /// Calls f(cell, steps) for what an item is made from.
-  template <class F>
-  static void each_source(const Cell& cell, uint32_t steps, F&& f) {
-    const Step& step = *cell.made[steps - 1].step;
-    bool writes = steps > 1;
-    if (writes) f(step.inputs[0].cell, steps - 1);
-    for (const Input& input : step.inputs) {
-      if (!input.cell || (writes && is_own(input, cell, steps))) continue;
-      f(input.cell, input.steps);
-    }
-  }
-  static bool is_own(const Input& input, const Cell& cell, uint32_t steps) {
-    return input.cell.get() == &cell && input.steps == steps - 1;
-  }
 
-  /// Lists an item after all that it is made from. With the lock held.
-  uint32_t list(const Ref<Cell>& cell, uint32_t steps) {
-    bool fresh = false;
-    const uint32_t first = item(cell, steps, fresh);
-    std::vector<uint32_t> open{first};
-    if (items_[first].bytes) return first;
-    find_sources(first, open);
+  /// Lists the cell after all that it is made from. With the lock held.
+  void list(const Ref<Cell>& cell) {
+    std::vector<uint32_t> open{item(cell)};
+    items_[0].uses = 1;
+    if (items_[0].bytes) return;
+    find_sources(0);
     while (!open.empty()) {
       Item& top = items_[open.back()];
       if (top.next < top.reads.size()) {
         const uint32_t source = top.reads[top.next++];
         if (!items_[source].bytes && items_[source].reads.empty() && !is_listed(source)) {
           open.push_back(source);
-          find_sources(source, open);
+          find_sources(source);
         }
       } else {
         order_.push_back(open.back());
@@ -145,32 +114,27 @@ class Repetition {
         open.pop_back();
       }
     }
-    return first;
   }
-  bool is_listed(uint32_t i) const { return i < listed_.size() && listed_[i]; }
-  void find_sources(uint32_t i, std::vector<uint32_t>&) {
-    const Ref<Cell> cell = items_[i].cell;
+  /// What is written to comes first, and once.
+  void find_sources(uint32_t i) {
+    const Step& step = *items_[i].cell->step;
     std::vector<uint32_t> reads;
-    each_source(*cell, items_[i].steps, [&](const Ref<Cell>& source, uint32_t steps) {
-      bool fresh = false;
-      const uint32_t read = item(source, steps, fresh);
+    for (size_t k = 0; k < step.inputs.size(); ++k) {
+      if (!step.inputs[k].cell || (k > 0 && step.writes && step.inputs[k].cell == step.inputs[0].cell)) continue;
+      const uint32_t read = item(step.inputs[k].cell);
       ++items_[read].uses;
       reads.push_back(read);
-    });
+    }
     items_[i].reads = std::move(reads);
   }
-
+  bool is_listed(uint32_t i) const { return i < listed_.size() && listed_[i]; }
   void drop(uint32_t i) {
     Item& item = items_[i];
     if (--item.uses == 0) item.bytes = nullptr;
   }
 
-  const Ref<Storage>& bytes(const Ref<Cell>& cell, uint32_t steps) {
-    return items_[known_.at(Key{cell.get(), steps})].bytes;
-  }
-
   Tensor given(const Input& input) {
-    if (input.cell) return input.geometry.on(bytes(input.cell, input.steps));
+    if (input.cell) return input.geometry.on(items_[known_.at(input.cell.get())].bytes);
     if (!input.scratch) return input.held;
     Tensor copy = empty_strided(input.held.sizes(), input.held.strides(), input.held.dtype(), input.held.device());
     copy_elements(copy, input.held);
@@ -180,15 +144,14 @@ class Repetition {
 
   void make(uint32_t i) {
     const Ref<Cell> cell = items_[i].cell;
-    const uint32_t steps = items_[i].steps;
-    const Ref<Step> step = cell->made[steps - 1].step;
+    const Ref<Step> step = cell->step;
     const std::string range = "budget: " + shown_op(step->op->id);
     if (watching() & kWatchObservers) tell_range_begins(range);
     const uint64_t began = thread_ns();
     {
       const AsBefore bare;
       const RepeatedDraws draws(step->drawn);
-      if (steps > 1) write(items_[i], *step);
+      if (step->writes) write(items_[i], *step);
       else call(items_[i], *step);
     }
     const uint64_t took = thread_ns() - began;
@@ -203,9 +166,9 @@ class Repetition {
     std::vector<std::pair<uint32_t, std::vector<Tensor>>> lists;
     for (size_t k = 0; k < step.inputs.size(); ++k) {
       const auto [argument, element] = step.places[k];
-      Tensor tensor = own && k == 0             ? *own
-                      : own && is_same(step, k) ? step.inputs[k].geometry.on(storage_of(*own))
-                                                : given(step.inputs[k]);
+      Tensor tensor = own && k == 0                                       ? *own
+                      : own && step.inputs[k].cell == step.inputs[0].cell ? step.inputs[k].geometry.on(storage_of(*own))
+                                                                          : given(step.inputs[k]);
       if (element < 0) {
         given_to[argument] = std::move(tensor);
         continue;
@@ -218,10 +181,6 @@ class Repetition {
     return given_to;
   }
   static Ref<Storage> storage_of(const Tensor& t) { return Ref<Storage>::share(t.storage()); }
-  static bool is_same(const Step& step, size_t k) {
-    return step.inputs[k].cell == step.inputs[0].cell && step.inputs[k].steps == step.inputs[0].steps;
-  }
-
   static std::vector<Value> run_op(const Step& step, const std::vector<Value>& given) {
     std::vector<const Value*> pointers;
     for (const Value& value : given) pointers.push_back(&value);
@@ -240,17 +199,18 @@ class Repetition {
       Ref<Cell> cell;
       {
         const Locked locked;
-        cell = Ref<Cell>::share(step.made[which]);
+        Cell* made_first = step.made[which];  // by somebody, who may be letting go of it
+        if (made_first && (known_.contains(made_first) || made_first->saved > 0)) cell = Ref<Cell>::share(made_first);
       }
       if (cell) take(cell, made[which], step);
     }
     FACULA_CHECK(item.bytes, ErrorKind::Runtime, "memory budget: ", step.op->key(), " gave no result again");
   }
-  /// The result of a step that a cell begins with. It is the same bytes in the same order, or an error.
+  /// The result of a step. It is the same bytes in the same order, or an error.
   void take(const Ref<Cell>& cell, const Tensor& t, const Step& step) {
-    const auto found = known_.find(Key{cell.get(), 1});
+    const auto found = known_.find(cell.get());
     const bool wanted = found != known_.end() && !items_[found->second].bytes && items_[found->second].uses > 0;
-    const bool saved = cell->saved > 0 && !cell->storage && cell->made.size() == 1;
+    const bool saved = cell->is_gone();
     if (!wanted && !saved) return;
     const Geometry now(t);
     const bool alike = t.storage()->nbytes == cell->bytes && now.strides == cell->result.strides &&
@@ -276,12 +236,11 @@ class Repetition {
 
   /// A saved value gets its bytes back.
   void give(Item& item) {
-    if (item.steps == item.cell->made.size() && item.cell->saved > 0 && !item.cell->storage)
-      adopt(*item.cell, item.bytes);
+    if (item.cell->is_gone()) adopt(*item.cell, item.bytes);
   }
   static void adopt(Cell& cell, const Ref<Storage>& bytes) {
     const Locked locked;
-    if (cell.storage || cell.saved == 0 || bytes->release_data != release_allocated) return;
+    if (!cell.is_gone() || bytes->release_data != release_allocated) return;
     bytes->version.store(cell.version, std::memory_order_relaxed);
     bytes->writer.store(cell.writer, std::memory_order_relaxed);
     put(cell, bytes.get());
@@ -289,11 +248,20 @@ class Repetition {
   }
 
   std::vector<Item> items_;
-  std::unordered_map<Key, uint32_t, Hash> known_;
+  std::unordered_map<const Cell*, uint32_t> known_;
   std::vector<uint32_t> order_;
   std::vector<bool> listed_;
-  uint32_t target_ = 0;
 };
+
+/// A storage in the place of one that was overwritten: it has its version and writer, and no bytes.
+Ref<Storage> overwritten_bytes(const Cell& cell) {
+  const Tensor none = empty({0}, DType::UInt8, cell.device);
+  const Locked locked;
+  const Fate& fate = *cell.fate;
+  none.storage()->version.store(fate.storage ? fate.storage->current_version() : fate.version);
+  none.storage()->writer.store(fate.storage ? fate.storage->last_writer() : fate.writer);
+  return Ref<Storage>::share(none.storage());
+}
 
 /// The storage where the bytes are here, also those that were changed since: who saved them looks at the version.
 Ref<Storage> present_bytes(Cell& cell) {
@@ -307,6 +275,7 @@ Ref<Storage> present_bytes(Cell& cell) {
 
 Ref<Storage> bytes_of(const Ref<Cell>& cell) {
   if (Ref<Storage> here = present_bytes(*cell)) return here;
+  if (cell->overwritten) return overwritten_bytes(*cell);
   const Alone alone;
   if (Ref<Storage> here = present_bytes(*cell)) return here;  // another thread was faster
   return Repetition(cell).run();

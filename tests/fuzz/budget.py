@@ -240,7 +240,7 @@ class Bound:
 
     def begin(self) -> None:
         facula.cpu.empty_cache()
-        self.start = facula.cpu.memory_allocated()
+        self.start = facula.cpu.memory_reserved()  # with what small blocks are cut from
         self.squeeze(self.share)
 
     def squeeze(self, share: float | None) -> None:
@@ -253,7 +253,7 @@ class Bound:
         else:
             limit = self.start + int(self.room * share)
             self.set_budget(limit)
-            self.most = max(limit, facula.cpu.memory_allocated())
+            self.most = max(limit, facula.cpu.memory_reserved())
 
     def look(self) -> None:
         """Note where more was held than allowed."""
