@@ -20,6 +20,8 @@ struct BudgetHooks {
   size_t (*make_room)(Device device, size_t bytes) = nullptr;
   /// What could not go, and the smallest budget that would have done, for an error's text.
   std::string (*why_full)(Device device, size_t bytes) = nullptr;
+  /// The public name of the op that this thread runs; "" where that is not known.
+  std::string (*present_op)() = nullptr;
   /// A cell's storage dies, or becomes a plain one: nobody asks the cell for its bytes any more.
   void (*storage_ends)(Storage* storage) = nullptr;
   void (*storage_leaves)(Storage* storage) = nullptr;
@@ -31,8 +33,6 @@ struct BudgetHooks {
   void (*elements_copied)(const Tensor& to, const Tensor& from) = nullptr;
   /// A tensor gets another storage with its elements in the promised layout, in place of `before`.
   void (*layout_settled)(const Tensor& before, const Tensor& after) = nullptr;
-  /// The public name of the op that this thread runs; "" where that is not known.
-  std::string (*present_op)() = nullptr;
 };
 extern BudgetHooks budget_hooks;
 
