@@ -101,6 +101,7 @@ struct Less {
 /// An expandable segment.
 struct Range {
   ExpandableRange memory;
+  bool is_fine;  // of small granules
   Block* first = nullptr;
 };
 struct GraphPool;
@@ -671,8 +672,9 @@ class DeviceAllocator {
 
   Range& new_range(Pool& pool, uint64_t stream) {
     const size_t total = properties(device_).total_memory;  // addresses cost nothing
-    const size_t granule = pool.is_small || budget_ ? kSmallSegment : kMiddleSegment;
-    pool.ranges[stream].emplace_back(new Range{{device_, total + total / 8, granule}});
+    const bool is_fine = pool.is_small || budget_;
+    pool.ranges[stream].emplace_back(
+        new Range{{device_, total + total / 8, is_fine ? kSmallSegment : kMiddleSegment}, is_fine});
     Range& range = *pool.ranges[stream].back();
     Block* block = make_block(range.memory.base(), range.memory.bytes(), stream, pool);
     block->range = &range;
@@ -695,7 +697,7 @@ class DeviceAllocator {
     if (size > bound()) return nullptr;
     Block* block = nullptr;
     for (const auto& range : pool.ranges[stream])
-      if (!block) block = find_room(*range, size);
+      if (!block && (range->is_fine || !budget_)) block = find_room(*range, size);
     if (!block) block = new_range(pool, stream).first;
     const size_t need =
         std::min(round_up(size - free_bytes(block->before), block->range->memory.granule()), block->size);

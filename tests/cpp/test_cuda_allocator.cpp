@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "child.h"
+#include "core/budget_hooks.h"
 #include "core/error.h"
 #include "cuda/allocator.h"
 #include "cuda/allocator_settings.h"
@@ -39,6 +40,27 @@ class Model {
     for (int i = 0; i < 3; ++i) streams_.push_back(stream_from_pool(0, 0));
   }
 
+  /// Lets go of blocks within a budget.
+  void run_within(size_t budget, int steps) {
+    static Model* model;
+    static size_t calls;
+    model = this;
+    calls = 0;
+    budget_ = static_cast<int64_t>(budget);
+    empty_cache();
+    reset_peak_stats(0);
+    set_memory_budget(0, budget);
+    budget_hooks.make_room = [](Device device, size_t bytes) {
+      CHECK(device.is_cuda() && device.index == 0 && bytes > 0);
+      ++calls;
+      return model->let_go(bytes);
+    };
+    run(steps, true);
+    budget_hooks = {};
+    set_memory_budget(0, 0);
+    CHECK(calls > 0);
+  }
+
   void run(int steps, bool with_other_streams) {
     for (int i = 0; i < steps; ++i) {
       if (live_.size() < 40 && below(5) < 3) take();
@@ -56,6 +78,17 @@ class Model {
 
  private:
   size_t below(size_t n) { return random_() % n; }
+
+  size_t let_go(size_t bytes) {
+    allocator_stats(0);  // takes the allocator's lock
+    size_t went = 0;
+    while (went < bytes && !live_.empty()) {
+      const int64_t before = allocator_stats(0).allocated_bytes.all.current;
+      give(below(3) == 0);
+      went += static_cast<size_t>(before - allocator_stats(0).allocated_bytes.all.current);
+    }
+    return went;
+  }
 
   size_t some_size() {
     constexpr size_t kMost[] = {2000, 100 << 10, 1500 << 10, 12 << 20};  // of each way to place a block
@@ -112,6 +145,7 @@ class Model {
     CHECK(stats.allocation.all.current == static_cast<int64_t>(live_.size()));
     CHECK(stats.active_bytes.all.current >= stats.allocated_bytes.all.current);
     CHECK(stats.reserved_bytes.all.current >= stats.active_bytes.all.current);
+    CHECK(!budget_ || stats.reserved_bytes.all.peak <= budget_);
     CHECK(stats.reserved_bytes.all.current - stats.active_bytes.all.current >= stats.inactive_split_bytes.all.current);
   }
 
@@ -120,7 +154,97 @@ class Model {
   std::map<CUdeviceptr, Block> live_;
   std::vector<std::unique_ptr<Reading>> readings_;
   unsigned tags_ = 0;
+  int64_t budget_ = 0;
 };
+
+/// Blocks of which a budget can do without, the oldest first.
+struct Spare {
+  std::vector<void*> blocks;
+  size_t bytes, calls = 0, asked = 0;
+  size_t let_go(size_t wanted) {
+    ++calls;
+    asked = wanted;
+    size_t went = 0;
+    for (; went < wanted && !blocks.empty(); went += bytes) {
+      release(blocks.front(), 0);
+      blocks.erase(blocks.begin());
+    }
+    return went;
+  }
+};
+Spare spare;
+
+std::string refusal(size_t bytes, Stream stream) {
+  try {
+    release(allocate(bytes, 0, stream), 0);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::OutOfMemory);
+    return error.what();
+  }
+  return {};
+}
+
+void test_budget() {
+  const Stream stream{{DeviceType::CUDA, 0}, 0}, other = stream_from_pool(0, 0);
+  constexpr size_t kMiB = 1 << 20;
+  empty_cache();
+  reset_peak_stats(0);
+  set_memory_budget(0, 64 * kMiB);
+  CHECK(memory_budget(0) == 64 * kMiB);
+  budget_hooks.make_room = [](Device, size_t bytes) { return spare.let_go(bytes); };
+  spare = {{}, 10 * kMiB};
+  for (int i = 0; i < 30; ++i) spare.blocks.push_back(allocate(10 * kMiB, 0, i % 2 ? stream : other));
+  CHECK(spare.calls > 0 && spare.asked == 6 * kMiB && held_bytes(0) == 60 * kMiB);
+  const int64_t maps = allocator_stats(0).driver_allocations;
+  for (int i = 0; i < 20; ++i) spare.blocks.push_back(allocate(10 * kMiB, 0, i % 2 ? stream : other));
+  CHECK(allocator_stats(0).driver_allocations == maps);  // those of the stream are used again
+
+  // Free pieces of another stream, of another size, and between others.
+  spare.let_go(SIZE_MAX);
+  spare.calls = 0;
+  release(allocate(50 * kMiB, 0, other), 0);
+  std::vector<void*> held;
+  for (int i = 0; i < 60; ++i) held.push_back(allocate(kMiB / 2 * 3 / 2, 0, stream));
+  for (void* block : held) release(block, 0);
+  void* large = allocate(60 * kMiB, 0, other);
+  CHECK(!is_used_elsewhere(large, 0));
+  record_stream(large, stream);
+  CHECK(is_used_elsewhere(large, 0));
+  for (const SegmentSnapshot& s : memory_snapshot()) CHECK(s.is_expandable);
+  CHECK(spare.calls == 0);
+
+  // What fails says so, and leaves the allocator as it was. What others use is waited for.
+  CHECK(refusal(5 * kMiB, stream).rfind("empty: cannot get 5.0 MiB within the memory budget of 64 MiB: 6", 0) == 0);
+  spare = {{large}, 60 * kMiB};
+  void* after = allocate(40 * kMiB, 0, stream);
+  CHECK(spare.calls == 1 && spare.asked >= 36 * kMiB);
+  CHECK(!refusal(65 * kMiB, stream).empty() && spare.calls == 1);  // for what can never be nothing goes
+
+  // Nothing goes while a graph is captured.
+  spare = {{after}, 40 * kMiB};
+  const PoolId pool = new_pool();
+  begin_pool(pool, 0);
+  CHECK(!refusal(40 * kMiB, stream).empty() && spare.calls == 0);
+  end_pool(pool, 0, 0);
+  release_pool(pool, 0);
+  release(allocate(40 * kMiB, 0, stream), 0);
+  CHECK(spare.calls == 1);
+  CHECK(allocator_stats(0).reserved_bytes.all.peak <= static_cast<int64_t>(64 * kMiB));
+
+  // Above what the device has: what can go does, before it fails.
+  set_memory_budget(0, 1024 * kMiB);
+  spare = {{}, 50 * kMiB};
+  for (int i = 0; i < 8; ++i) spare.blocks.push_back(allocate(50 * kMiB, 0, stream));
+  CHECK(spare.calls > 0);
+  CHECK(refusal(300 * kMiB, stream).find("out of memory") != std::string::npos);
+  spare.let_go(SIZE_MAX);
+  set_memory_budget(0, 32 * kMiB);  // at once, as far as it is cached
+  CHECK(allocator_stats(0).reserved_bytes.all.current <= static_cast<int64_t>(32 * kMiB));
+  set_memory_budget(0, 0);
+  budget_hooks = {};
+  empty_cache();
+  CHECK(allocator_stats(0).reserved_bytes.all.current == 0);
+}
 
 /// Once the pools have grown, a loop of the same requests asks the driver for nothing.
 void test_loop_without_driver() {
@@ -203,6 +327,8 @@ void run_all() {
   test_settings();
   Model(1).run(200, false);
   Model(2).run(300, true);
+  Model(3).run_within(24 << 20, 400);
+  test_budget();
   test_loop_without_driver();
   test_out_of_memory();
   if (allocator_settings().expandable_segments) test_expandable_segments();
