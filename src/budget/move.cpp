@@ -29,8 +29,8 @@ constexpr size_t kMeasured = size_t{1} << 18;  // smaller transfers say nothing 
 
 enum class State : uint8_t { Waiting, Writing, Written, Failed };
 
-/// What direct I/O reads into memory must not meet a fork(): the pages could be the child's by then. Whoever forks takes
-/// it alone. Never destroyed.
+/// What direct I/O reads into memory must not meet a fork(): the pages could be the child's by then. Whoever forks
+/// takes it alone. Never destroyed.
 std::shared_mutex& fork_gate() {
   static auto* gate = new std::shared_mutex;
   return *gate;

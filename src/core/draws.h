@@ -1,5 +1,5 @@
-// What an op has drawn: states of generators before each draw, noted while it runs, and given back in the same order when
-// it runs again, so that the program's own streams do not move.
+// What an op has drawn: states of generators before each draw, noted while it runs, and given back in the same order
+// when it runs again, so that the program's own streams do not move.
 #pragma once
 
 #include <memory>
@@ -64,7 +64,8 @@ inline void note_draw(const Generator& generator) {
   if (__builtin_expect(detail::noted_draws != nullptr, 0)) detail::note_draw_now(generator);
 }
 
-/// For a library's draws, after note_draw(): whether states that it keeps on the device are noted, too, and by which copy.
+/// For a library's draws, after note_draw(): whether states that it keeps on the device are noted, too, and by which
+/// copy.
 inline bool notes_draws() { return detail::noted_draws != nullptr; }
 void note_library_states(Tensor copy);
 /// The same of the draw that repeated_generator() was asked for last; undefined where none were noted.

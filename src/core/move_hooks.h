@@ -19,14 +19,15 @@ struct MoveHooks {
   bool (*is_out)(DeviceMove* move) = nullptr;
   /// Waits for that.
   void (*wait)(DeviceMove* move) = nullptr;
-  /// After is_out(): begins to copy the bytes back into a block that was allocated for the current stream. The bytes stay in the host's
-  /// memory, too: the block may be released again without another copy.
+  /// After is_out(): begins to copy the bytes back into a block that was allocated for the current stream. The bytes
+  /// stay in the host's memory, too: the block may be released again without another copy. Throws while a graph is
+  /// captured.
   void (*begin_back)(DeviceMove* move, void* to) = nullptr;
   /// What is queued from now on, on the current stream and on those that use the block, finds the bytes there. The host
   /// does not wait.
   void (*finish_back)(DeviceMove* move) = nullptr;
-  /// Ends a move. The blocks of copies that are under way may be released at once, and may be written to by work that is
-  /// queued on their streams later. Throws nothing.
+  /// Ends a move. The blocks of copies that are under way may be released at once, and may be written to by work that
+  /// is queued on their streams later. Throws nothing.
   void (*drop)(DeviceMove* move) = nullptr;
   /// Whether copies away from the device are under way, behind which another one would wait.
   bool (*is_busy)(Device device) = nullptr;
