@@ -85,4 +85,4 @@ def _text(op: Op) -> str:
         results = ", ".join(f"{kind} {name}".rstrip() for kind, name in zip(op.returns, names))
     own = f"{op.name}.{op.overload or 'default'}"
     aten = "" if op.aten == own else op.aten
-    return f'{{op_id::{op.id}, "{results}", "{aten}", "{" ".join(op.writes)}"}}'
+    return f'{{op_id::{op.id}, "{results}", "{aten}", "{" ".join([*op.writes, *["+"] * op.unordered])}"}}'

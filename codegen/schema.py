@@ -37,6 +37,9 @@ class SchemaError(Exception):
     """An entry of ops/*.yaml that breaks the grammar of ops/README.md."""
 
 
+OTHER_EFFECTS = ("draws", "aliases", "unordered")  # besides the names of arguments that are written to
+
+
 @dataclass(frozen=True)
 class Location:
     file: str
@@ -106,6 +109,7 @@ class Op:
     draws: bool  # may draw random numbers
     sparse: tuple[str, ...]  # the way it takes sparse tensors, first; none: it refuses them
     aliases: bool  # results may share memory with arguments
+    unordered: bool  # devices with many threads may add up in another order next time
     writes: tuple[str, ...]  # arguments that it writes to, besides the first of what is named with an underscore
 
     @property
@@ -296,7 +300,7 @@ class _Builder:
             out_casts=self.out_casts(kind, variants), python_only=python_only, keeps_layout=self.keeps_layout(kind),
             aten=self.aten(name, overload, args),
             draws=kind == "random" or self.topic == "random" or any(a.type == "Generator?" for a in args) or "draws" in entry.get("effects", []),
-            writes=self.writes(name, args), aliases=kind in ("view", "composite") or "aliases" in entry.get("effects", []),
+            writes=self.writes(name, args), aliases=kind in ("view", "composite") or "aliases" in entry.get("effects", []), unordered="unordered" in entry.get("effects", []),
             sparse=self.sparse(kind),
         )  # fmt: skip
 
@@ -337,9 +341,9 @@ class _Builder:
         own = (args[0].name,) if name.endswith("_") and not name.endswith("__") else ()
         words = self.entry.get("effects", [])
         for word in words:
-            if word not in ("draws", "aliases") and word not in {a.name for a in args if a.is_tensor}:
-                self.fail("effects", f"'draws', 'aliases' or a tensor argument that is written to is expected, got {word!r}")
-        return own + tuple(w for w in words if w not in ("draws", "aliases"))
+            if word not in OTHER_EFFECTS and word not in {a.name for a in args if a.is_tensor}:
+                self.fail("effects", f"one of {', '.join(OTHER_EFFECTS)} or a tensor argument that is written to is expected, got {word!r}")
+        return own + tuple(w for w in words if w not in OTHER_EFFECTS)
 
     def sparse(self, kind) -> tuple[str, ...]:
         """The ops of the topic take sparse tensors themselves; composites take what the ops take that they are made of."""

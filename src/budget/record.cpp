@@ -255,14 +255,14 @@ void record_write(const OpCall& call, Running& now) {
 
 // ---- the hooks
 
-bool can_record(const OpCall& call, size_t& largest) {
+bool can_record(const OpCall& call, const BoxedOp& op, size_t& largest) {
   uint32_t flags = 0;
   bool real = true;
   for (const Argument& argument : call.arguments) {
     flags |= argument.flags();
     argument.each_tensor([&](const Tensor& t) {
       largest = std::max(largest, bytes_of_elements(t));
-      real = real && (t.is_cpu() || t.device().is_cuda());
+      real = real && (t.is_cpu() || (t.device().is_cuda() && !op.unordered));
     });
   }
   return real && !(flags & kNotRecorded) && !(thread_state.modes & kModeVmap);
@@ -319,7 +319,7 @@ void begin(const OpCall& call, Running& now) {
   now.row = &row_of(call.op, call.form);
   if (!now.row->known || now.row->op->arguments.size() != call.arguments.size()) return;
   size_t largest = 0;
-  if (!can_record(call, largest)) return;
+  if (!can_record(call, *now.row->op, largest)) return;
   if (call.form == OpForm::InPlace) {
     if (call.arguments[0].kind() != Argument::Kind::Tensor) return;
     now.storage = call.arguments[0].as<Tensor>().storage();

@@ -253,6 +253,7 @@ class Table {
     read_results(op, entry.text->results);
     if (op.form == OpForm::InPlace) op.arguments.front().written = true;
     mark_written(op, entry.text->writes);
+    op.unordered = std::string_view(entry.text->writes).ends_with('+');
     if (op.form == OpForm::Out) put_outs_first(op);
     op.fills = fills(op);
     each_aten(*entry.text, info, op.form, [&](std::string_view pattern, std::string name) {

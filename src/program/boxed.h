@@ -74,6 +74,7 @@ struct BoxedOp {
   std::vector<std::string> result_names;  // none for a single one
   bool draws = false;                     // may draw random numbers, or raise what nobody else would notice
   bool may_alias = true;                  // results may share memory with arguments
+  bool unordered = false;                 // on a CUDA device, sums of floats in any order: other bits the next time
   bool fills = false;                     // fills(): all of what it writes, whatever was there
   int inplace = -1;                       // the argument that says whether it writes at all; -1: none
   std::string aten;  // PyTorch's name, "softmax.int"; several by operands: see aten_name(); "" for none
@@ -116,7 +117,7 @@ struct BoxedText {
   uint16_t id;
   const char* results;  // "Tensor values, Tensor indices"
   const char* aten;     // "add.Tensor", "TT:pow.Tensor_Tensor TS:pow.Tensor_Scalar", "" for its own name, "-" for none
-  const char* writes;   // names of arguments that it writes to, "running_mean running_var"
+  const char* writes;   // names of arguments that it writes to, "running_mean running_var"; "+" where it is unordered
 };
 struct BuiltinRow {
   const char* name;
