@@ -14,8 +14,6 @@
 namespace facula::budget {
 namespace {
 
-constexpr int kMostDevices = 64;
-
 struct Bounds {
   std::mutex lock;
   std::array<std::atomic<size_t>, kMostDevices + 1> bytes{};  // the CPU's, and those of CUDA devices
@@ -106,19 +104,20 @@ RecordsAnyway::RecordsAnyway() { ++recording_anyway; }
 RecordsAnyway::~RecordsAnyway() { --recording_anyway; }
 bool records() { return GradMode::enabled() || recording_anyway > 0; }
 
-void note_memory() {
-  static std::atomic<size_t> noted{0};
+void note_memory(Device device) {
+  static std::array<std::atomic<size_t>, kMostDevices + 1> noted{};
   constexpr size_t kMuch = size_t{1} << 20;
-  const size_t held = held_on(kCPU), before = noted.load(std::memory_order_relaxed);
+  if ((!device.is_cpu() && !device.is_cuda()) || budget_of(device) == 0) return;
+  std::atomic<size_t>& last = noted[number_of(device)];
+  const size_t held = held_on(device), before = last.load(std::memory_order_relaxed);
   if (std::max(held, before) - std::min(held, before) < kMuch) return;
-  noted.store(held, std::memory_order_relaxed);
-  size_t here = 0, gone = 0;
+  last.store(held, std::memory_order_relaxed);
+  SavedBytes saved;
   {
     const Locked locked;
-    here = cells().saved_here;
-    gone = cells().saved_gone;
+    saved = cells().saved[number_of(device)];
   }
-  report_of(kCPU).note_sample(held, here, gone);
+  report_of(device).note_sample(held, saved.here, saved.gone);
 }
 
 }  // namespace facula::budget

@@ -33,6 +33,6 @@ class RecordsAnyway {
 bool records();
 
 /// Samples what is held now, for pictures, where it has changed much.
-void note_memory();
+void note_memory(Device device);
 
 }  // namespace facula::budget

@@ -92,6 +92,8 @@ void storage_leaves(Storage* storage) {
   if (!cell->saved) cell->storage = nullptr;
 }
 
+SavedBytes& saved_on(const Cell& cell) { return cells().saved[number_of(cell.device)]; }
+
 /// What a node keeps in the place of a tensor.
 class SavedCell final : public PackedTensor {
  public:
@@ -102,10 +104,10 @@ class SavedCell final : public PackedTensor {
     if (--cell_->saved > 0) return;
     unlink(cells().first, *cell_);
     if (!cell_->storage) {
-      cells().saved_gone -= cell_->bytes;
+      saved_on(*cell_).gone -= cell_->bytes;
       return;
     }
-    cells().saved_here -= cell_->bytes;
+    saved_on(*cell_).here -= cell_->bytes;
     locked.dead.storages.push_back(Ref<Storage>::adopt(cell_->storage));
     if (cell_->ended) cell_->storage = nullptr;
   }
@@ -126,7 +128,7 @@ std::unique_ptr<PackedTensor> save(const Tensor& tensor) {
     cell->last_use = clock_ns();
     if (cell->saved++ == 0) {
       facula::retain(cell->storage);
-      cells().saved_here += cell->bytes;
+      saved_on(*cell).here += cell->bytes;
       link(cells().first, *cell);
     }
   }
@@ -190,16 +192,16 @@ void put(Cell& cell, Storage* storage) {
   __atomic_store_n(&storage->release_data, &release_in_cell, __ATOMIC_RELAXED);
   if (!cell.saved) return;
   facula::retain(storage);
-  cells().saved_here += cell.bytes;
-  cells().saved_gone -= cell.bytes;
+  saved_on(cell).here += cell.bytes;
+  saved_on(cell).gone -= cell.bytes;
 }
 
 void take_away(Cell& cell, Locked& locked) {
   Storage* storage = std::exchange(cell.storage, nullptr);
   cell.writer = storage->last_writer();
   part(storage, locked);
-  cells().saved_here -= cell.bytes;
-  cells().saved_gone += cell.bytes;
+  saved_on(cell).here -= cell.bytes;
+  saved_on(cell).gone += cell.bytes;
   locked.dead.storages.push_back(Ref<Storage>::adopt(storage));
 }
 

@@ -338,6 +338,16 @@ void op_begins(const OpCall& call) {
   }
 }
 
+/// Where the first tensor of the call is; the CPU where it has none.
+Device device_of(const OpCall& call) {
+  const Tensor* first = nullptr;
+  for (const Argument& argument : call.arguments) {
+    argument.each_tensor([&](const Tensor& t) { first = first ? first : &t; });
+    if (first) return first->device();
+  }
+  return kCPU;
+}
+
 void op_ends(const OpCall& call, bool failed) {
   Running& now = running;
   if (--now.depth > 0) return;
@@ -355,7 +365,7 @@ void op_ends(const OpCall& call, bool failed) {
   now.began = 0;
   now.drawn.clear();
   now.before.clear();
-  note_memory();
+  note_memory(device_of(call));
 }
 
 // ---- what is written without ops
