@@ -6,6 +6,7 @@ Texts and pictures are made of numbers that a stand-in for the core gives; that 
 import gc
 import re
 import types
+import warnings
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -488,3 +489,20 @@ def test_the_program_of_the_page(capsys):
     program = re.search(r"```python\n(.*?)```", page, re.S)[1]
     exec(program, {})
     assert re.match(r"budget 40.0 MiB, highest [\d.]+ MiB.*3 steps of backward, [\d.]+ % of the time in ops run again\n", capsys.readouterr().out)
+
+
+def test_a_step_that_is_mostly_run_again_is_warned_of_once():
+    def chain(x):
+        for _ in range(40):
+            x = (x * 1.01).tanh()
+        return x
+
+    x = facula.ones(1 << 18, requires_grad=True)
+    with facula.cpu.memory_budget(facula.cpu.memory_allocated() + (7 << 20)):
+        chain(x).sum().backward()
+        with pytest.warns(UserWarning, match=r"^memory_budget: ops that ran again took \d+ of the \d+ ms of the last step, within .* would let go"):
+            for _ in range(3):
+                chain(x).sum().backward()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            chain(x).sum().backward()

@@ -1,6 +1,7 @@
 #include "budget/budget.h"
 
 #include <array>
+#include <sstream>
 
 #include "budget/change.h"
 #include "budget/choose.h"
@@ -9,12 +10,12 @@
 #include "budget/report.h"
 #include "core/backend.h"
 #include "core/budget_bound.h"
+#include "core/budget_refusal.h"
+#include "core/host.h"
 #include "observe/memory_cause.h"
 
 namespace facula::budget {
 namespace {
-
-constexpr int kMostDevices = 64;
 
 struct Bounds {
   std::mutex lock;
@@ -102,23 +103,41 @@ void each_budget(const std::function<void(Device)>& f) {
   }
 }
 
+void warn_of_dear_step(Device device) {
+  static std::array<std::atomic<size_t>, kMostDevices + 1> warned{};  // the bound that it was said of
+  const LastStep step = report_of(device).last_step();
+  const size_t bound = budget_of(device);
+  if (bound == 0 || step.again_ns * 2 < step.ns || step.ns == 0 || !host.warn) return;
+  auto& said = warned[static_cast<size_t>(&bound_of(device) - bounds().bytes.data())];
+  if (said.exchange(bound) == bound) return;
+  std::ostringstream text;
+  text << "memory_budget: ops that ran again took " << step.again_ns / 1000000 << " of the " << step.ns / 1000000
+       << " ms of the last step, within " << size_text(bound) << " of " << device << "; a budget of "
+       << size_text(bound + step.most_gone / 2) << " would let go of about half as much";
+  try {
+    host.warn(text.str().c_str());
+  } catch (...) {  // a warning that is an error cannot be one here: a pass has just ended
+  }
+}
+
 RecordsAnyway::RecordsAnyway() { ++recording_anyway; }
 RecordsAnyway::~RecordsAnyway() { --recording_anyway; }
 bool records() { return GradMode::enabled() || recording_anyway > 0; }
 
-void note_memory() {
-  static std::atomic<size_t> noted{0};
+void note_memory(Device device) {
+  static std::array<std::atomic<size_t>, kMostDevices + 1> noted{};
   constexpr size_t kMuch = size_t{1} << 20;
-  const size_t held = held_on(kCPU), before = noted.load(std::memory_order_relaxed);
+  if ((!device.is_cpu() && !device.is_cuda()) || budget_of(device) == 0) return;
+  std::atomic<size_t>& last = noted[number_of(device)];
+  const size_t held = held_on(device), before = last.load(std::memory_order_relaxed);
   if (std::max(held, before) - std::min(held, before) < kMuch) return;
-  noted.store(held, std::memory_order_relaxed);
-  size_t here = 0, gone = 0;
+  last.store(held, std::memory_order_relaxed);
+  SavedBytes saved;
   {
     const Locked locked;
-    here = cells().saved_here;
-    gone = cells().saved_gone;
+    saved = cells().saved[number_of(device)];
   }
-  report_of(kCPU).note_sample(held, here, gone);
+  report_of(device).note_sample(held, saved.here, saved.gone);
 }
 
 }  // namespace facula::budget

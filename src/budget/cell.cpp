@@ -91,6 +91,8 @@ void storage_leaves(Storage* storage) {
   if (!cell->saved) cell->storage = nullptr;
 }
 
+SavedBytes& saved_on(const Cell& cell) { return cells().saved[number_of(cell.device)]; }
+
 /// What a node keeps in the place of a tensor.
 class SavedCell final : public PackedTensor {
  public:
@@ -101,10 +103,10 @@ class SavedCell final : public PackedTensor {
     if (--cell_->saved > 0) return;
     unlink(cells().first, *cell_);
     if (!cell_->storage) {
-      if (!cell_->overwritten) cells().saved_gone -= cell_->bytes;
+      if (!cell_->overwritten) saved_on(*cell_).gone -= cell_->bytes;
       return;
     }
-    cells().saved_here -= cell_->bytes;
+    saved_on(*cell_).here -= cell_->bytes;
     locked.dead.storages.push_back(Ref<Storage>::adopt(cell_->storage));
     if (cell_->ended) cell_->storage = nullptr;
   }
@@ -125,7 +127,7 @@ std::unique_ptr<PackedTensor> save(const Tensor& tensor) {
     cell->last_use = clock_ns();
     if (cell->saved++ == 0) {
       facula::retain(cell->storage);
-      cells().saved_here += cell->bytes;
+      saved_on(*cell).here += cell->bytes;
       link(cells().first, *cell);
     }
   }
@@ -189,8 +191,8 @@ void put(Cell& cell, Storage* storage) {
   __atomic_store_n(&storage->release_data, &release_in_cell, __ATOMIC_RELAXED);
   if (!cell.saved) return;
   facula::retain(storage);
-  cells().saved_here += cell.bytes;
-  cells().saved_gone -= cell.bytes;
+  saved_on(cell).here += cell.bytes;
+  saved_on(cell).gone -= cell.bytes;
 }
 
 void overwrite(Cell& before, Cell& after, Locked& locked) {
@@ -202,7 +204,7 @@ void overwrite(Cell& before, Cell& after, Locked& locked) {
   retain(&after);
   locked.dead.cells.push_back(Ref<Cell>::adopt(static_cast<Cell*>(std::exchange(storage->context, &after))));
   if (!before.saved) return;
-  cells().saved_here -= before.bytes;
+  saved_on(before).here -= before.bytes;
   locked.dead.storages.push_back(Ref<Storage>::adopt(storage));
 }
 
@@ -210,8 +212,8 @@ void take_away(Cell& cell, Locked& locked) {
   Storage* storage = std::exchange(cell.storage, nullptr);
   cell.writer = storage->last_writer();
   part(storage, locked);
-  cells().saved_here -= cell.bytes;
-  cells().saved_gone += cell.bytes;
+  saved_on(cell).here -= cell.bytes;
+  saved_on(cell).gone += cell.bytes;
   locked.dead.storages.push_back(Ref<Storage>::adopt(storage));
 }
 

@@ -15,6 +15,8 @@
 // is released, under it (Locked).
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -106,13 +108,23 @@ struct Cell {
   bool is_gone() const { return saved && !storage && !overwritten; }
 };
 
+constexpr int kMostDevices = 64;  // CUDA devices that can have a budget, beside the CPU
+/// 0 for the CPU, 1 for the first CUDA device, ...
+inline size_t number_of(Device device) {
+  return device.is_cuda() ? 1 + static_cast<size_t>(std::clamp<int>(device.index, 0, kMostDevices - 1)) : 0;
+}
+
+/// Bytes of cells that saved values have.
+struct SavedBytes {
+  size_t here = 0, gone = 0;
+};
+
 /// What cells have in common.
 struct Cells {
   std::mutex lock;
-  Cell* first = nullptr;       // those with saved values
-  Step* first_step = nullptr;  // all that are alive
-  size_t saved_here = 0;       // bytes that saved values have in cells
-  size_t saved_gone = 0;       // and that are gone
+  Cell* first = nullptr;                           // those with saved values
+  Step* first_step = nullptr;                      // all that are alive
+  std::array<SavedBytes, kMostDevices + 1> saved;  // by number_of() the device
   uint64_t walks = 0;
 };
 Cells& cells();

@@ -344,6 +344,16 @@ void op_begins(const OpCall& call) {
   }
 }
 
+/// Where the first tensor of the call is; the CPU where it has none.
+Device device_of(const OpCall& call) {
+  const Tensor* first = nullptr;
+  for (const Argument& argument : call.arguments) {
+    argument.each_tensor([&](const Tensor& t) { first = first ? first : &t; });
+    if (first) return first->device();
+  }
+  return kCPU;
+}
+
 void op_ends(const OpCall& call, bool failed) {
   Running& now = running;
   if (--now.depth > 0) return;
@@ -361,7 +371,7 @@ void op_ends(const OpCall& call, bool failed) {
   now.began = 0;
   now.drawn.clear();
   now.before.clear();
-  note_memory();
+  note_memory(device_of(call));
 }
 
 // ---- what is written without ops
@@ -413,6 +423,7 @@ void layout_settled(const Tensor& before, const Tensor& after) {
 void note_pass(bool begins) {
   if (begins) each_budget([](Device device) { report_of(device).note_pass(true); });
   else note_pass_ends();
+  if (!begins) each_budget(warn_of_dear_step);
 }
 
 void note_gradient(const Tensor& gradient) { report_of(gradient.device()).note_gradient(gradient.storage()->nbytes); }

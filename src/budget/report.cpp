@@ -59,6 +59,7 @@ void Report::note_again(MadeBy by, size_t bytes, uint64_t ns) {
   ++row.again;
   row.again_bytes += bytes;
   row.again_ns += ns;
+  again_ns_ += ns;
   events_.add(event);
 }
 
@@ -114,14 +115,23 @@ void Report::note_pass(bool begins) {
   }
   if (running_passes_ == 0) return;  // it began without a budget
   ++ended_passes_;
+  step_ = {last_pass_end_ ? static_cast<uint64_t>(now - last_pass_end_) : 0, again_ns_ - again_before_, most_gone_};
+  again_before_ = again_ns_;
+  most_gone_ = 0;
   last_pass_end_ = now;
   if (--running_passes_ == 0) passes_.last().end = now;
+}
+
+LastStep Report::last_step() const {
+  std::lock_guard guard(lock_);
+  return step_;
 }
 
 void Report::note_sample(size_t held, size_t saved_here, size_t gone) {
   const int64_t now = report_clock();
   std::lock_guard guard(lock_);
   samples_.add({now, held, saved_here, gone, gradients_});
+  most_gone_ = std::max<uint64_t>(most_gone_, gone);
   for (auto& [number, highest] : watches_) {
     highest.held = std::max<uint64_t>(highest.held, held);
     highest.plain = std::max<uint64_t>(highest.plain, held + gone);

@@ -90,6 +90,13 @@ struct Pass {
   int64_t begin, end;  // end 0: it runs
 };
 
+/// From the end of a backward pass to the end of the next.
+struct LastStep {
+  uint64_t ns = 0;         // 0: not known, it was the first
+  uint64_t again_ns = 0;   // of ops that ran again
+  uint64_t most_gone = 0;  // bytes that saved values held and that were not here, at most
+};
+
 struct Totals {
   std::vector<Row> rows;
   std::vector<Copied> copied;
@@ -135,6 +142,7 @@ class Report {
   std::vector<Event> events(int64_t since) const;
   std::vector<Sample> samples(int64_t since) const;
   std::vector<Pass> passes(int64_t since) const;
+  LastStep last_step() const;
   /// Bytes that were let go since the last watch began.
   uint64_t let_go_bytes() const;
   /// The smallest budget that would have done since then.
@@ -187,6 +195,8 @@ class Report {
   uint64_t ended_passes_ = 0, rooms_ = 0, gradients_ = 0;
   int64_t last_pass_end_ = 0;
   int running_passes_ = 0;
+  uint64_t again_ns_ = 0, again_before_ = 0, most_gone_ = 0;
+  LastStep step_;
   std::map<uint32_t, Highest> watches_{{0, {}}};  // the first one never ends
   uint32_t last_watch_ = 0;
 };
