@@ -126,7 +126,9 @@ def test_reinforce(example, capsys):
 
 def test_backends_in_a_few_lines(example, capsys):
     counted = example("graph_backend").main(["--calls", "2"])
-    assert counted == {"aten.mul.Tensor": 3, "aten.add.Tensor": 3} and "torch.ops.aten.addcmul.default(" in capsys.readouterr().out
+    assert (
+        counted == {"aten.mul.Tensor": 3, "aten.add.Tensor": 3} and "torch.ops.aten.addcmul.default(" in capsys.readouterr().out
+    )
 
 
 def test_another_runtime_as_a_backend(example, capsys):
@@ -144,6 +146,14 @@ def test_examples_by_remote_calls(program, ranks, tmp_path):
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200)
     found = re.search(r"test accuracy ([0-9.]+)%", done.stdout)
     assert done.returncode == 0 and found and float(found[1]) > 35, done.stdout + done.stderr
+
+
+def test_a_batch_that_fits_within_a_budget(example, tmp_path, capsys):
+    assert example("memory_budget").main(["--batch", "8", "--size", "96", "--table"]) > 0
+    printed = capsys.readouterr().out
+    assert "set_memory_limit allows" in printed and "gradients the same to the last bit" in printed
+    assert "the same bits" in printed and "other bits" not in printed and "does not go" in printed
+    assert (tmp_path / "memory_budget.svg").read_text().startswith("<svg")
 
 
 @pytest.mark.parametrize("name", NAMES)

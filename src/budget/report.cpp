@@ -135,6 +135,7 @@ void Report::note_sample(size_t held, size_t saved_here, size_t gone) {
   for (auto& [number, highest] : watches_) {
     highest.held = std::max<uint64_t>(highest.held, held);
     highest.plain = std::max<uint64_t>(highest.plain, held + gone);
+    highest.smallest = std::max<uint64_t>(highest.smallest, held - std::min(held, saved_here));
   }
 }
 
