@@ -219,7 +219,7 @@ void take_away(Cell& cell, Locked& locked) {
 
 bool is_alone(const Cell& cell) {
   const Storage* s = cell.storage;
-  return cell.is_here() && is_in_cell(s) && s->refs.load() == 1 && s->exposures.load() == 0 &&
+  return cells().kept == 0 && cell.is_here() && is_in_cell(s) && s->refs.load() == 1 && s->exposures.load() == 0 &&
          s->current_version() == cell.version;
 }
 
@@ -230,8 +230,11 @@ bool can_be_in_cell(const Storage* s) {
 
 void enlist(Step& step) {
   link(cells().first_step, step);
-  for (const Input& input : step.inputs)
-    if (input.cell) input.cell->readers.push_back(&step);
+  for (const Input& input : step.inputs) {
+    if (!input.cell) continue;
+    input.cell->readers.push_back(&step);
+    step.repeatable = step.repeatable && input.cell->step->repeatable;
+  }
 }
 
 void install_cells() {

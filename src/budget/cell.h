@@ -69,11 +69,11 @@ struct Step {
   std::vector<Place> places;     // of the inputs
   std::vector<Input> inputs;
   DrawStates drawn;
-  std::vector<Cell*> made;  // by number of the result; null: it has none, or it died
-  uint64_t ns = 0;          // processor time that a run takes
-  uint32_t place = 0;       // where the program was (budget/places.h)
-  bool writes = false;      // to its first input, in place
-  bool repeatable = true;
+  std::vector<Cell*> made;         // by number of the result; null: it has none, or it died
+  uint64_t ns = 0;                 // processor time that a run takes
+  uint32_t place = 0;              // where the program was (budget/places.h)
+  bool writes = false;             // to its first input, in place
+  bool repeatable = true;          // so are then the steps of all cells that it reads: these may go, too
   uint64_t seen = 0, reached = 0;  // the last walks that came by
   Step *before = nullptr, *after = nullptr;
 };
@@ -126,6 +126,7 @@ struct Cells {
   Step* first_step = nullptr;                      // all that are alive
   std::array<SavedBytes, kMostDevices + 1> saved;  // by number_of() the device
   uint64_t walks = 0;
+  int kept = 0;  // while it is not 0, nothing goes
 };
 Cells& cells();
 

@@ -31,7 +31,7 @@ bool needs_copy(Storage* storage) {
   });
   if (read && (needed || storage->nbytes <= kLittle)) return true;
   each_input(storage, [&](Step& step, Input& input) {
-    step.repeatable = false;
+    never_repeat(step);
     locked.dead.tensors.push_back(std::exchange(input.held, Tensor()));
   });
   settle(storage);
@@ -57,11 +57,26 @@ void will_change(Storage* storage) {
   settle(storage);
 }
 
+/// No cell goes while one lives.
+class NothingGoes {
+ public:
+  NothingGoes() { change(1); }
+  ~NothingGoes() { change(-1); }
+  NothingGoes(const NothingGoes&) = delete;
+
+ private:
+  static void change(int by) {
+    const Locked locked;
+    cells().kept += by;
+  }
+};
+
 void settings_change() {
+  const NothingGoes meanwhile;
   for (;;) {
     Ref<Cell> gone;
     {
-      Locked locked;
+      const Locked locked;
       for (Cell* cell = cells().first; cell && !gone; cell = cell->after)
         if (cell->is_gone()) gone = Ref<Cell>::share(cell);
       for (Step* step = gone ? nullptr : cells().first_step; step; step = step->after) step->repeatable = false;

@@ -12,23 +12,21 @@ namespace {
 class Walk {
  public:
   explicit Walk(uint64_t number) : number_(number) {}
-  /// Steps that must run before the cell has its bytes, with its own; false where one of them cannot be repeated.
-  bool before(const Cell& cell) {
+  /// Steps that must run before the cell has its bytes, with its own.
+  void before(const Cell& cell) {
     std::vector<const Cell*> open{&cell};
     while (!open.empty()) {
       Step& step = *open.back()->step;
       open.pop_back();
       if (!add(step)) continue;
-      if (!step.repeatable) return false;
       for (const Input& input : step.inputs)
         if (input.cell && !input.cell->is_here()) open.push_back(input.cell.get());
     }
-    return true;
   }
   /// Steps of cells that are gone and read the cell, and of what lies between.
   void after(const Cell& cell) {
     std::vector<Step*> open;
-    each_dependant(cell, [&](const Cell* gone) {
+    each_dependant(cell, false, [&](Step&, const Cell* gone) {
       if (gone) open.push_back(gone->step.get());
       return false;
     });
@@ -42,23 +40,25 @@ class Walk {
       }
     }
   }
-  /// Whether a cell that is gone depends on what the step makes.
-  bool is_needed(const Step& step) {
-    bool needed = false;
-    for (const Cell* made : step.made) {
-      if (!made || needed) continue;
-      if (made->is_gone()) return true;
-      if (!made->is_here()) each_dependant(*made, [&](const Cell* gone) { return needed = gone != nullptr; });
-    }
-    return needed;
+  /// Calls f(step, gone) for the step and all that depend on what it makes, until f returns true.
+  template <class F>
+  void from(Step& step, F&& f) {
+    bool ends = false;
+    const auto tell = [&](Step& reached, const Cell* gone) { return ends = f(reached, gone); };
+    const Cell* gone = nullptr;
+    for (const Cell* made : step.made)
+      if (made && made->is_gone()) gone = made;
+    tell(step, gone);
+    for (const Cell* made : step.made)
+      if (made && !ends) each_dependant(*made, true, tell);
   }
   uint64_t ns() const { return ns_; }
 
  private:
-  /// Goes through the steps that read the cell, and those that read what they make, as far as that is not here. Calls f
-  /// for each once, with a cell that it makes and that is gone, or null; ends where f returns true.
+  /// Goes through the steps that read the cell, and those that read what they make; unless `all`, as far as that is not
+  /// here. Calls f for each once, with a cell that it makes and that is gone, or null; ends where f returns true.
   template <class F>
-  void each_dependant(const Cell& cell, F&& f) {
+  void each_dependant(const Cell& cell, bool all, F&& f) {
     std::vector<const Cell*> open{&cell};
     while (!open.empty()) {
       const Cell& next = *open.back();
@@ -68,9 +68,9 @@ class Walk {
         const Cell* gone = nullptr;
         for (const Cell* made : reader->made) {
           if (made && made->is_gone()) gone = made;
-          if (made && !made->is_here()) open.push_back(made);
+          if (made && (all || !made->is_here())) open.push_back(made);
         }
-        if (f(gone)) return;
+        if (f(*reader, gone)) return;
       }
     }
   }
@@ -90,8 +90,9 @@ struct Price {
 };
 
 Price price_of(const Cell& cell, uint64_t now) {
+  if (!is_alone(cell) || !cell.step->repeatable) return {};
   Walk walk(++cells().walks);
-  if (!is_alone(cell) || !walk.before(cell)) return {};
+  walk.before(cell);
   walk.after(cell);
   const auto stale = static_cast<double>(now - std::min(now, cell.last_use) + 1);
   return {true, static_cast<double>(walk.ns()) / static_cast<double>(cell.bytes) / stale};
@@ -157,7 +158,7 @@ size_t let_go_of_inputs(Device device, size_t wanted, Locked& locked) {
     gone += storage->nbytes;
     note_input(*use.readers.front(), *storage);
     for (Step* step : use.readers) {
-      step->repeatable = false;
+      never_repeat(*step);
       for (Input& input : step->inputs)
         if (input.held.defined() && input.held.storage() == storage)
           locked.dead.tensors.push_back(std::exchange(input.held, Tensor()));
@@ -168,7 +169,16 @@ size_t let_go_of_inputs(Device device, size_t wanted, Locked& locked) {
 
 }  // namespace
 
-bool is_needed(const Step& step) { return Walk(++cells().walks).is_needed(step); }
+bool is_needed(Step& step) {
+  bool needed = false;
+  Walk(++cells().walks).from(step, [&](Step&, const Cell* gone) { return needed = gone != nullptr; });
+  return needed;
+}
+
+void never_repeat(Step& step) {
+  if (!step.repeatable) return;
+  Walk(++cells().walks).from(step, [](Step& reached, const Cell*) { return reached.repeatable = false; });
+}
 
 size_t let_go(Device device, size_t wanted, Locked& locked) {
   size_t gone = 0;
@@ -183,16 +193,11 @@ size_t let_go(Device device, size_t wanted, Locked& locked) {
   return gone;
 }
 
-bool can_be_made_again(const Cell& cell) {
-  Walk walk(++cells().walks);
-  return walk.before(cell);
-}
-
 size_t bytes_that_can_go(Device device) {
   size_t bytes = 0;
   for (const Cell* cell = cells().first; cell; cell = cell->after) {
     if (!cell->storage || cell->device != device || !is_alone(*cell)) continue;
-    if (can_be_made_again(*cell)) bytes += cell->bytes;
+    if (cell->step->repeatable) bytes += cell->bytes;
   }
   return bytes;
 }

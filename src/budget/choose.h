@@ -14,10 +14,11 @@ namespace facula::budget {
 /// Takes away bytes of cells on `device` until `wanted` have gone or none is left that can be made again; they are among
 /// the dead of `locked`. Returns how many went.
 size_t let_go(Device device, size_t wanted, Locked& locked);
-/// Whether a cell that is gone needs the step, now or through others that are gone. With the lock held, as all here.
-bool is_needed(const Step& step);
-/// Whether the steps of a cell, and those that they need, can run again. With the lock held.
-bool can_be_made_again(const Cell& cell);
+/// Whether a cell that is gone depends on what the step makes, also through others that are here: they may go once
+/// nobody saves them any more. With the lock held, as all here.
+bool is_needed(Step& step);
+/// The step, which is not needed, and all that depend on it will not be repeated: no cell of theirs goes from now on.
+void never_repeat(Step& step);
 /// How many could go, if all went that are here now.
 size_t bytes_that_can_go(Device device);
 

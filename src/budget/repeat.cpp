@@ -135,10 +135,14 @@ class Repetition {
 
   Tensor given(const Input& input) {
     if (input.cell) return input.geometry.on(items_[known_.at(input.cell.get())].bytes);
-    if (!input.scratch) return input.held;
-    Tensor copy = empty_strided(input.held.sizes(), input.held.strides(), input.held.dtype(), input.held.device());
-    copy_elements(copy, input.held);
-    copy.impl()->flags |= input.held.flags() & (kConjugate | kPrivateLayout);
+    const Tensor held = [&] {
+      const Locked locked;
+      return input.held;
+    }();
+    if (!input.scratch) return held;
+    Tensor copy = empty_strided(held.sizes(), held.strides(), held.dtype(), held.device());
+    copy_elements(copy, held);
+    copy.impl()->flags |= held.flags() & (kConjugate | kPrivateLayout);
     return copy;
   }
 

@@ -799,8 +799,8 @@ auto attempt_with_room(size_t size, Attempt attempt) {
 [[noreturn]] void throw_out_of_memory_in(const char* op, size_t bytes) {
   meters.failures.fetch_add(1, std::memory_order_relaxed);
   const MemoryStats stats = memory_stats();
-  const size_t wanted = stats.reserved_bytes.current + std::min(bytes, kLargestRequest);
-  if (stats.budget > 0 && wanted > stats.budget && (stats.limit == 0 || stats.budget <= stats.limit)) {
+  const bool budget_counts = stats.budget > 0 && (stats.limit == 0 || stats.budget <= stats.limit);
+  if (budget_counts && bytes <= os::available_memory()) {  // the system would have it
     throw Error(ErrorKind::OutOfMemory, budget_refusal(kCPU, op, bytes, stats.budget, stats.allocated_bytes.current));
   }
   const std::string limit = stats.limit > 0 ? "; set_memory_limit allows " + size_text(stats.limit) : std::string();

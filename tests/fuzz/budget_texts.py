@@ -106,7 +106,6 @@ ELSE = r"""
 1 {a}.detach().untyped_storage().copy_({b}.detach().contiguous().clone().untyped_storage())
 1 {{w}|x1}.data = {b}.detach().clone()
 1 {a}.detach().set_({b}.detach().clone())
-1 {a}.detach_()
 3 torch.optim.{SGD(leaves, 0.01, momentum=0.9)|AdamW(leaves, 0.001)}.step()
 2 for leaf in leaves:\n    leaf.grad = None
 4 {new} = F.batch_norm({a}, mean, var, b0, b1, True)
