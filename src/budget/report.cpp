@@ -1,5 +1,7 @@
 #include "budget/report.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -13,6 +15,14 @@ int64_t report_clock() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
+
+namespace {
+uint64_t processor_ns() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
+}
+}  // namespace
 
 // ---- sizes
 
@@ -115,7 +125,10 @@ void Report::note_pass(bool begins) {
   }
   if (running_passes_ == 0) return;  // it began without a budget
   ++ended_passes_;
-  step_ = {last_pass_end_ ? static_cast<uint64_t>(now - last_pass_end_) : 0, again_ns_ - again_before_, most_gone_};
+  const ProcessorTime present{std::this_thread::get_id(), processor_ns()};
+  const bool same = present.thread == last_pass_.thread;
+  step_ = {same ? present.ns - last_pass_.ns : 0, again_ns_ - again_before_, most_gone_};
+  last_pass_ = present;
   again_before_ = again_ns_;
   most_gone_ = 0;
   last_pass_end_ = now;

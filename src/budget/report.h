@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -90,7 +91,7 @@ struct Pass {
   int64_t begin, end;  // end 0: it runs
 };
 
-/// From the end of a backward pass to the end of the next.
+/// From the end of a backward pass to the end of the next on the same thread, in processor time of that.
 struct LastStep {
   uint64_t ns = 0;         // 0: not known, it was the first
   uint64_t again_ns = 0;   // of ops that ran again
@@ -197,6 +198,11 @@ class Report {
   int running_passes_ = 0;
   uint64_t again_ns_ = 0, again_before_ = 0, most_gone_ = 0;
   LastStep step_;
+  struct ProcessorTime {
+    std::thread::id thread;
+    uint64_t ns = 0;
+  };
+  ProcessorTime last_pass_;                       // at its end
   std::map<uint32_t, Highest> watches_{{0, {}}};  // the first one never ends
   uint32_t last_watch_ = 0;
 };
