@@ -15,6 +15,7 @@ from . import amp
 from .memory import memory_picture, memory_snapshot, record_memory_history
 
 if TYPE_CHECKING:
+    import os
     from typing import Any
 
     from facula.types import Device
@@ -324,7 +325,7 @@ def set_memory_limit(bytes: Any) -> None:
     _C._cpu_set_memory_limit(bytes or 0)
 
 
-def memory_budget(limit: str | float | None) -> MemoryBudget:
+def memory_budget(limit: str | float | None, folder: str | os.PathLike[str] | None = None) -> MemoryBudget:
     """Makes programs keep within a bound on the memory that tensors hold, from now on, on all threads.
 
     Where a request would pass it, values that only autograd holds for a backward pass are let go of, and are computed again
@@ -334,11 +335,14 @@ def memory_budget(limit: str | float | None) -> MemoryBudget:
     Args:
         limit: bytes as an int; a text of a number and a unit (B; KB, MB, GB, TB are powers of 1000, KiB, MiB, GiB, TiB of
             1024); a share of the machine's memory as a float, above 0 and at most 1; None: no bound, as at the start.
+        folder: of a fast disk, in which values lie that would take longer to compute again than to be written and read; None:
+            the one that the environment variable FACULA_BUDGET_DIR names, or else all are computed again. The file in it has
+            no name, and ends with the process.
 
     Returns an object that tells what the budget does: its `summary()`, `events()` and `picture(path)`, the `limit`, and the
     `highest` bytes that were held. As a context manager it ends with its block, and the bound before is put back.
 
-    Errors: ValueError for what is no size; TypeError for other types.
+    Errors: ValueError for what is no size; RuntimeError for a folder in which no file can be made; TypeError for other types.
 
     >>> with torch.cpu.memory_budget("64GB") as budget:
     ...     w = torch.ones(3, requires_grad=True)
@@ -350,7 +354,7 @@ def memory_budget(limit: str | float | None) -> MemoryBudget:
     """
     from facula.utils._memory_budget import MemoryBudget, parse_limit
 
-    return MemoryBudget(_C.device("cpu"), parse_limit(limit, _C._cpu_total_memory))
+    return MemoryBudget(_C.device("cpu"), parse_limit(limit, _C._cpu_total_memory), folder)
 
 
 def packed_weights() -> Any:

@@ -6,6 +6,7 @@ cannot be subtracted, such as the highest value, a watch keeps from then on. `_m
 
 from __future__ import annotations
 
+import os
 import re
 import weakref
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +15,6 @@ from facula import _C
 from facula._text_table import table
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable
     from typing import Any
 
@@ -153,6 +153,13 @@ def _summed(rows, texts):
     return sums
 
 
+def _set_folder(device, limit, folder):
+    """Set where bytes of the CPU are moved to; return the folder before, None for another device."""
+    if device.type != "cpu":
+        return None
+    return _C._budget_folder(None if folder is None and limit else os.fsencode(folder or ""))
+
+
 class MemoryBudget:
     """A bound on the memory of a device, and what it did: what memory_budget() gives.
 
@@ -165,6 +172,7 @@ class MemoryBudget:
     Args:
         device: the device.
         limit: bytes; 0 for no bound.
+        folder: where bytes of the CPU lie meanwhile, see torch.cpu.memory_budget().
 
     >>> with torch.cpu.memory_budget("64GB") as budget:
     ...     torch.ones(3).sum()
@@ -175,9 +183,12 @@ class MemoryBudget:
     []
     """
 
-    def __init__(self, device: facula.device, limit: int) -> None:
+    def __init__(self, device: facula.device, limit: int, folder: str | os.PathLike[str] | None = None) -> None:
+        if folder is not None and not limit:
+            raise ValueError(f"memory_budget: a folder is for a budget, got {folder!r} and no limit")
         self.device = device
         self.limit = limit or None
+        self._folder_before = _set_folder(device, limit, folder)
         self._before = _C._budget_set(device, limit)
         self._watch = _C._budget_begin_watch(device)
         self._peak: int = _C._budget_peak(device)
@@ -197,6 +208,8 @@ class MemoryBudget:
             self._ended = self._facts()
             self._forget()
             _C._budget_set(self.device, self._before)
+            if self._folder_before is not None:
+                _C._budget_folder(os.fsencode(self._folder_before))
 
     def __repr__(self) -> str:
         bound = size_text(self.limit) if self.limit else "none"

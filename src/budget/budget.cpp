@@ -6,6 +6,7 @@
 #include "budget/change.h"
 #include "budget/choose.h"
 #include "budget/held_cells.h"
+#include "budget/moved.h"
 #include "budget/record.h"
 #include "budget/report.h"
 #include "core/backend.h"
@@ -42,6 +43,21 @@ size_t held_on(Device device) {
   return held ? held(device) : 0;
 }
 
+/// Lets go of bytes, and waits for those that are written to a file. Where they stay others go.
+size_t let_go(Device device, size_t wanted) {
+  size_t gone = 0;
+  for (bool again = true; again && gone < wanted;) {
+    {
+      Locked locked;
+      gone += let_go(device, wanted - gone, locked);
+    }
+    const Finished moves = finish_moves(device);
+    gone += moves.gone;
+    again = moves.stayed;
+  }
+  return gone;
+}
+
 /// A sixty-fourth more than is needed goes at once, so that the next requests find room.
 size_t make_room(Device device, size_t bytes) {
   if (making_room) return 0;
@@ -49,10 +65,13 @@ size_t make_room(Device device, size_t bytes) {
   size_t gone = 0;
   {
     const MemoryCauseScope letting_go(MemoryCause::LetGo);  // until the dead are released
-    Locked locked;
     const size_t held = held_on(device), bound = bound_of(device).load();
-    const size_t can_go = bytes_that_can_go(device);
-    gone = let_go(device, bytes + bound / 64, locked);
+    size_t can_go = 0;
+    {
+      const Locked locked;
+      can_go = bytes_that_can_go(device);
+    }
+    gone = let_go(device, bytes + bound / 64);
     report_of(device).note_room(held, std::max(can_go, gone), bytes + bound - std::min(held, bound), bound);
   }
   making_room = false;

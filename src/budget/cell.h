@@ -3,7 +3,7 @@
 //   - A *cell* stands for the bytes of a storage between two writes. It knows the *step* that led to them: the call that
 //     made the storage, or one that wrote to it in place. Steps know cells, or tensors, that they read; nodes know cells
 //     (SavedCell). What is known is older: there are no circles, and all of it is freed with the graph.
-//   - The bytes are *here*, in the cell's storage, or *gone*. The storage owns the cell. The cell owns the storage while
+//   - The bytes are *here*, in the cell's storage, or *gone*; a copy may lie elsewhere (moved.h). The storage owns the cell. The cell owns the storage while
 //     saved values want the bytes; then a count of one says that nobody else has it, and it may go.
 //   - No tensor of the program is ever without bytes: what goes has no tensors.
 //   - A write in place that is a step gives the storage another cell, and the one before is *overwritten*: its bytes are
@@ -30,6 +30,7 @@ namespace facula::budget {
 
 struct Cell;
 struct Step;
+class Moved;
 void retain(Cell* cell);
 void release(Cell* cell);
 void retain(Step* step);
@@ -101,11 +102,16 @@ struct Cell {
   uint32_t which = 0;          // result of the step; of a write in place 0
   std::shared_ptr<Fate> fate;  // of cells of a storage that was overwritten
   std::vector<Step*> readers;
+  std::shared_ptr<Moved> moved;              // where the bytes lie, too, or null (moved.h)
   Cell *before = nullptr, *after = nullptr;  // of those with saved values
 
   bool is_here() const { return storage && saved && !ended; }
   /// Whether saved values want the bytes, and they have to be made.
   bool is_gone() const { return saved && !storage && !overwritten; }
+  /// Whether the bytes lie elsewhere.
+  bool can_be_read() const;
+  /// Whether who reads them needs the steps that make them.
+  bool needs_steps() const { return !is_here() && !can_be_read(); }
 };
 
 constexpr int kMostDevices = 64;  // CUDA devices that can have a budget, beside the CPU
@@ -142,6 +148,7 @@ class Locked {
     std::vector<Ref<Storage>> storages;
     std::vector<Ref<Cell>> cells;
     std::vector<Tensor> tensors;
+    std::vector<std::shared_ptr<Moved>> moved;
   };
 
  public:

@@ -78,7 +78,7 @@ void settings_change() {
     {
       const Locked locked;
       for (Cell* cell = cells().first; cell && !gone; cell = cell->after)
-        if (cell->is_gone()) gone = Ref<Cell>::share(cell);
+        if (cell->is_gone() && cell->needs_steps()) gone = Ref<Cell>::share(cell);
       for (Step* step = gone ? nullptr : cells().first_step; step; step = step->after) step->repeatable = false;
     }
     if (!gone) return;

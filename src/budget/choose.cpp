@@ -1,14 +1,16 @@
 #include "budget/choose.h"
 
 #include <unordered_map>
+#include <unordered_set>
 
+#include "budget/moved.h"
 #include "budget/report.h"
 #include "core/budget_bound.h"
 
 namespace facula::budget {
 namespace {
 
-/// Adds up the time of steps, each once.
+/// Adds up the time of steps, and of reading what lies elsewhere, each once.
 class Walk {
  public:
   explicit Walk(uint64_t number) : number_(number) {}
@@ -16,8 +18,13 @@ class Walk {
   void before(const Cell& cell) {
     std::vector<const Cell*> open{&cell};
     while (!open.empty()) {
-      Step& step = *open.back()->step;
+      const Cell& next = *open.back();
       open.pop_back();
+      if (next.can_be_read()) {
+        if (read_.insert(&next).second) ns_ += next.moved->read_ns();
+        continue;
+      }
+      Step& step = *next.step;
       if (!add(step)) continue;
       for (const Input& input : step.inputs)
         if (input.cell && !input.cell->is_here()) open.push_back(input.cell.get());
@@ -35,7 +42,7 @@ class Walk {
       open.pop_back();
       if (!add(step)) continue;
       for (const Input& input : step.inputs) {
-        if (!input.cell || input.cell->is_here()) continue;
+        if (!input.cell || !input.cell->needs_steps()) continue;
         if (Step* between = input.cell->step.get(); between->reached == number_) open.push_back(between);
       }
     }
@@ -47,7 +54,7 @@ class Walk {
     const auto tell = [&](Step& reached, const Cell* gone) { return ends = f(reached, gone); };
     const Cell* gone = nullptr;
     for (const Cell* made : step.made)
-      if (made && made->is_gone()) gone = made;
+      if (made && made->is_gone() && made->needs_steps()) gone = made;
     tell(step, gone);
     for (const Cell* made : step.made)
       if (made && !ends) each_dependant(*made, true, tell);
@@ -67,8 +74,8 @@ class Walk {
         if (std::exchange(reader->reached, number_) == number_) continue;
         const Cell* gone = nullptr;
         for (const Cell* made : reader->made) {
-          if (made && made->is_gone()) gone = made;
-          if (made && (all || !made->is_here())) open.push_back(made);
+          if (made && made->is_gone() && made->needs_steps()) gone = made;
+          if (made && (all || made->needs_steps())) open.push_back(made);
         }
         if (f(*reader, gone)) return;
       }
@@ -82,40 +89,49 @@ class Walk {
     return true;
   }
   uint64_t number_, ns_ = 0;
+  std::unordered_set<const Cell*> read_;
 };
 
 struct Price {
   bool can_go = false;
+  bool by_move = false;  // to where the bytes lie already, or have to be written
   double value = 0;
 };
 
 Price price_of(const Cell& cell, uint64_t now) {
-  if (!is_alone(cell) || !cell.step->repeatable) return {};
+  if (!is_alone(cell)) return {};
+  const uint64_t moved = move_ns(cell);
+  const bool again = cell.step->repeatable && !cell.can_be_read();
+  if (!again && moved == kNever) return {};
   Walk walk(++cells().walks);
-  walk.before(cell);
-  walk.after(cell);
+  if (again) walk.before(cell);
+  if (again) walk.after(cell);
+  const bool by_move = !again || moved < walk.ns();
+  const auto ns = static_cast<double>(by_move ? moved : walk.ns());
   const auto stale = static_cast<double>(now - std::min(now, cell.last_use) + 1);
-  return {true, static_cast<double>(walk.ns()) / static_cast<double>(cell.bytes) / stale};
+  return {true, by_move, ns / static_cast<double>(cell.bytes) / stale};
 }
 
 void note(const Cell& cell) {
   const Step& step = *cell.step;
+  const Cause cause = cell.can_be_read() ? Cause::MovedAway : Cause::Request;
   report_of(cell.device)
-      .note_let_go({step.op->id, step.place}, cell.result.sizes, cell.result.dtype, cell.bytes, Cause::Request);
+      .note_let_go({step.op->id, step.place}, cell.result.sizes, cell.result.dtype, cell.bytes, cause);
 }
 
-Cell* cheapest(Device device) {
+/// A cell, and whether it is moved; null where none can go.
+std::pair<Cell*, bool> cheapest(Device device) {
   const uint64_t now = clock_ns();
   const auto used_elsewhere = budget_bounds[static_cast<size_t>(device.type)].used_elsewhere;
-  Cell* best = nullptr;
+  std::pair<Cell*, bool> best{};
   std::pair<bool, double> least;  // those that other streams use, too, go last: they are not free at once
   for (Cell* cell = cells().first; cell; cell = cell->after) {
     if (!cell->storage || cell->device != device) continue;
     const Price price = price_of(*cell, now);
     if (!price.can_go) continue;
     const std::pair value(used_elsewhere && used_elsewhere(device, cell->storage->data), price.value);
-    if (best && value >= least) continue;
-    best = cell;
+    if (best.first && value >= least) continue;
+    best = {cell, price.by_move};
     least = value;
   }
   return best;
@@ -181,23 +197,30 @@ void never_repeat(Step& step) {
 }
 
 size_t let_go(Device device, size_t wanted, Locked& locked) {
-  size_t gone = 0;
-  while (gone < wanted) {
-    Cell* cell = cheapest(device);
+  size_t gone = 0, moving = 0;
+  while (gone + moving < wanted) {
+    const auto [cell, by_move] = cheapest(device);
     if (!cell) break;
+    if (by_move && !cell->can_be_read()) {
+      moving += cell->bytes;
+      begin_move(*cell);
+      continue;
+    }
     note(*cell);
     gone += cell->bytes;
     take_away(*cell, locked);
   }
-  if (gone < wanted) gone += let_go_of_inputs(device, wanted - gone, locked);
+  if (gone + moving < wanted) gone += let_go_of_inputs(device, wanted - gone - moving, locked);
   return gone;
 }
+
+bool can_come_back(const Cell& cell) { return cell.step->repeatable || move_ns(cell) != kNever; }
 
 size_t bytes_that_can_go(Device device) {
   size_t bytes = 0;
   for (const Cell* cell = cells().first; cell; cell = cell->after) {
     if (!cell->storage || cell->device != device || !is_alone(*cell)) continue;
-    if (cell->step->repeatable) bytes += cell->bytes;
+    if (can_come_back(*cell)) bytes += cell->bytes;
   }
   return bytes;
 }

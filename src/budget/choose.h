@@ -2,6 +2,8 @@
 //
 //   cost of a cell = (time of its steps + time of the steps that are missing around it) / (bytes x time since last use)
 //
+// Where it costs less to write the bytes to a file and to read them, that is the time that counts (moved.h).
+//
 // Missing around it are the steps that would have to run before it can be made, since what they make is not here either,
 // and those of cells that are gone and need it. Both are walked exactly (h_DTR of the paper "Dynamic Tensor
 // Rematerialization" with its exact neighborhood).
@@ -11,14 +13,17 @@
 
 namespace facula::budget {
 
-/// Takes away bytes of cells on `device` until `wanted` have gone or none is left that can be made again; they are among
-/// the dead of `locked`. Returns how many went.
+/// Takes away bytes of cells on `device` until `wanted` have gone or none is left that can come back; they are among the
+/// dead of `locked`. Returns how many went. Others may be on the way to a file (moved.h): finish_moves() lets go of them.
 size_t let_go(Device device, size_t wanted, Locked& locked);
 /// Whether a cell that is gone depends on what the step makes, also through others that are here: they may go once
 /// nobody saves them any more. With the lock held, as all here.
 bool is_needed(Step& step);
-/// The step, which is not needed, and all that depend on it will not be repeated: no cell of theirs goes from now on.
+/// The step, which is not needed, and all that depend on it will not be repeated: no cell of theirs goes from now on, but
+/// where it is moved.
 void never_repeat(Step& step);
+/// Whether the steps of a cell can run again, or else it can be moved.
+bool can_come_back(const Cell& cell);
 /// How many could go, if all went that are here now.
 size_t bytes_that_can_go(Device device);
 

@@ -26,7 +26,7 @@ std::vector<HeldMemory> held_in_cells(Device device) {
   std::vector<HeldMemory> found;
   const auto add = [&](const Cell& cell) {
     if (!cell.storage || cell.device != device || !seen.insert(&cell).second) return;
-    const bool can_go = is_alone(cell) && cell.step->repeatable;
+    const bool can_go = is_alone(cell) && can_come_back(cell);
     if (can_go) return;
     const HeldKind kind = needed.contains(cell.storage) ? HeldKind::NeededNow
                           : is_alone(cell)              ? HeldKind::Saved

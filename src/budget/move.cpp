@@ -430,10 +430,14 @@ int MoveFile::write_out(Ticket& ticket) {
 
 bool MoveFile::is_written(const Ticket& ticket) const { return ticket.state == State::Written; }
 
+bool MoveFile::can_read(const Ticket& ticket) const {
+  return ticket.state == State::Written && ticket.life == life_;  // a forked child counts its life while it is alone
+}
+
 bool MoveFile::failed(const Ticket& ticket) const {
   if (ticket.state == State::Failed) return true;
   const std::lock_guard lock(mutex_);
-  return ticket.life != life_ && ticket.state != State::Written;
+  return ticket.life != life_;
 }
 
 void MoveFile::wait(Ticket& ticket) {

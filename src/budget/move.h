@@ -35,6 +35,8 @@ class MoveFile {
   bool is_written(const Ticket& ticket) const;
   /// Whether the bytes are not in the file and will not be.
   bool failed(const Ticket& ticket) const;
+  /// Whether the bytes are in the file of this process.
+  bool can_read(const Ticket& ticket) const;
   /// Returns when the ticket is written or has failed.
   void wait(Ticket& ticket);
   /// Brings the bytes back; the ticket stays. Waits where they are being written.

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "budget/budget.h"
+#include "budget/moved.h"
 #include "budget/report.h"
 #include "budget/why_full.h"
 #include "core/kernel.h"
@@ -61,7 +62,8 @@ struct Item {
   Ref<Storage> bytes;  // null: not made yet, or dropped
   uint32_t uses = 0;   // items that have yet to read it
   std::vector<uint32_t> reads;
-  uint32_t next = 0;  // of `reads`, while they are listed
+  uint32_t next = 0;             // of `reads`, while they are listed
+  std::shared_ptr<Moved> moved;  // it is read from there, and not made
 };
 
 class Repetition {
@@ -72,7 +74,7 @@ class Repetition {
   }
   Ref<Storage> run() {
     for (const uint32_t i : order_) {
-      if (!items_[i].bytes) make(i);
+      if (!items_[i].bytes) items_[i].moved ? read(items_[i]) : make(i);
       for (const uint32_t read : items_[i].reads) drop(read);
       if (host.check_interrupt && !Uninterrupted::depth && !in_parallel_region()) host.check_interrupt();
     }
@@ -89,6 +91,8 @@ class Repetition {
     if (cell->is_here() && cell_of(cell->storage) == cell.get()) {
       made.bytes = Ref<Storage>::share(cell->storage);
       cell->last_use = clock_ns();
+    } else if (cell->moved && (cell->moved->is_there() || !cell->step->repeatable)) {
+      made.moved = cell->moved;  // where it is not there, reading says why
     }
     return found->second;
   }
@@ -117,6 +121,7 @@ class Repetition {
   }
   /// What is written to comes first, and once.
   void find_sources(uint32_t i) {
+    if (items_[i].moved) return;
     const Step& step = *items_[i].cell->step;
     std::vector<uint32_t> reads;
     for (size_t k = 0; k < step.inputs.size(); ++k) {
@@ -163,6 +168,19 @@ class Repetition {
     report_of(cell->device).note_again({step->op->id, step->place}, cell->bytes, took);
     step->ns = std::min(step->ns, std::max<uint64_t>(took, 1));
     give(items_[i]);
+  }
+
+  void read(Item& item) {
+    const Cell& cell = *item.cell;
+    const uint64_t began = clock_ns();
+    {
+      const AsBefore bare;
+      const Tensor bytes = empty({static_cast<int64_t>(cell.bytes)}, DType::UInt8, cell.device);
+      item.moved->read(bytes.storage()->data);
+      item.bytes = storage_of(bytes);
+    }
+    report_of(cell.device).note_moved({cell.step->op->id, cell.step->place}, cell.bytes, true, clock_ns() - began);
+    give(item);
   }
 
   std::vector<Value> arguments(const Step& step, const Tensor* own) {

@@ -1,6 +1,7 @@
 // Memory budgets: setting one, and what its report has (budget/report.h). Texts are made in facula/utils.
 #include "budget/budget.h"
 
+#include "budget/moved.h"
 #include "budget/record.h"
 #include "budget/report.h"
 #include "budget/why_full.h"
@@ -93,6 +94,25 @@ PyObject* set_threshold(PyObject*, PyObject* value) {
     FACULA_CHECK(bytes >= 0, ErrorKind::Value, "_budget_threshold: a number of bytes, got ", bytes);
     return number(budget::set_smallest(static_cast<size_t>(bytes)));
   });
+}
+
+// _budget_folder(path or None: of the environment) -> the one before, "" for none
+PyObject* set_folder(PyObject*, PyObject* path) {
+  return guarded([&] {
+    const std::string before = budget::folder();
+    if (path == Py_None) {
+      budget::set_folder_of_environment();
+    } else {
+      const char* folder = PyBytes_AsString(path);
+      if (!folder) throw PythonError{};
+      budget::set_folder(folder);
+    }
+    return check(PyUnicode_DecodeFSDefault(before.c_str()));
+  });
+}
+
+PyObject* set_move_price(PyObject*, PyObject* factor) {
+  return guarded([&] { return check(PyFloat_FromDouble(budget::set_move_price(to_float(factor)))); });
 }
 
 // _budget_let_go(device, bytes) -> how many went: what an allocator does that is short of memory
@@ -218,6 +238,11 @@ PyMethodDef functions[] = {
      "_budget_why(device, bytes): the text of an error for a request that fails now."},
     {"_budget_threshold", set_threshold, METH_O,
      "_budget_threshold(bytes): smaller results are not let go of; returns the threshold before."},
+    {"_budget_folder", set_folder, METH_O,
+     "_budget_folder(path): where bytes of the CPU are moved to, b'' nowhere, None as FACULA_BUDGET_DIR says; returns "
+     "the folder before."},
+    {"_budget_move_price", set_move_price, METH_O,
+     "_budget_move_price(factor): what moves seem to cost, 1: what they do; returns the factor before."},
     {"_budget_peak", peak, METH_VARARGS, "_budget_peak(device): the most bytes that the allocator has counted."},
     {"_budget_begin_watch", begin_watch, METH_VARARGS, "_budget_begin_watch(device): a number for _budget_watched()."},
     {"_budget_watched", watched, METH_VARARGS,
