@@ -1,0 +1,710 @@
+"""A memory budget beside everything else that programs use: the same bits as without one."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from fuzz.budget import bits, counts
+
+import facula
+import facula.nn.functional as F
+from facula import _C, nn
+from facula.utils.checkpoint import checkpoint
+
+WIDE, ROWS = 128, 512  # an activation has 256 KiB, a weight 64
+CPU = facula.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def every_storage():
+    smallest, threads = _C._budget_threshold(0), facula.get_num_threads()
+    facula.set_num_threads(1)
+    yield
+    _C._budget_threshold(smallest)
+    facula.set_num_threads(threads)
+
+
+def layers(count=8, make=lambda: nn.Linear(WIDE, WIDE), act=nn.Tanh):
+    return nn.Sequential(*(part for _ in range(count) for part in (make(), act())))
+
+
+def gradients(model):
+    return [p.grad for p in model.parameters()]
+
+
+class Plain:
+    """What a program gives without a budget, and what it holds."""
+
+    def __init__(self, make):
+        self.make = make
+        self.seen()  # what is made once
+        self.bits = self.seen()
+
+    def seen(self, share=None):
+        facula.manual_seed(0)
+        run = self.make()
+        gc.collect()
+        facula.cpu.empty_cache()
+        begin = facula.cpu.memory_allocated()
+        facula.cpu.reset_peak_memory_stats()
+        if share is None:
+            found = run()
+            self.room = facula.cpu.max_memory_allocated() - begin
+        else:
+            with facula.cpu.memory_budget(begin + self.room * share // 100):
+                found = run()
+        return [bits(t) if t is None or isinstance(t, facula.Tensor) else t for t in found]
+
+
+def alike(make, share=60, again=True):
+    """Run what `make` gives without a budget and within one of this share of what it takes."""
+    plain, before = Plain(make), counts()
+    within = plain.seen(share)
+    after = counts()
+    differing = [place for place, (a, b) in enumerate(zip(plain.bits, within)) if a != b]
+    assert not differing and len(within) == len(plain.bits), differing
+    assert after["let go"] > before["let go"], "nothing went"
+    assert not again or after["again"] > before["again"], "nothing was made again"
+
+
+USES = {}
+
+
+def use(share=60, again=True):
+    """A program: it makes its model outside of the budget, and gives a function that runs within."""
+
+    def note(make):
+        USES[make.__name__] = (make, share, again)
+        return make
+
+    return note
+
+
+# ---- the engine
+
+
+def deep(step, **options):
+    """A use of eight layers: `step(model, x)` gives tensors besides the gradients."""
+
+    def make():
+        model, x = layers(**options), facula.randn(ROWS, WIDE)
+        return lambda: [*(step(model, x) or ()), *gradients(model), facula.get_rng_state()]
+
+    make.__name__ = step.__name__
+    return make
+
+
+@use(80)
+@deep
+def checkpoint_with_hooks(model, x):
+    y = model(x)  # what a second computation keeps for the pass is the checkpoint's
+    for block in (model[:4], model[4:]):
+        x = checkpoint(block, x, use_reentrant=False)
+    (x + y).square().mean().backward()
+
+
+@use(85)
+@deep
+def checkpoint_reentrant(model, x):
+    x = x.requires_grad_()
+    for block in (model[:4], model[4:8], model[8:]):
+        x = checkpoint(nn.Sequential(block, nn.Dropout(0.2)), x, use_reentrant=True)
+    x.square().mean().backward()
+
+
+@use(75)
+@deep
+def packed_by_hooks(model, x):
+    half = model[:8](x)
+    with facula.autograd.graph.saved_tensors_hooks(lambda t: t.half(), lambda t: t.float()):
+        y = model[8:10](half)
+    model[10:](y).square().mean().backward()
+
+
+@use(75)
+@deep
+def saved_on_the_cpu(model, x):
+    half = model[:8](x)
+    with facula.autograd.graph.save_on_cpu():
+        y = model[8:10](half)
+    model[10:](y).square().mean().backward()
+
+
+@use()
+@deep
+def gradients_of_gradients(model, x):
+    x.requires_grad_()
+    (slope,) = facula.autograd.grad(model(x).square().sum(), x, create_graph=True)
+    (slope.norm() + model(x).mean()).backward()
+    return slope, x.grad
+
+
+@use()
+@deep
+def passes_one_after_the_other(model, x):
+    loss = model(x).square().mean()
+    loss.backward(retain_graph=True)
+    loss.backward(retain_graph=True)
+    loss.backward()
+
+
+@use(75)
+@deep
+def gradients_asked_for(model, x):
+    middle = model[:8](x)
+    loss = model[8:](middle).square().mean()
+    found = facula.autograd.grad(loss, [middle, model[0].weight], retain_graph=True)
+    return [*found, *facula.autograd.grad(loss, list(model.parameters()))]
+
+
+@use(70)
+@deep
+def anomaly_mode(model, x):
+    with pytest.warns(UserWarning), facula.autograd.detect_anomaly():
+        model(x).square().mean().backward()
+
+
+@use(75)
+@deep
+def hooks_on_tensors(model, x):
+    kept = []
+    for module in model:
+        x = module(x)
+        x.register_hook(lambda g: kept.append(g.sum()) or g * 1.5)
+    x.square().mean().backward()
+    return kept
+
+
+@use()
+@deep
+def a_hook_that_raises(model, x):
+    y = model(x)
+    fails = [True]
+
+    def hook(gradient):
+        if fails.pop() if fails else False:
+            raise ValueError("on purpose")
+
+    handle = model[3].register_full_backward_hook(lambda *_: hook(None))
+    y = model(x)
+    with pytest.raises(ValueError, match="on purpose"):
+        y.square().mean().backward(retain_graph=True)
+    handle.remove()
+    model.zero_grad()
+    y.square().mean().backward()
+
+
+@use(70)
+@deep
+def profiled(model, x):
+    with facula.profiler.profile() as profile:
+        model(x).square().mean().backward()
+    again = {event.key for event in profile.key_averages() if event.key.startswith("budget: ")}
+    assert again <= {"budget: linear", "budget: tanh"}, again
+
+
+@use()
+@deep
+def memory_history(model, x):
+    facula.cpu.record_memory_history()
+    try:
+        model(x).square().mean().backward()
+    finally:
+        facula.cpu.record_memory_history(None)
+
+
+# ---- functions of functions
+
+
+@use()
+def func_grad():
+    model, x = layers(), facula.randn(ROWS, WIDE)
+    names = dict(model.named_parameters())
+
+    def loss(parameters, x):
+        return facula.func.functional_call(model, parameters, (x,)).square().mean()
+
+    return lambda: list(facula.func.grad(loss)(names, x).values())
+
+
+@use()
+def func_vjp():
+    model, x = layers(), facula.randn(ROWS, WIDE)
+
+    def run():
+        out, pull = facula.func.vjp(model, x)
+        return [out, *pull(facula.ones_like(out)), *pull(out.cos())]
+
+    return run
+
+
+@use(85, again=False)
+def vmap_of_grad():
+    model, x = layers(6), facula.randn(ROWS, WIDE)
+    names = dict(model.named_parameters())
+
+    def loss(parameters, row):
+        return facula.func.functional_call(model, parameters, (row,)).square().mean()
+
+    def run():
+        before = layers_of(model, x)
+        found = facula.func.vmap(facula.func.grad(loss), (None, 0))(names, x[:4])
+        before.backward()
+        return [*found.values(), *gradients(model)]
+
+    return run
+
+
+def layers_of(model, x):
+    return model(x).square().mean()
+
+
+@use(75, again=False)
+def jacobians():
+    model, x = layers(8), facula.randn(ROWS, WIDE)
+
+    def run():
+        before = layers_of(model, x)
+        found = facula.func.jacrev(lambda row: model(row)[:8])(x[0])
+        before.backward()
+        return [found, facula.func.jacfwd(lambda row: model(row)[:8])(x[0]), *gradients(model)]
+
+    return run
+
+
+@use(85, again=False)
+def forward_mode():
+    model, x = layers(8), facula.randn(ROWS, WIDE)
+
+    def run():
+        before = layers_of(model, x)
+        with facula.no_grad():
+            out, slope = facula.func.jvp(lambda x: model(x), (x,), (x.sin(),))
+        before.backward()
+        return [out, slope, *gradients(model)]
+
+    return run
+
+
+# ---- training
+
+
+@use(85)
+@deep
+def autocast(model, x):
+    with facula.autocast("cpu", facula.bfloat16):
+        y = model(x)
+        loss = F.layer_norm(y, (WIDE,)).square().mean()
+    loss.backward()
+
+
+@use(80)
+def scaled_gradients():
+    model, x = layers(), facula.randn(ROWS, WIDE)
+    optimizer, scaler = facula.optim.SGD(model.parameters(), 0.1), facula.amp.GradScaler("cpu")
+
+    def run():
+        for _ in range(2):
+            optimizer.zero_grad()
+            with facula.autocast("cpu", facula.bfloat16):
+                loss = model(x).float().square().mean()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+        return list(model.parameters())
+
+    return run
+
+
+def optimizing(name, share=75, **options):
+    def make():
+        model, x = layers(), facula.randn(ROWS, WIDE)
+        optimizer = getattr(facula.optim, name)(model.parameters(), lr=0.01, **options)
+
+        def run():
+            def closure():
+                optimizer.zero_grad()
+                loss = model(x).square().mean()
+                loss.backward()
+                return loss
+
+            return [*(optimizer.step(closure) for _ in range(3)), *model.parameters()]
+
+        return run
+
+    make.__name__ = "_".join([name, *options])
+    use(share)(make)
+
+
+optimizing("SGD", momentum=0.9, fused=True)
+optimizing("SGD", momentum=0.9, foreach=True)
+optimizing("Adam", foreach=True)
+optimizing("Adam", foreach=False)
+optimizing("AdamW", fused=True)
+optimizing("LBFGS", 85, max_iter=2, history_size=1)
+
+
+@use(75)
+def packed_sequences():
+    model, head = nn.LSTM(64, 64, 3, dropout=0.3, batch_first=True), nn.Linear(64, 1)
+    x, lengths = facula.randn(16, 48, 64), facula.tensor([48] * 6 + [30] * 6 + [5] * 4)
+
+    def run():
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+        out, (hidden, _) = model(packed)
+        out, _ = nn.utils.rnn.pad_packed_sequence(out, batch_first=True)
+        (head(out).square().mean() + hidden.mean()).backward()
+        return [*gradients(model), *gradients(head), facula.get_rng_state()]
+
+    return run
+
+
+@use(75)
+def gated_units():
+    model, x = nn.GRU(64, 64, 3, dropout=0.3, bidirectional=True), facula.randn(48, 16, 64)
+
+    def run():
+        model(x)[0].square().mean().backward()
+        return [*gradients(model), facula.get_rng_state()]
+
+    return run
+
+
+@use(75)
+def attention():
+    blocks = nn.ModuleList(nn.MultiheadAttention(64, 4, 0.2, batch_first=True) for _ in range(4))
+    x = facula.randn(4, 64, 64)
+
+    def run():
+        y = x
+        for place, block in enumerate(blocks):
+            y = y + block(y, y, y, need_weights=place % 2 == 0)[0]
+            y = y + F.scaled_dot_product_attention(y, y, y, dropout_p=0.1, is_causal=True)
+        y.square().mean().backward()
+        return [y, *gradients(blocks), facula.get_rng_state()]
+
+    return run
+
+
+# ---- data
+
+
+@use()
+def batches_of_numpy():
+    model, array = layers(), np.random.default_rng(0).standard_normal((ROWS, WIDE)).astype("float32")
+
+    def run():
+        total, batch = 0, facula.from_numpy(array.copy())
+        writable = batch.numpy()
+        for _ in range(2):
+            y = model(batch)
+            writable *= 1.25  # nobody is told; the first layer's step has a copy, or its bytes stay
+            total = total + y.square().mean()
+        before = gradients_of(model, lambda: y.square().mean().backward(retain_graph=True))
+        return [batch, y, total, *before]
+
+    return run
+
+
+def gradients_of(model, call):
+    call()
+    return gradients(model)
+
+
+@use(85)
+def numpy_sees_an_activation():
+    model, x = layers(), facula.randn(ROWS, WIDE)
+
+    def run():
+        first = model[:4](x)
+        seen = first.detach().numpy()
+        y = model[4:](first)
+        seen[0] = 3.0
+        y.square().mean().backward()
+        return [first, *gradients(model)]
+
+    return run
+
+
+class Rows(facula.utils.data.Dataset):
+    def __len__(self):
+        return 2 * ROWS
+
+    def __getitem__(self, place):
+        return facula.full((WIDE,), place / ROWS).sin().requires_grad_().exp().detach()
+
+
+@use(again=False)
+def workers():
+    model = layers()
+
+    def run():
+        for x in facula.utils.data.DataLoader(Rows(), ROWS, num_workers=2, multiprocessing_context="fork"):
+            model(x).square().mean().backward()
+        return gradients(model)
+
+    return run
+
+
+# ---- tensors
+
+
+@use()
+@deep
+def no_gradients_between(model, x):
+    with facula.no_grad():
+        y = model(x)
+    with facula.inference_mode():
+        z = model(x).mean()
+    model(y).square().mean().backward()
+    return [y, z.item()]
+
+
+@use(85)
+def sparse():
+    index = facula.randint(0, ROWS, (2, 512))
+    values = facula.randn(512, requires_grad=True)
+    model, table = layers(), nn.Embedding(ROWS, WIDE, sparse=True)
+
+    def run():
+        a = facula.sparse_coo_tensor(index, values, (ROWS, ROWS))
+        x = facula.sparse.mm(a, table(index[0]))
+        model(x).square().mean().backward()
+        return [values.grad, table.weight.grad.to_dense(), *gradients(model)]
+
+    return run
+
+
+@use()
+def complex_numbers():
+    weights = [nn.Parameter(facula.randn(WIDE, WIDE, dtype=facula.complex64) / 16) for _ in range(8)]
+    x = facula.randn(WIDE, WIDE, dtype=facula.complex64)
+
+    def run():
+        y = x
+        for w in weights:
+            y = (y @ w).tanh()
+            y = y.conj() * w.mH + facula.view_as_complex(facula.view_as_real(y) * 0.5)
+            y = facula.complex(y.real, y.imag.sin())
+        facula.fft.ifft(facula.fft.fft(y)).abs().mean().backward()
+        return [y, *(w.grad for w in weights)]
+
+    return run
+
+
+@use(75)
+@deep
+def writes_to_views(model, x):
+    for place, module in enumerate(model):
+        x = module(x)
+        if place % 2 == 0:
+            x = x * 1
+            x[: ROWS // 2].mul_(0.5)
+            x.t()[3].add_(1)
+            x.view(-1)[::7].zero_()
+    x.square().mean().backward()
+    return [x]
+
+
+@use(75)
+@deep
+def memory_that_is_exchanged(model, x):
+    y = model(x)
+    loss, before = y.mean(), y.detach().clone()
+    y.data = facula.zeros(3)  # the node that made it keeps what it gave
+    loss.backward()
+    first = model[:2](x)
+    y = model[2:](first)
+    facula.empty(0).set_(first.detach().untyped_storage(), 0, (4, WIDE)).add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+    scratch = model[:2](x).detach().view(-1)
+    scratch.resize_(7)
+    return [before, scratch]
+
+
+@use(75)
+@deep
+def data_of_weights(model, x):
+    for module in model[::2]:
+        module.weight.data = module.weight.data * 1.5
+    y = model(x)
+    model[8].bias.data.mul_(0.5)  # which no derivative reads
+    y.square().mean().backward()
+
+
+@pytest.mark.parametrize("name", USES)
+def test_the_same_bits(name):
+    alike(*USES[name])
+
+
+# ---- threads, signals, processes
+
+
+def training(seed, wait=lambda: None):
+    """A model of its own, and a function that trains it."""
+    facula.manual_seed(seed)
+    model, generator = layers(), facula.Generator().manual_seed(seed)
+    optimizer = facula.optim.SGD(model.parameters(), 0.1)
+
+    def run():
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = layers_of(model, facula.randn(ROWS, WIDE, generator=generator))
+            wait()
+            loss.backward()
+            optimizer.step()
+        return [bits(p) for p in model.parameters()]
+
+    return run
+
+
+def together(calls):
+    results = [None] * len(calls)
+
+    def call(place):
+        try:
+            results[place] = calls[place]()
+        except BaseException as error:  # shown by whoever compares
+            results[place] = error
+
+    threads = [threading.Thread(target=call, args=(place,)) for place in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def test_threads_train_models_of_their_own():
+    expected = [training(seed)() for seed in range(3)]
+    all_have_graphs = threading.Barrier(3)
+    calls, before = [training(seed, all_have_graphs.wait) for seed in range(3)], counts()
+    with facula.cpu.memory_budget(facula.cpu.memory_allocated() + (6 << 20)):
+        found = together(calls)
+    assert [r if isinstance(r, BaseException) else r == e for r, e in zip(found, expected)] == [True] * 3
+    assert counts()["again"] > before["again"]
+
+
+def test_threads_share_one_model():
+    facula.manual_seed(0)
+    model, before = layers(), counts()
+    batches, all_have_graphs = [facula.randn(ROWS, WIDE) for _ in range(3)], threading.Barrier(3)
+
+    def differentiate(x, wait=all_have_graphs.wait):
+        loss = layers_of(model, x)
+        wait()
+        return [bits(g) for g in facula.autograd.grad(loss, list(model.parameters()))]
+
+    expected = [differentiate(x, lambda: None) for x in batches]
+    with facula.cpu.memory_budget(facula.cpu.memory_allocated() + (5 << 20)):
+        found = together([lambda x=x: differentiate(x) for x in batches])
+    assert [r if isinstance(r, BaseException) else r == e for r, e in zip(found, expected)] == [True] * 3
+    assert counts()["again"] > before["again"]
+
+
+def test_processes_train_one_model_without_locks():
+    """Hogwild: what they give depends on who comes first, but nothing breaks."""
+    facula.manual_seed(0)
+    model, start = layers().share_memory(), facula.cpu.memory_allocated()
+
+    def train(queue):
+        before, optimizer = counts(), facula.optim.SGD(model.parameters(), 0.01)
+        with facula.cpu.memory_budget(start + (9 << 18)):
+            for _ in range(3):
+                optimizer.zero_grad()
+                layers_of(model, facula.randn(ROWS, WIDE)).backward()
+                optimizer.step()
+        queue.put(counts()["again"] - before["again"])
+
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    processes = [context.Process(target=train, args=(queue,)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    assert all(queue.get(timeout=60) > 0 for _ in processes)
+    for process in processes:
+        process.join(60)
+    assert all(p.isfinite().all() for p in model.parameters())
+
+
+def test_a_repetition_that_is_interrupted_can_be_run_again():
+    def make():
+        model, x = layers(), facula.randn(ROWS, WIDE)
+        return model, lambda: model(x).square().mean()
+
+    facula.manual_seed(0)
+    model, loss_of = make()
+    loss_of().backward()
+    expected = [bits(g) for g in gradients(model)]
+    interval = _C._set_ask_interval(0)
+    before = signal.signal(signal.SIGUSR1, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    try:
+        for delay in (0.0, 0.0005, 0.001, 0.002, 0.004):
+            facula.manual_seed(0)
+            model, loss_of = make()
+            with facula.cpu.memory_budget(facula.cpu.memory_allocated() + (7 << 18)):
+                loss = loss_of()
+                interrupted = False
+                try:
+                    threading.Timer(delay, signal.pthread_kill, (threading.main_thread().ident, signal.SIGUSR1)).start()
+                    facula.autograd.grad(loss, list(model.parameters()), retain_graph=True)
+                    while True:
+                        time.sleep(1)
+                except KeyboardInterrupt:
+                    interrupted = True
+                assert interrupted
+                found = facula.autograd.grad(loss, list(model.parameters()))
+            assert [bits(g) for g in found] == expected
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        _C._set_ask_interval(interval)
+
+
+def test_a_forked_child_makes_bytes_again():
+    facula.manual_seed(0)
+    model, x = layers(), facula.randn(ROWS, WIDE)
+    model(x).square().mean().backward()
+    expected = [bits(g) for g in gradients(model)]
+    before = counts()
+    with facula.cpu.memory_budget(facula.cpu.memory_allocated() + (9 << 18)):
+        loss = model(x).square().mean()
+        assert counts()["let go"] > before["let go"]
+
+        def child(queue):
+            found = facula.autograd.grad(loss, list(model.parameters()))
+            queue.put(([bits(g) for g in found], counts()["again"]))
+
+        queue = multiprocessing.get_context("fork").Queue()
+        process = multiprocessing.get_context("fork").Process(target=child, args=(queue,))
+        process.start()
+        found, again = queue.get(timeout=60)
+        process.join(60)
+        assert found == expected and again > before["again"] and process.exitcode == 0
+        assert [bits(g) for g in facula.autograd.grad(loss, list(model.parameters()))] == expected
+
+
+def test_memory_that_other_processes_write_is_copied():
+    """What a step reads of memory that nobody counts writes to is its own."""
+    facula.manual_seed(0)
+    model, x = layers(), facula.randn(ROWS, WIDE).share_memory_()
+    plain, before = x.clone(), counts()
+    with facula.cpu.memory_budget(facula.cpu.memory_allocated() + (9 << 18)):
+        loss = model(x * 2).square().mean()
+        process = multiprocessing.get_context("fork").Process(target=lambda: x.zero_())
+        process.start()
+        process.join(60)
+        loss.backward()
+    assert not x.any() and counts()["again"] > before["again"]
+    found = [bits(g) for g in gradients(model)]
+    model.zero_grad()
+    model(plain * 2).square().mean().backward()
+    assert found == [bits(g) for g in gradients(model)]
