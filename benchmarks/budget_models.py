@@ -15,21 +15,21 @@ from common import integers, normal  # noqa: E402
 
 # Constants of a file in benchmarks/models, and sizes of its batch: items, and length or pixels.
 SIZES = {
-    "gpt": ({"BATCH": 24}, {"LAYERS": 3, "WIDTH": 48, "HEADS": 4, "CONTEXT": 64, "VOCABULARY": 64, "BATCH": 16}),
+    "gpt": ({"BATCH": 24}, {"LAYERS": 6, "WIDTH": 32, "HEADS": 4, "CONTEXT": 64, "VOCABULARY": 32, "BATCH": 8}),
     "bert": (
         {"layers": 6, "width": 256, "words": 4096, "batch": 32, "length": 128},
-        {"layers": 3, "width": 48, "words": 64, "batch": 16, "length": 64},
+        {"layers": 4, "width": 32, "words": 32, "batch": 6, "length": 64},
     ),
     "resnet50": (
         {"batch": 8, "pixels": 224},
-        {"STAGES": ((8, 2, 1), (16, 2, 2), (24, 1, 2)), "classes": 10, "batch": 12, "pixels": 48},
+        {"STAGES": ((16, 6, 1), (16, 4, 2)), "classes": 10, "batch": 4, "pixels": 48},
     ),
     "mobilenet_v2": (
         {"batch": 16, "pixels": 224},
-        {"STAGES": ((1, 16, 1, 1, 3), (4, 24, 2, 2, 3), (4, 32, 2, 2, 3)), "classes": 10, "batch": 6, "pixels": 64},
+        {"STAGES": ((1, 16, 1, 1, 3), (4, 16, 4, 1, 3), (4, 24, 2, 2, 3)), "classes": 10, "batch": 2, "pixels": 48},
     ),
-    "unet": ({"batch": 8, "pixels": 160}, {"WIDTHS": (8, 12, 16, 24), "batch": 6, "pixels": 48}),
-    "lstm": ({"width": 256, "words": 1000, "batch": 32, "length": 64}, {"width": 48, "words": 64, "batch": 32, "length": 24}),
+    "unet": ({"batch": 8, "pixels": 160}, {"WIDTHS": (8, 16, 24), "batch": 2, "pixels": 64}),
+    "lstm": ({"width": 256, "words": 1000, "batch": 32, "length": 64}, {"width": 64, "words": 16, "batch": 32, "length": 24}),
 }
 NAMES = tuple(SIZES)
 
@@ -76,6 +76,8 @@ def with_head(m, model, classes: int):
     blocks = list(model)
     while isinstance(blocks[-1], (nn.Linear, nn.Dropout, nn.Flatten, nn.AdaptiveAvgPool2d)):
         blocks.pop()
+    if isinstance(blocks[-3], nn.Conv2d):  # from the last block to many channels
+        del blocks[-3:]
     with m.no_grad():
         channels = nn.Sequential(*blocks).eval()(m.zeros(1, 3, 32, 32)).shape[1]
     return nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(channels, classes)).train()

@@ -137,7 +137,17 @@ std::pair<Cell*, bool> cheapest(Device device) {
   return best;
 }
 
-// ---- what only steps hold: memory that no op of theirs has made, such as a mask that was made without gradients
+// ---- what only steps hold: memory that no op of theirs has made, such as a mask that was made without gradients. It
+// goes where no saved value depends on it: what could not be made again any more would be more than what is won.
+
+bool is_saved(Step& step) {
+  bool saved = false;
+  Walk(++cells().walks).from(step, [&](const Step& reached, const Cell*) {
+    for (const Cell* made : reached.made) saved = saved || (made && made->saved > 0);
+    return saved;
+  });
+  return saved;
+}
 
 /// Nobody knows what has made it: it is told as what the step reads.
 void note_input(const Step& step, const Storage& storage) {
@@ -157,13 +167,13 @@ size_t let_go_of_inputs(Device device, size_t wanted, Locked& locked) {
   };
   std::unordered_map<Storage*, Use> uses;
   for (Step* step = cells().first_step; step; step = step->after) {
-    bool known = false, needed = false;
+    bool known = false, wanted_again = false;
     for (const Input& input : step->inputs) {
       if (!input.held.defined() || input.held.device() != device) continue;
-      if (!std::exchange(known, true)) needed = is_needed(*step);
+      if (!std::exchange(known, true)) wanted_again = is_saved(*step);
       Use& use = uses[input.held.storage()];
       ++use.holds;
-      use.needed = use.needed || needed;
+      use.needed = use.needed || wanted_again;
       use.readers.push_back(step);
     }
   }
