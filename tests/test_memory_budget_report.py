@@ -279,9 +279,9 @@ def test_drawing():
     text = drawing(step_of(SAMPLES, EVENTS))
     root = ElementTree.fromstring(text)
     words = [node.text for node in root.iter(f"{SVG}text")]
-    assert "Memory over one step of 62 ms" in words and "backward" in words and "budget 100 MiB" in words
-    assert "let go (2)" in words and "run again (3)" in words and "run again: 13 ms of 62 ms" in words
-    assert words[words.index("linear model.py:41") + 1] == "12 ms, 2 x" and "<gelu> (moved back)" in words
+    assert "Memory over one step of 62.0 ms" in words and "backward" in words and "budget 100 MiB" in words
+    assert "let go (2)" in words and "run again (3)" in words and "run again: 13.0 ms of 62.0 ms" in words
+    assert words[words.index("linear model.py:41") + 1] == "12.0 ms, 2 x" and "<gelu> (moved back)" in words
     titles = [node.text for node in root.iter(f"{SVG}title")]
     assert "2 x, 30.0 MiB: <gelu>, linear model.py:41" in titles and "without a budget" in titles
     bands = {polygon[0].text: polygon.get("points").split() for polygon in root.iter(f"{SVG}polygon")}
@@ -310,14 +310,14 @@ def test_picture_of_a_step(core, tmp_path):
     core.now = 101 * SECOND
     core.samples = SAMPLES
     budget.picture(path)  # no pass yet: from the begin on
-    assert "Memory over one step of 60 ms" in path.read_text() and "backward" not in path.read_text()
+    assert "Memory over one step of 60.0 ms" in path.read_text() and "backward" not in path.read_text()
     core.passes = [(100 * SECOND + 5 * 10**6, 100 * SECOND + 20 * 10**6), BACKWARD, (BACKWARD[1] + 5, 0)]
     core.events = EVENTS
     budget.picture(str(path))
-    assert "Memory over one step of 42 ms" in path.read_text() and "run again (3)" in path.read_text()
+    assert "Memory over one step of 42.0 ms" in path.read_text() and "run again (3)" in path.read_text()
     assert budget._step(-1) == budget._step(1) and budget._step(1).samples[0] == SAMPLES[1]
     budget.picture(path, step=0)
-    assert "Memory over one step of 20 ms" in path.read_text() and "run again (0)" in path.read_text()
+    assert "Memory over one step of 20.0 ms" in path.read_text() and "run again (0)" in path.read_text()
     for wrong in (2, -3):
         with pytest.raises(IndexError, match=f"^picture: one of the 2 steps that are known, got {wrong}$"):
             budget.picture(path, step=wrong)
@@ -528,10 +528,10 @@ def test_the_program_of_the_page(capsys):
     page = (Path(__file__).resolve().parents[1] / "docs" / "memory_budget.md").read_text()
     program = re.search(r"```python\n(.*?)```", page, re.S)[1]
     exec(program, {})
-    assert re.match(
-        r"budget 40.0 MiB, highest [\d.]+ MiB.*3 steps of backward, [\d.]+ % of the time in ops run again\n",
-        capsys.readouterr().out,
-    )
+    told = capsys.readouterr().out
+    assert re.match(r"budget 80.0 MiB, highest 7\d\.\d MiB; without it 11\d MiB. 4 steps of backward, [\d.]+ % of the time in ops run again\n", told)
+    (columns,) = re.findall(r"^made by .*$", page, re.M)
+    assert columns.split() == re.search(r"^made by .*$", told, re.M)[0].split() and "gelu" in told
 
 
 def test_a_step_that_is_mostly_run_again_is_warned_of_once():

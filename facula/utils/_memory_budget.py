@@ -93,10 +93,11 @@ def size_text(count: float) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """Return a time as "12.0 s" or "85 ms"."""
-    if seconds >= 0.9995:
-        return f"{seconds:.{0 if seconds >= 99.95 else 1 if seconds >= 9.995 else 2}f} s"
-    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.0f} us"
+    """Return a time as "12.0 s" or "85.0 ms"."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} us"
+    amount, unit = (seconds, "s") if seconds >= 0.9995 else (seconds * 1e3, "ms")
+    return f"{amount:.{0 if amount >= 99.95 else 1 if amount >= 9.995 else 2}f} {unit}"
 
 
 def tensor_text(shape: Any, dtype: Any) -> str:

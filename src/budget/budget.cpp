@@ -8,6 +8,7 @@
 #include "budget/held_cells.h"
 #include "budget/moved.h"
 #include "budget/record.h"
+#include "budget/repeat.h"
 #include "budget/report.h"
 #include "core/backend.h"
 #include "core/budget_bound.h"
@@ -95,8 +96,9 @@ void install() {
     install_changes();
     budget_hooks.make_room = make_room;
     budget_hooks.present_op = [] {
+      const uint16_t again = op_that_runs_again();
       const OpCall* call = present_call();
-      return call ? shown_op(call->op) : std::string();
+      return again ? shown_op(again) : call ? shown_op(call->op) : std::string();
     };
     budget_hooks.why_full = why;
   });

@@ -13,4 +13,7 @@ namespace facula::budget {
 /// The storage with the cell's bytes, made again if need be. The cell has saved values.
 Ref<Storage> bytes_of(const Ref<Cell>& cell);
 
+/// Of this thread; 0: none does.
+uint16_t op_that_runs_again();
+
 }  // namespace facula::budget
