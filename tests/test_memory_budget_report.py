@@ -56,7 +56,7 @@ class Core:
     def __init__(self):
         self.bound, self.watch, self.peak, self.calls = 0, (0, 0, 0, 0), 9, []
         self.rows, self.copied, self.events, self.samples, self.passes, self.held = [], [], [], [], [], []
-        self.now, self.last_pass_end = 100 * SECOND, 0
+        self.now, self.last_pass_end, self.steps = 100 * SECOND, 0, (10 * SECOND, SECOND)
 
     def _budget_set(self, device, bytes):
         before, self.bound = self.bound, bytes
@@ -77,7 +77,7 @@ class Core:
 
     def _budget_report(self, device):
         return {"rows": list(self.rows), "copied": list(self.copied), "passes": len(self.passes), "last_pass_end": self.last_pass_end,
-                "rooms": 0, "now": self.now}  # fmt: skip
+                "rooms": 0, "now": self.now, "steps_ns": self.steps[0], "steps_again_ns": self.steps[1]}  # fmt: skip
 
     def _budget_events(self, device, since):
         return [event for event in self.events if event[0] >= since]
@@ -128,6 +128,13 @@ def test_summary(core):
         "cannot go: 3.00 GiB parameters and optimizer, 0 B gradients; smallest budget for this program: 4.90 GiB",
     ]
     assert budget.summary(rows=1).splitlines()[4].split() == ["2", "others", "1,238", "9.70", "GiB", "1,236", "1.90", "s", "7.00", "MiB"]
+
+
+def test_the_share_of_the_time_is_that_of_steps(core):
+    core.passes, core.steps = [(0, 1)] * 2, (20 * SECOND, 4 * SECOND)
+    budget = MemoryBudget(CPU, 8)
+    core.passes, core.steps = [(0, 1)] * 5, (50 * SECOND, 10 * SECOND)
+    assert "3 steps of backward, 20.0 % of the time" in budget.summary()
 
 
 def test_summary_of_a_budget_that_was_never_short(core):

@@ -131,7 +131,7 @@ class _Facts(NamedTuple):
     rows: list[Row]
     copied: list[tuple[Any, Any, str, int, int]]  # shape, dtype, place, how often, bytes
     passes: int
-    until: int  # the end of the last pass, 0: there was none
+    share: float  # of the time of steps that went into ops run again, from 0 to 1
     highest: int
     plain: int
     smallest: int
@@ -200,6 +200,7 @@ class MemoryBudget:
         self._rows = _summed(report["rows"], 2)
         self._copied = _summed(report["copied"], 3)
         self._passes: int = report["passes"]
+        self._steps = report["steps_ns"], report["steps_again_ns"]
 
     def __enter__(self) -> Self:
         return self
@@ -226,8 +227,10 @@ class MemoryBudget:
         rows = [Row(*row) for row in _difference(_summed(report["rows"], 2), self._rows)]
         copied = list(_difference(_summed(report["copied"], 3), self._copied))
         passes = report["passes"] - self._passes
-        until = report["last_pass_end"] if passes else 0
-        return _Facts(report["now"], rows, copied, passes, until, highest, plain, smallest)
+        steps, again = (report[name] - before for name, before in zip(("steps_ns", "steps_again_ns"), self._steps, strict=True))
+        if passes and not steps:  # a first step has no begin but that of the budget
+            steps, again = report["last_pass_end"] - self._begin, sum(row.again_ns for row in rows)
+        return _Facts(report["now"], rows, copied, passes, again / max(steps, 1), highest, plain, smallest)
 
     @property
     def highest(self) -> int:
@@ -262,9 +265,8 @@ class MemoryBudget:
         text = f"budget {bound}, highest {size_text(facts.highest)}"
         text += f"; without it {size_text(facts.plain)}" if facts.plain > facts.highest else ""
         if facts.passes:
-            share = sum(row.again_ns for row in facts.rows) / max(facts.until - self._begin, 1)
             steps = f"{facts.passes:,} step{'s' * (facts.passes != 1)} of backward"
-            text += f". {steps}, {share:.1%} of the time in ops run again".replace("%", " %")
+            text += f". {steps}, {facts.share:.1%} of the time in ops run again".replace("%", " %")
         return text
 
     def _what_stays(self, facts):

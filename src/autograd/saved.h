@@ -62,8 +62,8 @@ struct PackedTensor {
   virtual Tensor unpack() = 0;
 };
 
-/// Installed by src/budget: what stands for a tensor whose storage a cell has; null where none has it. Unpacking gives a
-/// tensor without history on that storage, or on another one with the same bytes, version and last writer.
+/// Installed by src/budget: what stands for a tensor whose storage a cell has; null where none has it. Unpacking gives
+/// a tensor without history on that storage, or on another one with the same bytes, version and last writer.
 extern std::unique_ptr<PackedTensor> (*save_in_cell)(const Tensor& tensor);
 
 /// Who wrote to a storage last, with the source lines where known (anomaly mode records them).

@@ -32,7 +32,8 @@ class RecordsAnyway {
 /// Whether calls of this thread are recorded.
 bool records();
 
-/// After a backward pass: warns, once for each bound, where more than half of the step's time went into ops that ran again.
+/// After a backward pass: warns, once for each bound, where more than half of the step's time went into ops that ran
+/// again.
 void warn_of_dear_step(Device device);
 
 /// Samples what is held now, for pictures, where it has changed much.

@@ -1,18 +1,20 @@
 // Cells: bytes that autograd saved, with what made them, so that a memory budget can let go of them.
 //
-//   - A *cell* stands for the bytes of a storage between two writes. It knows the *step* that led to them: the call that
-//     made the storage, or one that wrote to it in place. Steps know cells, or tensors, that they read; nodes know cells
-//     (SavedCell). What is known is older: there are no circles, and all of it is freed with the graph.
-//   - The bytes are *here*, in the cell's storage, or *gone*; a copy may lie elsewhere (moved.h). The storage owns the cell. The cell owns the storage while
-//     saved values want the bytes; then a count of one says that nobody else has it, and it may go.
+//   - A *cell* stands for the bytes of a storage between two writes. It knows the *step* that led to them: the call
+//     that made the storage, or one that wrote to it in place. Steps know cells, or tensors, that they read; nodes know
+//     cells (SavedCell). What is known is older: there are no circles, and all of it is freed with the graph.
+//   - The bytes are *here*, in the cell's storage, or *gone*; a copy may lie elsewhere (moved.h). The storage owns the
+//     cell. The cell owns the storage while saved values want the bytes; then a count of one says that nobody else has
+//     it, and it may go.
 //   - No tensor of the program is ever without bytes: what goes has no tensors.
-//   - A write in place that is a step gives the storage another cell, and the one before is *overwritten*: its bytes are
-//     made again for steps that read them, and who saved them is told, as without a budget, that they were written to.
+//   - A write in place that is a step gives the storage another cell, and the one before is *overwritten*: its bytes
+//     are made again for steps that read them, and who saved them is told, as without a budget, that they were written
+//     to.
 //   - A write that no step stands for ends a cell: the version of its storage is not the one that the cell knows. Steps
 //     that read it before stay true.
 //
-// One lock guards what cells and steps know of each other. It is held for loads and stores only: no op runs, and nothing
-// is released, under it (Locked).
+// One lock guards what cells and steps know of each other. It is held for loads and stores only: no op runs, and
+// nothing is released, under it (Locked).
 #pragma once
 
 #include <algorithm>
@@ -160,7 +162,8 @@ class Locked {
 
 /// The cell of a storage, if it knows how the present bytes were made; null for others. With the lock held.
 Cell* cell_of(const Storage* storage);
-/// Gives a fresh storage of the allocator, which nobody but `cell` will know as its own, to the cell. With the lock held.
+/// Gives a fresh storage of the allocator, which nobody but `cell` will know as its own, to the cell. With the lock
+/// held.
 void put(Cell& cell, Storage* storage);
 /// The storage of `before` was written to: it belongs to `after` from now on. With the lock held.
 void overwrite(Cell& before, Cell& after, Locked& locked);

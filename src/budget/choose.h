@@ -4,8 +4,8 @@
 //
 // Where it costs less to write the bytes to a file and to read them, that is the time that counts (moved.h).
 //
-// Missing around it are the steps that would have to run before it can be made, since what they make is not here either,
-// and those of cells that are gone and need it. Both are walked exactly (h_DTR of the paper "Dynamic Tensor
+// Missing around it are the steps that would have to run before it can be made, since what they make is not here
+// either, and those of cells that are gone and need it. Both are walked exactly (h_DTR of the paper "Dynamic Tensor
 // Rematerialization" with its exact neighborhood).
 #pragma once
 
@@ -13,14 +13,15 @@
 
 namespace facula::budget {
 
-/// Takes away bytes of cells on `device` until `wanted` have gone or none is left that can come back; they are among the
-/// dead of `locked`. Returns how many went. Others may be on the way to a file (moved.h): finish_moves() lets go of them.
+/// Takes away bytes of cells on `device` until `wanted` have gone or none is left that can come back; they are among
+/// the dead of `locked`. Returns how many went. Others may be on the way to a file (moved.h): finish_moves() lets go of
+/// them.
 size_t let_go(Device device, size_t wanted, Locked& locked);
 /// Whether a cell that is gone depends on what the step makes, also through others that are here: they may go once
 /// nobody saves them any more. With the lock held, as all here.
 bool is_needed(Step& step);
-/// The step, which is not needed, and all that depend on it will not be repeated: no cell of theirs goes from now on, but
-/// where it is moved.
+/// The step, which is not needed, and all that depend on it will not be repeated: no cell of theirs goes from now on,
+/// but where it is moved.
 void never_repeat(Step& step);
 /// Whether the steps of a cell can run again, or else it can be moved.
 bool can_come_back(const Cell& cell);

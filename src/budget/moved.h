@@ -2,8 +2,8 @@
 // memory (core/move_hooks.h). What a cell stands for never changes, so what was written once is true as long as the
 // cell lives: its bytes can go again without being written again.
 //
-//   - A move begins with the lock and is waited for without it. Meanwhile the storage is held, so that nobody lets go of
-//     it. Who got hold of the bytes meanwhile could have changed them: then the move was in vain, and they stay.
+//   - A move begins with the lock and is waited for without it. Meanwhile the storage is held, so that nobody lets go
+//     of it. Who got hold of the bytes meanwhile could have changed them: then the move was in vain, and they stay.
 //   - Any thread may finish what others have begun. Where bytes could not be written they stay in the cell.
 #pragma once
 

@@ -3,8 +3,8 @@
 // What is recorded is what autograd could want again: calls of this thread while gradients are recorded, as they reach
 // kernels (below autocast, vmap and autograd). A call is a step where at least one fresh result has kSmallest bytes or
 // more; smaller results are held by the steps that read them. What a step cannot stand for gives memory without a cell,
-// which never goes: ops that the boxed table does not have, tensors of vmap, of forward mode and of other classes, calls
-// that wrote much besides their results.
+// which never goes: ops that the boxed table does not have, tensors of vmap, of forward mode and of other classes,
+// calls that wrote much besides their results.
 #pragma once
 
 #include "budget/cell.h"

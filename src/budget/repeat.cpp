@@ -173,7 +173,7 @@ class Repetition {
   void make(uint32_t i) {
     const Ref<Cell> cell = items_[i].cell;
     const Ref<Step> step = cell->step;
-    const uint64_t began = thread_ns(), clock_began = clock_ns();
+    const uint64_t began = thread_ns();
     {
       const Shown shown(step->op->id);
       const AsBefore bare;
@@ -182,8 +182,7 @@ class Repetition {
       else call(items_[i], *step);
     }
     const uint64_t took = thread_ns() - began;
-    // what users see is compared with times of whole steps, on the same clock
-    report_of(cell->device).note_again({step->op->id, step->place}, cell->bytes, clock_ns() - clock_began);
+    report_of(cell->device).note_again({step->op->id, step->place}, cell->bytes, took);
     step->ns = std::min(step->ns, std::max<uint64_t>(took, 1));
     give(items_[i]);
   }

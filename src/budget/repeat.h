@@ -1,9 +1,10 @@
 // Makes bytes that are gone again: the steps that are missing run, in order, each once. What lies elsewhere is read.
 //
-//   - What is needed is listed first, with what each step reads; bytes that are here are held meanwhile. What is made on
-//     the way is dropped after its last use, or stays where saved values want it, free to go again.
+//   - What is needed is listed first, with what each step reads; bytes that are here are held meanwhile. What is made
+//     on the way is dropped after its last use, or stays where saved values want it, free to go again.
 //   - One thread repeats at a time; others wait, without the interpreter's lock.
-//   - An op that fails (no memory, an interrupt) leaves all cells as they were, or further on: the pass can be run again.
+//   - An op that fails (no memory, an interrupt) leaves all cells as they were, or further on: the pass can be run
+//     again.
 #pragma once
 
 #include "budget/cell.h"

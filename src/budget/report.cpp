@@ -128,6 +128,10 @@ void Report::note_pass(bool begins) {
   const ProcessorTime present{std::this_thread::get_id(), processor_ns()};
   const bool same = present.thread == last_pass_.thread;
   step_ = {same ? present.ns - last_pass_.ns : 0, again_ns_ - again_before_, most_gone_};
+  if (step_.ns) {
+    steps_ns_ += step_.ns;
+    steps_again_ns_ += step_.again_ns;
+  }
   last_pass_ = present;
   again_before_ = again_ns_;
   most_gone_ = 0;
@@ -161,7 +165,7 @@ void Report::note_gradient(size_t bytes) {
 
 Totals Report::totals() const {
   std::lock_guard guard(lock_);
-  return {rows_, copied_, ended_passes_, last_pass_end_, rooms_};
+  return {rows_, copied_, ended_passes_, last_pass_end_, rooms_, steps_ns_, steps_again_ns_};
 }
 
 std::vector<Event> Report::events(int64_t since) const {

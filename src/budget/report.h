@@ -101,9 +101,10 @@ struct LastStep {
 struct Totals {
   std::vector<Row> rows;
   std::vector<Copied> copied;
-  uint64_t passes = 0;        // backward passes that have ended
-  int64_t last_pass_end = 0;  // monotonic clock, nanoseconds; 0: none has
-  uint64_t rooms = 0;         // how often memory was short
+  uint64_t passes = 0;                        // backward passes that have ended
+  int64_t last_pass_end = 0;                  // monotonic clock, nanoseconds; 0: none has
+  uint64_t rooms = 0;                         // how often memory was short
+  uint64_t steps_ns = 0, steps_again_ns = 0;  // sums of what LastStep has, of steps whose time is known
 };
 
 /// Highest values and sums since a watch began.
@@ -125,8 +126,8 @@ class Report {
   void note_moved(MadeBy by, size_t bytes, bool back, uint64_t ns);
   /// Bytes that others can write to were copied into a recipe.
   void note_copied(IntList sizes, DType dtype, size_t bytes, uint32_t place);
-  /// A request of `request` bytes found `held`, of which `can_go` can be made again. Where others than saved values make
-  /// room, too, less would have gone: a bound that was kept is enough, until note_refused() says that it was not.
+  /// A request of `request` bytes found `held`, of which `can_go` can be made again. Where others than saved values
+  /// make room, too, less would have gone: a bound that was kept is enough, until note_refused() says that it was not.
   void note_room(size_t held, size_t can_go, size_t request, size_t bound = SIZE_MAX);
   /// A request was refused, for which this budget would have done.
   void note_refused(size_t smallest);
@@ -198,6 +199,7 @@ class Report {
   int running_passes_ = 0;
   uint64_t again_ns_ = 0, again_before_ = 0, most_gone_ = 0;
   LastStep step_;
+  uint64_t steps_ns_ = 0, steps_again_ns_ = 0;
   struct ProcessorTime {
     std::thread::id thread;
     uint64_t ns = 0;

@@ -56,8 +56,8 @@ std::string shown_op(uint16_t op);
 /// in its containers, of one device. False, and nothing found, where this thread may not look.
 extern bool (*find_held_memory)(Device device, std::vector<HeldMemory>& found);
 
-/// The text of an error, with what the program's objects hold where that was not known when it was made: a backward pass
-/// runs without the interpreter. Other texts stay as they are.
+/// The text of an error, with what the program's objects hold where that was not known when it was made: a backward
+/// pass runs without the interpreter. Other texts stay as they are.
 std::string with_held_memory(const std::string& error);
 
 /// The text of an error that refuses `request` bytes, where `held` bytes are held of which `can_go` could go, and

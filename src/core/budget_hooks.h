@@ -1,7 +1,7 @@
 // What a memory budget (src/budget) is asked and told by what lies below it. Without a budget nobody calls these.
-//   - A storage whose bytes a budget may let go of is a *cell's*: `release_data` is release_in_cell, `context` the cell.
-//     It is in other respects one with bytes of the allocator of its device, and never lacks them: a cell that lets go
-//     of bytes lets go of the storage, which nobody else holds.
+//   - A storage whose bytes a budget may let go of is a *cell's*: `release_data` is release_in_cell, `context` the
+//     cell. It is in other respects one with bytes of the allocator of its device, and never lacks them: a cell that
+//     lets go of bytes lets go of the storage, which nobody else holds.
 //   - What recipes of cells read as it is carries kReadAgain, one of Asks: whoever changes it says so before.
 #pragma once
 

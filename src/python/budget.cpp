@@ -176,9 +176,11 @@ PyObject* report(PyObject*, PyObject* args) {
     const budget::Totals totals = Given(args, 1).report().totals();
     const Owned rows(list_of(totals.rows, wrap_row)), copied(list_of(totals.copied, wrap_copied));
     return check(Py_BuildValue(
-        "{s:O,s:O,s:K,s:L,s:K,s:L}", "rows", rows.get(), "copied", copied.get(), "passes",
+        "{s:O,s:O,s:K,s:L,s:K,s:L,s:K,s:K}", "rows", rows.get(), "copied", copied.get(), "passes",
         static_cast<unsigned long long>(totals.passes), "last_pass_end", static_cast<long long>(totals.last_pass_end),
-        "rooms", static_cast<unsigned long long>(totals.rooms), "now", static_cast<long long>(budget::report_clock())));
+        "rooms", static_cast<unsigned long long>(totals.rooms), "now", static_cast<long long>(budget::report_clock()),
+        "steps_ns", static_cast<unsigned long long>(totals.steps_ns), "steps_again_ns",
+        static_cast<unsigned long long>(totals.steps_again_ns)));
   });
 }
 
