@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -49,6 +50,17 @@ Pages whole_pages(char* begin, size_t bytes) {
 void discard(char* begin, size_t bytes) {
   const Pages pages = whole_pages(begin, bytes);
   if (pages.bytes > 0) madvise(pages.begin, pages.bytes, MADV_DONTNEED);
+}
+
+Moved move_pages(char* from, char* to, size_t bytes) {
+#ifdef MREMAP_DONTUNMAP
+  constexpr int kFlags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+  if (mremap(from, bytes, bytes, kFlags, to) != MAP_FAILED) return Moved::Yes;
+  return errno == EFAULT ? Moved::Partly : Moved::No;
+#else
+  static_cast<void>(from), static_cast<void>(to), static_cast<void>(bytes);
+  return Moved::No;
+#endif
 }
 
 bool keep_from_children(char* begin, size_t bytes, bool keep) {
