@@ -29,7 +29,7 @@ SIZES = {
         {"STAGES": ((1, 16, 1, 1, 3), (4, 16, 4, 1, 3), (4, 24, 2, 2, 3)), "classes": 10, "batch": 2, "pixels": 48},
     ),
     "unet": ({"batch": 8, "pixels": 160}, {"WIDTHS": (8, 16, 24), "batch": 2, "pixels": 64}),
-    "lstm": ({"width": 256, "words": 1000, "batch": 32, "length": 64}, {"width": 64, "words": 16, "batch": 32, "length": 24}),
+    "lstm": ({"width": 256, "words": 1000, "batch": 32, "length": 64}, {"width": 96, "words": 16, "batch": 32, "length": 24}),
 }
 NAMES = tuple(SIZES)
 

@@ -127,6 +127,7 @@ def one_model(name: str, options) -> dict:
     figures = {"name": name, "peak": peak, "rows": []}
     for share in options.shares:
         figures["rows"].append({"share": share, **within(m, model, peak * share // 100, plain, options.repeat)})
+        print(json.dumps(figures), flush=True)
     return {**figures, "with_optimizer": model.with_optimizer()}
 
 
@@ -221,11 +222,14 @@ def main() -> None:
     found = costs(options) if options.costs else []
     for name in () if options.costs else options.models:
         command = [sys.executable, *sys.argv, "--worker", name]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        found.append(json.loads(done.stdout.splitlines()[-1]))
-        print(f"{name}: peak {found[-1]['peak'] >> 20} MiB, with the optimizer's step {found[-1]['with_optimizer'] >> 20} MiB")
-        for row in found[-1]["rows"]:
-            print(line(found[-1], row), flush=True)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
+            for answer in map(json.loads, worker.stdout):
+                if "with_optimizer" not in answer:
+                    print(line(answer, answer["rows"][-1]), flush=True)
+        if worker.returncode:
+            sys.exit(f"{name}: its process ended with {worker.returncode}")
+        found.append(answer)
+        print(f"{name:13} peak {answer['peak'] >> 20} MiB, with the optimizer's step {answer['with_optimizer'] >> 20} MiB")
     if options.json:
         facts = {"threads": options.threads, "small": options.small, "machine": describe(), "date": time.strftime("%Y-%m-%d")}
         Path(options.json).write_text(json.dumps({**facts, "rows": found}, indent=1))

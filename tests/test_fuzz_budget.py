@@ -31,7 +31,7 @@ def test_budgets_are_kept_and_refused_and_bytes_are_made_again(names):
     for number in range(40):
         text = budget.case("few", number)
         assert budget.check(text, names, told=told) is None, text
-    assert told["let go"] > 20 and told["again"] > 20 and told["refused"] and told["done"] > told["refused"], told
+    assert told["let go"] > 20 and told["again"] > 20 and told["refused"] and told["done"] > 10, told
 
 
 def test_a_case_says_what_it_runs():

@@ -18,7 +18,7 @@ NAMES = ("gpt", "bert", "resnet50", "mobilenet_v2", "unet", "lstm")
 SHARES = (80, 60, 50, 40)
 STEPS = 3
 SLACK = 1 << 19  # blocks that threads keep for themselves
-SPANS = 1 << 20  # of small blocks, which a budget counts whole: much beside a small model
+SPANS = 1 << 18  # of small blocks, which a budget counts whole: much beside a small model
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +68,23 @@ class Trained:
         return loss.detach()
 
 
-# The smallest share at which a small model is trained; below it a budget may be refused: what one op reads and makes is a
-# larger part of a small model than of one that does not fit.
-TRAINED = {"gpt": 60, "bert": 50, "resnet50": 80, "mobilenet_v2": 80, "unet": 80, "lstm": 80}
+# The smallest share at which a small model is trained in float32 and under autocast. What one op reads, makes and works with is
+# a larger part of a small model than of one that does not fit; which bytes go depends on times, and some room is left for that.
+TRAINED = {
+    "gpt": (50, 60),
+    "bert": (40, 50),
+    "resnet50": (80, 80),
+    "mobilenet_v2": (50, 60),
+    "unet": (80, 80),
+    "lstm": (60, 80),
+}
+
+
+def taken(models, name, narrow):
+    """What is held before a model is there, and its training without a budget."""
+    Trained(models, name, narrow)
+    facula.cpu.empty_cache()
+    return facula.cpu.memory_reserved(), Trained(models, name, narrow)  # reserved: with what small blocks are cut from
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -78,19 +92,26 @@ TRAINED = {"gpt": 60, "bert": 50, "resnet50": 80, "mobilenet_v2": 80, "unet": 80
 @pytest.mark.parametrize("name", NAMES)
 def test_training_within_a_budget_gives_the_same_bits(models, every_storage, name, narrow, threads):
     facula.set_num_threads(threads)
-    Trained(models, name, narrow)
-    facula.cpu.empty_cache()
-    begin = facula.cpu.memory_reserved()  # with what small blocks are cut from
-    plain = Trained(models, name, narrow)
-    for share in SHARES:
+    begin, plain = taken(models, name, narrow)
+    for share in (share for share in SHARES if share >= TRAINED[name][narrow]):
         limit, before = begin + SPANS + (plain.highest - begin) * share // 100, counts()
-        try:
-            within = Trained(models, name, narrow, limit)
-        except facula.OutOfMemoryError as error:
-            assert REFUSED.match(str(error)) and share < TRAINED[name], error
-            continue
+        within = Trained(models, name, narrow, limit)
         differing = [key for key, value in plain.seen.items() if within.seen[key] != value]
         assert not differing, (share, differing)
         assert within.highest <= max(limit, within.least) + SLACK, (share, within.highest, limit)
         after = counts()
-        assert share > 50 or (after["let go"] > before["let go"] and after["again"] > before["again"])
+        assert after["let go"] > before["let go"] and after["again"] > before["again"]
+
+
+def test_a_refused_step_leaves_the_model_as_it_was(models, every_storage):
+    begin, plain = taken(models, "bert", False)
+    facula.manual_seed(0)
+    model, loss_of, optimizer = models.build(facula, "bert", small=True)
+    before = {key: bits(value) for key, value in model.state_dict().items()}
+    with facula.cpu.memory_budget(begin + (plain.highest - begin) // 5), pytest.raises(facula.OutOfMemoryError, match=REFUSED):
+        loss_of().backward()
+    assert before == {key: bits(value) for key, value in model.state_dict().items()}
+    losses = [loss_of() for _ in range(2)]
+    losses[1].backward()
+    optimizer.step()
+    assert all(loss.isfinite() for loss in losses)

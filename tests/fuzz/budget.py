@@ -19,6 +19,7 @@ import re
 import sys
 import warnings
 from collections import Counter
+from functools import lru_cache
 from unittest import mock
 
 import facula
@@ -281,9 +282,12 @@ def change(threads: int, deterministic: bool, dtype, precision: str, gradients: 
     facula.set_grad_enabled(gradients)
 
 
+compiled = lru_cache(4096)(lambda line: compile(line, "program", "exec"))
+
+
 def attempt(line: str, scope: dict) -> str:
     try:
-        exec(compile(line, "program", "exec"), scope)
+        exec(compiled(line), scope)
         return "ok"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
@@ -413,7 +417,7 @@ def case(seed: str, number: int) -> str:
     """The text of a case."""
     writer = budget_texts.Program(seed, number)
     lines, drawn = writer.program(), random.Random(f"room-{seed}-{number}")
-    share = round(drawn.choice((0.15, 0.3, 0.45, 0.6, 0.8, 1.2)) * drawn.uniform(0.8, 1.2), 3)
+    share = round(drawn.choice((0.3, 0.5, 0.7, 0.9, 1.2)) * drawn.uniform(0.8, 1.2), 3)
     dtype = drawn.choice(("float32",) * 6 + ("float64",))
     return json.dumps(
         {"n": drawn.choice(SIZES), "dtype": dtype, "share": share, "threads": drawn.choice((1, 1, 1, 2)), "lines": lines}
