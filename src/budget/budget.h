@@ -34,6 +34,7 @@ bool records();
 
 /// After a backward pass: warns, once for each bound, where more than half of the step's time went into ops that ran
 /// again.
+/// Whoever calls from the host language calls it then: the warning may be an error.
 void warn_of_dear_step(Device device);
 
 /// Samples what is held now, for pictures, where it has changed much.

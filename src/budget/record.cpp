@@ -423,7 +423,6 @@ void layout_settled(const Tensor& before, const Tensor& after) {
 void note_pass(bool begins) {
   if (begins) each_budget([](Device device) { report_of(device).note_pass(true); });
   else note_pass_ends();
-  if (!begins) each_budget(warn_of_dear_step);
 }
 
 void note_gradient(const Tensor& gradient) { report_of(gradient.device()).note_gradient(gradient.storage()->nbytes); }

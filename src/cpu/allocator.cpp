@@ -262,8 +262,14 @@ struct Policy {
 };
 constinit Policy policy;
 
+// What a limit or a budget bounds. A budget does not count what spans of small blocks have left over: how much of that
+// there is depends on what the process has done before.
+size_t bounded_bytes() {
+  return policy.budget > 0 ? meters.held.current() + hot_list.bytes() : meters.reserved.current();
+}
+
 // Rule 7: whether so many hot bytes more would pass what a limit or a budget allows.
-bool passes_bound(size_t bytes) { return policy.bound > 0 && meters.reserved.current() + bytes > policy.bound; }
+bool passes_bound(size_t bytes) { return policy.bound > 0 && bounded_bytes() + bytes > policy.bound; }
 
 // An address range that is cut into blocks without gaps.
 class Region {
@@ -640,7 +646,7 @@ void set_bounds(size_t limit, size_t budget) {
   policy.limit = limit;
   policy.budget = budget;
   policy.bound = limit > 0 && budget > 0 ? std::min(limit, budget) : std::max(limit, budget);
-  const size_t used = meters.reserved.current();
+  const size_t used = bounded_bytes();
   if (policy.bound > 0 && used > policy.bound) hot_list.trim(used - policy.bound);
   policy.can_move = budget > 0;
   if (budget == 0) {
@@ -653,17 +659,17 @@ void set_bounds(size_t limit, size_t budget) {
 }
 
 // Held bytes of both halves of the allocator, those in lists of threads among them.
-size_t bytes_in_blocks() { return meters.reserved.current() - std::min(hot_list.bytes(), meters.reserved.current()); }
+size_t bytes_in_blocks() { return bounded_bytes() - std::min(hot_list.bytes(), bounded_bytes()); }
 
 // Rule 7. `reused`: hot bytes that the request itself is about to take.
 bool fits_bound(size_t fresh, size_t reused, size_t bound) {
-  const size_t used = meters.reserved.current();
+  const size_t used = bounded_bytes();
   if (used + fresh <= bound) return true;
   const size_t over = used + fresh - bound;
   if (over > hot_list.bytes() - reused) return false;
   set_tight(policy.budget > 0);
   hot_list.trim(over, policy.budget > 0 ? kTrimUnit : kSmallestTrim);
-  return meters.reserved.current() + fresh <= bound;
+  return bounded_bytes() + fresh <= bound;
 }
 
 // Rules 6 and 7.
@@ -689,7 +695,7 @@ void count_request(size_t fresh) { (fresh == 0 ? meters.hits : meters.misses).fe
 // Rule 7: how many of the fresh bytes were moved there from other blocks, because there must be no more.
 size_t move_to(Region& region, const Block* block, char* place, size_t size, size_t fresh) {
   if (&region != &large_region || !policy.can_move || fresh == 0 || !passes_bound(fresh)) return 0;
-  const size_t over = meters.reserved.current() + fresh - policy.bound;
+  const size_t over = bounded_bytes() + fresh - policy.bound;
   if (over > hot_list.bytes() - (size - fresh)) return 0;
   set_tight(true);
   return region.bring_pages(block, place, size, over);

@@ -7,6 +7,7 @@
 #include "autograd/composed.h"
 #include "autograd/deep_pass.h"
 #include "autograd/engine.h"
+#include "budget/budget.h"
 #include "core/asking.h"
 #include "core/parallel.h"
 #include "functions.h"
@@ -152,7 +153,7 @@ Request read_request(PyObject* tensors, PyObject* grads, PyObject* inputs, bool 
 }
 
 /// As run_backward, which it calls without the interpreter's lock; deep inside of other passes on a thread of its own.
-std::vector<Tensor> run_pass(Request& r, const BackwardOptions& options) {
+std::vector<Tensor> run_pass_now(Request& r, const BackwardOptions& options) {
   if (pass_depth() < kDeepPass) {
     WithoutLock no_lock;
     return run_backward(r.roots, std::move(r.grads), r.inputs, options);
@@ -178,6 +179,12 @@ std::vector<Tensor> run_pass(Request& r, const BackwardOptions& options) {
   if (!type) return captured;
   PyErr_Restore(type, value, trace);
   throw PythonError{};
+}
+
+std::vector<Tensor> run_pass(Request& r, const BackwardOptions& options) {
+  std::vector<Tensor> captured = run_pass_now(r, options);
+  if (__builtin_expect((watching() & kWatchBudget) != 0, 0)) budget::each_budget(budget::warn_of_dear_step);
+  return captured;
 }
 
 // _run_backward(tensors, grads, inputs or None, keep_graph, create_graph, accumulate, forward=False) -> tuple
