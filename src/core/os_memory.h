@@ -22,8 +22,9 @@ void prefer_huge_pages(char* begin, size_t bytes, bool prefer = true);
 // Gives the pages that lie wholly inside the range back to the system; the range stays usable.
 void discard(char* begin, size_t bytes);
 
-// Moves the pages of a committed range to another one that does not overlap it, whose own pages go; the range that they
-// leave is empty and stays usable. Partly: not, for they come from several moves; parts of the range may be moved alone.
+// Moves the pages of a committed range to another one that does not overlap it, whose own pages go; the range that
+// they leave is empty and stays usable. Partly: not, for they come from several moves; parts of the range may be moved
+// alone.
 enum class Moved { Yes, Partly, No };
 Moved move_pages(char* from, char* to, size_t bytes);
 

@@ -20,10 +20,10 @@
 //    that would leave less than a sixteenth of the memory, all hot pages are given back. What cannot be had without
 //    swapping, and what together with the held bytes exceeds physical memory, is refused with an error; the system's
 //    willingness to promise more is not relied on.
-// 7. A limit set by the user bounds held + hot bytes in the same way: trim first, then refuse. A memory budget does, too,
-//    and the smaller of both counts, but before it refuses it asks src/budget for room (core/budget_hooks.h). Trimmed is
-//    only what is missing, and nothing where all hot bytes would not do: the blocks that get free then are hot, and serve
-//    the request without a page fault. A large block that lies where no pages are gets those of the oldest hot blocks:
+// 7. A limit set by the user bounds held + hot bytes in the same way: trim first, then refuse. A memory budget does,
+//    too, and the smaller of both counts, but before it refuses it asks src/budget for room (core/budget_hooks.h).
+//    Trimmed is only what is missing, and nothing where all hot bytes would not do: the blocks that get free then are
+//    hot, and serve the request without a page fault. A large block that lies where no pages are gets those of the oldest hot blocks:
 //    moving them takes a hundredth of the time of page faults. Packed weights go before anything else does, and caches
 //    last. Arenas of small blocks are taken beyond a budget rather than refused; while there is one, their spans are
 //    counted before they are opened.
@@ -349,9 +349,9 @@ class Region {
     else if (begin >= begin_ + small_pages_) os::prefer_huge_pages(begin, bytes, !policy.tight);
   }
 
-  // Moves at least `wanted` bytes of pages of the oldest hot blocks to `size` bytes at `place` of a free block, if there
-  // are so many that can be moved; returns how many were. Pages are moved in pieces that keep mappings few: a process can
-  // have some ten thousand.
+  // Moves at least `wanted` bytes of pages of the oldest hot blocks to `size` bytes at `place` of a free block, if
+  // there are so many that can be moved; returns how many were. Pages are moved in pieces that keep mappings few: a
+  // process can have some ten thousand.
   size_t bring_pages(const Block* block, char* place, size_t size, size_t wanted) {
     size_t piece = granule_;
     while (usable_ / piece > kMostPieces) piece *= 2;
