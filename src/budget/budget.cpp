@@ -14,6 +14,7 @@
 #include "core/budget_bound.h"
 #include "core/budget_refusal.h"
 #include "core/host.h"
+#include "core/short_memory.h"
 #include "observe/memory_cause.h"
 
 namespace facula::budget {
@@ -21,18 +22,37 @@ namespace {
 
 struct Bounds {
   std::mutex lock;
-  std::array<std::atomic<size_t>, kMostDevices + 1> bytes{};  // the CPU's, and those of CUDA devices
+  std::array<std::atomic<size_t>, kMostDevices + 1> bytes{};     // the CPU's, and those of CUDA devices
+  std::array<std::atomic<size_t>, kMostDevices + 1> short_at{};  // the highest under which memory was short
   int on = 0;
 };
 Bounds& bounds() {
   static Bounds* instance = new Bounds;
   return *instance;
 }
-std::atomic<size_t>& bound_of(Device device) {
+size_t place_of(Device device) {
   const int place = device.is_cpu() ? 0 : 1 + std::max<int>(device.index, 0);
   FACULA_CHECK(place <= kMostDevices, ErrorKind::Runtime, "memory_budget: at most ", kMostDevices,
                " devices can have one, got ", device);
-  return bounds().bytes[static_cast<size_t>(place)];
+  return static_cast<size_t>(place);
+}
+std::atomic<size_t>& bound_of(Device device) { return bounds().bytes[place_of(device)]; }
+
+void note_short(Device device, size_t bound) {
+  std::atomic<size_t>& highest = bounds().short_at[place_of(device)];
+  size_t known = highest.load();
+  while (known < bound && !highest.compare_exchange_weak(known, bound)) {
+  }
+  memory_is_short.store(true, std::memory_order_relaxed);
+}
+/// With the lock held.
+void look_whether_short() {
+  bool is_short = false;
+  for (size_t i = 0; i < bounds().bytes.size(); ++i) {
+    const size_t bound = bounds().bytes[i].load();
+    is_short = is_short || (bound > 0 && bound <= bounds().short_at[i].load());
+  }
+  memory_is_short.store(is_short, std::memory_order_relaxed);
 }
 
 thread_local constinit int recording_anyway = 0;
@@ -63,8 +83,9 @@ size_t let_go(Device device, size_t wanted) {
 size_t make_room(Device device, size_t bytes) {
   if (making_room) return 0;
   making_room = true;
-  size_t gone = 0;
-  {
+  note_short(device, bound_of(device).load());
+  size_t gone = let_go_of_waiting ? let_go_of_waiting(device) : 0;
+  if (gone < bytes) {
     const MemoryCauseScope letting_go(MemoryCause::LetGo);  // until the dead are released
     const size_t held = held_on(device), bound = bound_of(device).load();
     size_t can_go = 0;
@@ -72,7 +93,7 @@ size_t make_room(Device device, size_t bytes) {
       const Locked locked;
       can_go = bytes_that_can_go(device);
     }
-    gone = let_go(device, bytes + bound / 64);
+    gone += let_go(device, bytes - gone + bound / 64);
     report_of(device).note_room(held, std::max(can_go, gone), bytes + bound - std::min(held, bound), bound);
   }
   making_room = false;
@@ -114,6 +135,7 @@ void set_budget(Device device, size_t bytes) {
   set(device, bytes);
   const size_t before = bound_of(device).exchange(bytes);
   bounds().on += static_cast<int>(bytes > 0) - static_cast<int>(before > 0);
+  look_whether_short();
   set_watch_everywhere(kWatchBudget, bounds().on > 0);
 }
 size_t budget_of(Device device) { return bound_of(device).load(); }

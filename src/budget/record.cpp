@@ -14,6 +14,7 @@ namespace facula::budget {
 namespace {
 
 std::atomic<size_t> smallest{size_t{64} << 10};
+constexpr uint32_t kEndsPerLook = 4;  // calls, for a sample of memory
 /// What a call writes besides its results is kept as it was before, if it is not more than this.
 constexpr size_t kMostScratch = size_t{1} << 20;
 
@@ -42,6 +43,7 @@ constexpr uint32_t kNotRecorded = kBatched | kDual | kPythonDispatch | kSparse |
 /// The call that this thread is in.
 struct Running {
   int depth = 0;
+  uint32_t ended = 0;  // calls
   const OpCall* call = nullptr;
   bool recorded = false;
   bool repeatable = true;
@@ -205,7 +207,7 @@ Ref<Cell> new_cell(const Tensor& t, const Ref<Step>& step, uint32_t which) {
 void record_results(const OpCall& call, Running& now) {
   std::vector<Fresh> fresh;
   find_fresh(call, fresh);
-  if (fresh.empty()) return;
+  if (fresh.empty() || !can_record(call, *now.row->op)) return;
   size_t bytes = 0;
   for (const Fresh& f : fresh) bytes += f.tensor->storage()->nbytes;
   const Ref<Step> step = step_of(call, now, bytes);
@@ -255,17 +257,23 @@ void record_write(const OpCall& call, Running& now) {
 
 // ---- the hooks
 
-bool can_record(const OpCall& call, const BoxedOp& op, size_t& largest) {
+bool can_record(const OpCall& call, const BoxedOp& op) {
   uint32_t flags = 0;
   bool real = true;
   for (const Argument& argument : call.arguments) {
     flags |= argument.flags();
-    argument.each_tensor([&](const Tensor& t) {
-      largest = std::max(largest, bytes_of_elements(t));
-      real = real && (t.is_cpu() || (t.device().is_cuda() && !op.unordered));
-    });
+    argument.each_tensor(
+        [&](const Tensor& t) { real = real && (t.is_cpu() || (t.device().is_cuda() && !op.unordered)); });
   }
   return real && !(flags & kNotRecorded) && !(thread_state.modes & kModeVmap);
+}
+
+/// Bytes of the largest tensor that the call reads.
+size_t largest_of(const OpCall& call) {
+  size_t largest = 0;
+  for (const Argument& argument : call.arguments)
+    argument.each_tensor([&](const Tensor& t) { largest = std::max(largest, bytes_of_elements(t)); });
+  return largest;
 }
 
 void keep_written(const OpCall& call, Running& now) {
@@ -318,8 +326,8 @@ void begin(const OpCall& call, Running& now) {
   if (!records() || (call.form != OpForm::Function && call.form != OpForm::InPlace)) return;
   now.row = &row_of(call.op, call.form);
   if (!now.row->known || now.row->op->arguments.size() != call.arguments.size()) return;
-  size_t largest = 0;
-  if (!can_record(call, *now.row->op, largest)) return;
+  const bool looks_first = call.form == OpForm::InPlace || now.row->op->draws || now.row->writes_others;
+  if (looks_first && !can_record(call, *now.row->op)) return;  // others look where there is something to record
   if (call.form == OpForm::InPlace) {
     if (call.arguments[0].kind() != Argument::Kind::Tensor) return;
     now.storage = call.arguments[0].as<Tensor>().storage();
@@ -330,7 +338,7 @@ void begin(const OpCall& call, Running& now) {
   now.recorded = true;
   if (now.row->op->draws) now.noting.emplace(now.drawn);
   if (now.row->writes_others) keep_written(call, now);
-  if (largest >= smallest.load()) now.began = thread_ns();
+  if (largest_of(call) >= smallest.load()) now.began = thread_ns();
 }
 
 void op_begins(const OpCall& call) {
@@ -371,7 +379,7 @@ void op_ends(const OpCall& call, bool failed) {
   now.began = 0;
   now.drawn.clear();
   now.before.clear();
-  note_memory(device_of(call));
+  if (++now.ended % kEndsPerLook == 0) note_memory(device_of(call));
 }
 
 // ---- what is written without ops

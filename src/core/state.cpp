@@ -7,6 +7,7 @@
 #include "core/making.h"
 #include "core/mode.h"
 #include "core/parallel.h"
+#include "core/short_memory.h"
 #include "core/small_block.h"
 
 namespace facula {
@@ -17,6 +18,8 @@ thread_local constinit int Uninterrupted::depth __attribute__((tls_model("initia
 
 constinit Host host;
 BudgetHooks budget_hooks;
+std::atomic<bool> memory_is_short{false};
+size_t (*let_go_of_waiting)(Device device) = nullptr;
 std::array<BudgetBound, kDeviceTypes> budget_bounds;
 const char* device_names[kDeviceTypes] = {"cpu", "cuda", "meta", nullptr};
 constinit std::array<Backend, kDeviceTypes> backends;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "core/short_memory.h"
 #include "observe/observer.h"
 
 namespace facula {
@@ -125,7 +126,7 @@ bool next_pass_follows(uint16_t compiled) {
 }
 
 bool CompiledCalls::will_follow() const {
-  if (never_follows) return false;
+  if (never_follows || is_memory_short()) return false;
   if (always_follows) return true;
   switch (state) {
     case CompileState::Learn: return true;
@@ -142,6 +143,7 @@ const char* name(CompileState state) {
 
 CompiledCalls::Way CompiledCalls::begin(uint64_t sizes) {
   ++calls;
+  if (is_memory_short()) return {};
   const bool others = sizes != sizes_;
   sizes_ = sizes;
   if (always_follows && !never_follows) return {.region = true, .follows = true, .sizes = sizes};

@@ -4,6 +4,7 @@
 
 #include "core/host.h"
 #include "core/region_copies.h"
+#include "core/short_memory.h"
 #include "observe/everything.h"
 #include "observe/observer.h"
 #include "op_ids_norm.h"
@@ -264,6 +265,9 @@ Region::Region(Work& work, bool follows, uint16_t compiled)
     facula::copy_begins = [](const Tensor& self, const Tensor& source) {
       return region_here && region_here->copy_begins(self, source);
     };
+    facula::let_go_of_waiting = [](Device device) {
+      return region_here && device.is_cpu() ? region_here->let_go_of_waiting() : 0;
+    };
     everything_waits = [] { return region_here && region_here->stretches; };
     return true;
   }();
@@ -279,6 +283,7 @@ Region::~Region() {
 
 bool Region::op_begins(const OpCall& call) {
   if (depth_++ > 0) return false;
+  if (__builtin_expect(follows_ && is_memory_short(), 0)) follows_ = records_ = false;
   if (follows_ && !follow(call)) miss();
   if (records_) note(call);
   noted_ = cursor_++;
@@ -287,7 +292,12 @@ bool Region::op_begins(const OpCall& call) {
   RecordedOp& op = recording_->ops[noted_];
   learn(op.group, int16_t{-1});
   look_at_memory(op.bytes);
-  if (learned(op.waits) && is_worth_it(call) && !are_ops_seen() && put_off(call)) return true;
+  if (learned(op.waits) && is_worth_it(call) && !are_ops_seen()) {
+    adds_ = true;
+    const bool waits = put_off(call);
+    adds_ = false;
+    if (waits) return true;
+  }
   const OpWeight weight = op_semantics(call.op).weight;
   const bool dear = weight == OpWeight::Heavy || weight == OpWeight::Composite;
   if (dear && GradMode::enabled()) tell_what_is_read(call);
@@ -397,6 +407,16 @@ void Region::look_at_memory(int64_t bytes) {
     settle(*waiting);
     return true;
   });
+}
+
+/// For a memory budget, from inside an allocation.
+size_t Region::let_go_of_waiting() {
+  if (adds_) return 0;
+  int64_t bytes = 0;
+  for (const Ref<Instance>& waiting : all_)
+    if (waiting) bytes += waiting->let_go_of_saved();
+  counts_.bytes_let_go += bytes;
+  return static_cast<size_t>(bytes);
 }
 
 bool Region::put_off(const OpCall& call) {
