@@ -81,12 +81,15 @@ class Pool {
   // Up to `count` blocks, linked; `count` becomes how many there are: 0 when the system gives no memory, or a memory
   // budget has none and is not to be passed.
   FreeBlock* take(size_t bin, uint32_t& count, bool beyond_budget) {
+    const size_t bytes = count * block_size(bin);
+    const bool counted = small_block_counts_spans.load(std::memory_order_relaxed);
+    if (__builtin_expect(counted, 0) && !is_admitted(bytes, beyond_budget)) count = 0;
     FreeBlock* list = nullptr;
     const Span* last = nullptr;
     uint32_t got = 0;
     for (; got < count; ++got) {
       Span* span = spans_[bin];
-      if (span == nullptr && (span = open_span(bin, beyond_budget)) == nullptr) break;
+      if (span == nullptr && (span = open_span(bin)) == nullptr) break;
       last = span;
       FreeBlock* block = cut(span);
       block->next = list;
@@ -152,10 +155,8 @@ class Pool {
     return small_block_admission == nullptr || small_block_admission(bytes, beyond_budget);
   }
 
-  Span* open_span(size_t bin, bool beyond_budget) {
-    const bool counted = small_block_counts_spans.load(std::memory_order_relaxed);
-    if (__builtin_expect(counted, 0) && !is_admitted(kSpan, beyond_budget)) return nullptr;
-    if (arenas_ == nullptr && !open_arena(beyond_budget)) return nullptr;
+  Span* open_span(size_t bin) {
+    if (arenas_ == nullptr && !open_arena()) return nullptr;
     Arena* arena = arenas_;
     const int index = std::countr_zero(arena->free_spans);
     if (arena->free_spans == ~0u) --empty_arenas_;
@@ -179,8 +180,8 @@ class Pool {
     if (arena->free_spans == ~0u && ++empty_arenas_ > 1) release_arena(arena);
   }
 
-  bool open_arena(bool beyond_budget) {
-    if (!is_admitted(kArena, beyond_budget)) return false;
+  bool open_arena() {
+    if (!is_admitted(kArena, true)) return false;  // a budget was asked for the blocks
     char* begin = os::reserve(kArena);
     if (begin == nullptr) return false;
     if (!os::commit(begin, kArena)) {
@@ -314,7 +315,8 @@ void* small_allocate_slow(size_t bin) {
     return list;
   };
   FreeBlock* list = take(false);
-  while (list == nullptr && small_block_room != nullptr && small_block_room(kSpan)) list = take(false);
+  const size_t bytes = wanted * block_size(bin);
+  while (list == nullptr && small_block_room != nullptr && small_block_room(bytes)) list = take(false);
   if (list == nullptr) list = take(true);
   if (list == nullptr) fail(block_size(bin));
   if (thread != nullptr) {

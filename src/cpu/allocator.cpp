@@ -25,8 +25,7 @@
 //    Trimmed is only what is missing, and nothing where all hot bytes would not do: the blocks that get free then are
 //    hot, and serve the request without a page fault. A large block that lies where no pages are gets those of the oldest hot blocks:
 //    moving them takes a hundredth of the time of page faults. Packed weights go before anything else does, and caches
-//    last. Arenas of small blocks are taken beyond a budget rather than refused; while there is one, their spans are
-//    counted before they are opened.
+//    last. Small blocks are counted by the batches that threads fetch, and go beyond a budget rather than be refused.
 // 8. fork() takes the locks, so that a child can go on allocating. It leaves out the hot pages of large free blocks:
 //    what nobody holds need not be copied when the parent writes there again, page by page. The child gets empty ones
 //    in their place. For the same reason a large block held at a fork gives its pages back when it is released.
@@ -869,7 +868,7 @@ void after_fork_in_child() {
   return admit_locked(bytes, 0, policy.bound);
 }
 
-// For the arenas and spans of small blocks.
+// For the arenas of small blocks and, under a budget, the batches that threads fetch.
 bool admit_small(size_t bytes, bool beyond_budget) {
   std::lock_guard guard(lock);
   return admit_locked(bytes, 0, beyond_budget ? policy.limit : policy.bound);
