@@ -204,6 +204,17 @@ Ref<Cell> new_cell(const Tensor& t, const Ref<Step>& step, uint32_t which) {
   return cell;
 }
 
+bool can_record(const OpCall& call, const BoxedOp& op) {
+  uint32_t flags = 0;
+  bool real = true;
+  for (const Argument& argument : call.arguments) {
+    flags |= argument.flags();
+    argument.each_tensor(
+        [&](const Tensor& t) { real = real && (t.is_cpu() || (t.device().is_cuda() && !op.unordered)); });
+  }
+  return real && !(flags & kNotRecorded) && !(thread_state.modes & kModeVmap);
+}
+
 void record_results(const OpCall& call, Running& now) {
   std::vector<Fresh> fresh;
   find_fresh(call, fresh);
@@ -256,17 +267,6 @@ void record_write(const OpCall& call, Running& now) {
 }
 
 // ---- the hooks
-
-bool can_record(const OpCall& call, const BoxedOp& op) {
-  uint32_t flags = 0;
-  bool real = true;
-  for (const Argument& argument : call.arguments) {
-    flags |= argument.flags();
-    argument.each_tensor(
-        [&](const Tensor& t) { real = real && (t.is_cpu() || (t.device().is_cuda() && !op.unordered)); });
-  }
-  return real && !(flags & kNotRecorded) && !(thread_state.modes & kModeVmap);
-}
 
 /// Bytes of the largest tensor that the call reads.
 size_t largest_of(const OpCall& call) {
