@@ -354,10 +354,10 @@ void op_begins(const OpCall& call) {
 
 /// Where the first tensor of the call is; the CPU where it has none.
 Device device_of(const OpCall& call) {
-  const Tensor* first = nullptr;
+  std::optional<Device> first;
   for (const Argument& argument : call.arguments) {
-    argument.each_tensor([&](const Tensor& t) { first = first ? first : &t; });
-    if (first) return first->device();
+    argument.each_tensor([&](const Tensor& t) { first = first.value_or(t.device()); });
+    if (first) return *first;
   }
   return kCPU;
 }
