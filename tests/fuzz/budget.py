@@ -31,6 +31,8 @@ from .compiled import execute
 
 REFUSED = re.compile(r"^\w[\w.]*: cannot get [\d.,]+ \w+ within the memory budget of [\d.,]+ \w+: ")
 SIZES = (32, 64, 64, 96, 128)
+# Who wrote last is known as long as the storage is a cell's.
+OVERWRITTEN = re.compile(r": \w+ wrote to it in place \(version \d+ when saved, now \d+\)")
 SLACK = 1 << 20  # what threads keep for themselves, and arenas
 
 
@@ -402,7 +404,7 @@ def check(text: str, names: dict | None = None, set_budget=None, told: dict | No
     if within.problem:
         return within.problem
     for (_, line), *ends in zip(case["lines"], plain.ends, within.ends):
-        a, b = (re.sub(r"\(version \d+ when saved, now \d+\)", "", end) for end in ends)
+        a, b = (OVERWRITTEN.sub("", end) for end in ends)
         if a != b:
             return f"{line}: ended with {a}, and within the budget with {b}"
     if within.seen is None:
