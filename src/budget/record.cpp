@@ -429,8 +429,9 @@ void layout_settled(const Tensor& before, const Tensor& after) {
 }
 
 void note_pass(bool begins) {
-  if (begins) each_budget([](Device device) { report_of(device).note_pass(true); });
-  else note_pass_ends();
+  if (begins) return each_budget([](Device device) { report_of(device).note_pass(true); });
+  each_budget(note_memory);
+  note_pass_ends();
 }
 
 void note_gradient(const Tensor& gradient) { report_of(gradient.device()).note_gradient(gradient.storage()->nbytes); }
