@@ -365,6 +365,7 @@ Device device_of(const OpCall& call) {
 void op_ends(const OpCall& call, bool failed) {
   Running& now = running;
   if (--now.depth > 0) return;
+  const bool large = now.began > 0 || !now.recorded;  // most of a backward pass is not recorded, and large
   now.call = nullptr;
   now.noting.reset();
   if (now.recorded && !failed) {
@@ -379,7 +380,7 @@ void op_ends(const OpCall& call, bool failed) {
   now.began = 0;
   now.drawn.clear();
   now.before.clear();
-  if (++now.ended % kEndsPerLook == 0) note_memory(device_of(call));
+  if (++now.ended % kEndsPerLook == 0 || large) note_memory(device_of(call));
 }
 
 // ---- what is written without ops
