@@ -45,7 +45,9 @@ def moves_are_free():
 def counts():
     """How often values went, were made again, and were moved (there and back are two)."""
     rows = _C._budget_report(CPU)["rows"]
-    return Counter({"let go": sum(row[2] for row in rows), "again": sum(row[4] for row in rows), "moved": sum(row[7] for row in rows)})
+    return Counter(
+        {"let go": sum(row[2] for row in rows), "again": sum(row[4] for row in rows), "moved": sum(row[7] for row in rows)}
+    )
 
 
 def let_go():

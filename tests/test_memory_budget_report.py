@@ -44,7 +44,15 @@ def test_limits_of_other_types(limit):
 
 def test_words_for_numbers():
     assert [size_text(n) for n in (0, 1023, 1024, 98 * MIB, 371 * MIB, 2**30 - 1, 2**50)] == ["0 B", "1023 B", "1.00 KiB", "98.0 MiB", "371 MiB", "1.00 GiB", "1024 TiB"]  # fmt: skip
-    assert [time_text(s) for s in (0, 2e-6, 0.0154, 0.5, 0.9999, 12, 300)] == ["0 us", "2 us", "15.4 ms", "500 ms", "1.00 s", "12.0 s", "300 s"]
+    assert [time_text(s) for s in (0, 2e-6, 0.0154, 0.5, 0.9999, 12, 300)] == [
+        "0 us",
+        "2 us",
+        "15.4 ms",
+        "500 ms",
+        "1.00 s",
+        "12.0 s",
+        "300 s",
+    ]
 
 
 # -- a stand-in for the core
@@ -119,7 +127,11 @@ def test_summary(core):
     core.copied = [((64, 3), facula.float32, "train.py:12", 3, 2304)]
     core.passes, core.last_pass_end = [(0, 1)] * 412, 221 * SECOND
     core.watch = (int(7.98 * 2**30), int(14.3 * 2**30), int(4.9 * 2**30), 5)
-    core.held = [("model", 2 * 2**30, (1,), facula.float32), ("model", 2**30, (1,), facula.float32), ("program", 5, (1,), facula.int8)]
+    core.held = [
+        ("model", 2 * 2**30, (1,), facula.float32),
+        ("model", 2**30, (1,), facula.float32),
+        ("program", 5, (1,), facula.int8),
+    ]
     assert budget.summary().splitlines() == [
         "budget 8.00 GiB, highest 7.98 GiB; without it 14.3 GiB. 412 steps of backward, 11.1 % of the time in ops run again",
         "made by             let go     bytes  run again    time     moved",
@@ -130,7 +142,18 @@ def test_summary(core):
         "copied because others can write to them (NumPy, DLPack, .data): (64, 3) float32, train.py:12, 2 times, 1.50 KiB",
         "cannot go: 3.00 GiB parameters and optimizer, 0 B gradients; smallest budget for this program: 4.90 GiB",
     ]
-    assert budget.summary(rows=1).splitlines()[4].split() == ["2", "others", "1,238", "9.70", "GiB", "1,236", "1.90", "s", "7.00", "MiB"]
+    assert budget.summary(rows=1).splitlines()[4].split() == [
+        "2",
+        "others",
+        "1,238",
+        "9.70",
+        "GiB",
+        "1,236",
+        "1.90",
+        "s",
+        "7.00",
+        "MiB",
+    ]
 
 
 def test_the_share_of_the_time_is_that_of_steps(core):
@@ -162,7 +185,9 @@ def test_many_copied_kinds(core):
     budget = MemoryBudget(CPU, 1)
     core.copied = [((i,), facula.uint8, "", 1, i) for i in range(1, 9)]
     lines = [line for line in budget.summary().splitlines() if "copied" in line]
-    assert len(lines) == 6 and "(8,) uint8, 1 times, 8 B" in lines[0] and lines[-1] == "and 3 other kinds of tensors were copied"
+    assert (
+        len(lines) == 6 and "(8,) uint8, 1 times, 8 B" in lines[0] and lines[-1] == "and 3 other kinds of tensors were copied"
+    )
 
 
 def test_a_block_ends_it(core):

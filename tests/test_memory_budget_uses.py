@@ -2,76 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-import multiprocessing
-import signal
-import threading
-import time
-
 import numpy as np
 import pytest
-from fuzz.budget import bits, counts
+from budget_uses import ROWS, WIDE, alike, every_storage, gradients, layers, loss_of  # noqa: F401
 
 import facula
 import facula.nn.functional as F
-from facula import _C, nn
+from facula import nn
 from facula.utils.checkpoint import checkpoint
-
-WIDE, ROWS = 128, 512  # an activation has 256 KiB, a weight 64
-CPU = facula.device("cpu")
-
-
-@pytest.fixture(autouse=True)
-def every_storage():
-    smallest, threads = _C._budget_threshold(0), facula.get_num_threads()
-    facula.set_num_threads(1)
-    yield
-    _C._budget_threshold(smallest)
-    facula.set_num_threads(threads)
-
-
-def layers(count=8, make=lambda: nn.Linear(WIDE, WIDE), act=nn.Tanh):
-    return nn.Sequential(*(part for _ in range(count) for part in (make(), act())))
-
-
-def gradients(model):
-    return [p.grad for p in model.parameters()]
-
-
-class Plain:
-    """What a program gives without a budget, and what it holds."""
-
-    def __init__(self, make):
-        self.make = make
-        self.seen()  # what is made once
-        self.bits = self.seen()
-
-    def seen(self, share=None):
-        facula.manual_seed(0)
-        run = self.make()
-        gc.collect()
-        facula.cpu.empty_cache()
-        begin = facula.cpu.memory_allocated()
-        facula.cpu.reset_peak_memory_stats()
-        if share is None:
-            found = run()
-            self.room = facula.cpu.max_memory_allocated() - begin
-        else:
-            with facula.cpu.memory_budget(begin + self.room * share // 100):
-                found = run()
-        return [bits(t) if t is None or isinstance(t, facula.Tensor) else t for t in found]
-
-
-def alike(make, share=60, again=True):
-    """Run what `make` gives without a budget and within one of this share of what it takes."""
-    plain, before = Plain(make), counts()
-    within = plain.seen(share)
-    after = counts()
-    differing = [place for place, (a, b) in enumerate(zip(plain.bits, within)) if a != b]
-    assert not differing and len(within) == len(plain.bits), differing
-    assert after["let go"] > before["let go"], "nothing went"
-    assert not again or after["again"] > before["again"], "nothing was made again"
-
 
 USES = {}
 
@@ -253,7 +191,7 @@ def vmap_of_grad():
         return facula.func.functional_call(model, parameters, (row,)).square().mean()
 
     def run():
-        before = layers_of(model, x)
+        before = loss_of(model, x)
         found = facula.func.vmap(facula.func.grad(loss), (None, 0))(names, x[:4])
         before.backward()
         return [*found.values(), *gradients(model)]
@@ -261,16 +199,12 @@ def vmap_of_grad():
     return run
 
 
-def layers_of(model, x):
-    return model(x).square().mean()
-
-
 @use(75, again=False)
 def jacobians():
     model, x = layers(8), facula.randn(ROWS, WIDE)
 
     def run():
-        before = layers_of(model, x)
+        before = loss_of(model, x)
         found = facula.func.jacrev(lambda row: model(row)[:8])(x[0])
         before.backward()
         return [found, facula.func.jacfwd(lambda row: model(row)[:8])(x[0]), *gradients(model)]
@@ -283,7 +217,7 @@ def forward_mode():
     model, x = layers(8), facula.randn(ROWS, WIDE)
 
     def run():
-        before = layers_of(model, x)
+        before = loss_of(model, x)
         with facula.no_grad():
             out, slope = facula.func.jvp(lambda x: model(x), (x,), (x.sin(),))
         before.backward()
@@ -544,167 +478,3 @@ def data_of_weights(model, x):
 @pytest.mark.parametrize("name", USES)
 def test_the_same_bits(name):
     alike(*USES[name])
-
-
-# ---- threads, signals, processes
-
-
-def training(seed, wait=lambda: None):
-    """A model of its own, and a function that trains it."""
-    facula.manual_seed(seed)
-    model, generator = layers(), facula.Generator().manual_seed(seed)
-    optimizer = facula.optim.SGD(model.parameters(), 0.1)
-
-    def run():
-        for _ in range(3):
-            optimizer.zero_grad()
-            loss = layers_of(model, facula.randn(ROWS, WIDE, generator=generator))
-            wait()
-            loss.backward()
-            optimizer.step()
-        return [bits(p) for p in model.parameters()]
-
-    return run
-
-
-def together(calls):
-    results = [None] * len(calls)
-
-    def call(place):
-        try:
-            results[place] = calls[place]()
-        except BaseException as error:  # shown by whoever compares
-            results[place] = error
-
-    threads = [threading.Thread(target=call, args=(place,)) for place in range(len(calls))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
-
-
-def test_threads_train_models_of_their_own():
-    expected = [training(seed)() for seed in range(3)]
-    all_have_graphs = threading.Barrier(3)
-    calls, before = [training(seed, all_have_graphs.wait) for seed in range(3)], counts()
-    with facula.cpu.memory_budget(facula.cpu.memory_allocated() + (6 << 20)):
-        found = together(calls)
-    assert [r if isinstance(r, BaseException) else r == e for r, e in zip(found, expected)] == [True] * 3
-    assert counts()["again"] > before["again"]
-
-
-def test_threads_share_one_model():
-    facula.manual_seed(0)
-    model, before = layers(), counts()
-    batches, all_have_graphs = [facula.randn(ROWS, WIDE) for _ in range(3)], threading.Barrier(3)
-
-    def differentiate(x, wait=all_have_graphs.wait):
-        loss = layers_of(model, x)
-        wait()
-        return [bits(g) for g in facula.autograd.grad(loss, list(model.parameters()))]
-
-    expected = [differentiate(x, lambda: None) for x in batches]
-    with facula.cpu.memory_budget(facula.cpu.memory_allocated() + (5 << 20)):
-        found = together([lambda x=x: differentiate(x) for x in batches])
-    assert [r if isinstance(r, BaseException) else r == e for r, e in zip(found, expected)] == [True] * 3
-    assert counts()["again"] > before["again"]
-
-
-def test_processes_train_one_model_without_locks():
-    """Hogwild: what they give depends on who comes first, but nothing breaks."""
-    facula.manual_seed(0)
-    model, start = layers().share_memory(), facula.cpu.memory_allocated()
-
-    def train(queue):
-        before, optimizer = counts(), facula.optim.SGD(model.parameters(), 0.01)
-        with facula.cpu.memory_budget(start + (9 << 18)):
-            for _ in range(3):
-                optimizer.zero_grad()
-                layers_of(model, facula.randn(ROWS, WIDE)).backward()
-                optimizer.step()
-        queue.put(counts()["again"] - before["again"])
-
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    processes = [context.Process(target=train, args=(queue,)) for _ in range(2)]
-    for process in processes:
-        process.start()
-    assert all(queue.get(timeout=60) > 0 for _ in processes)
-    for process in processes:
-        process.join(60)
-    assert all(p.isfinite().all() for p in model.parameters())
-
-
-def test_a_repetition_that_is_interrupted_can_be_run_again():
-    def make():
-        model, x = layers(), facula.randn(ROWS, WIDE)
-        return model, lambda: model(x).square().mean()
-
-    facula.manual_seed(0)
-    model, loss_of = make()
-    loss_of().backward()
-    expected = [bits(g) for g in gradients(model)]
-    interval = _C._set_ask_interval(0)
-    before = signal.signal(signal.SIGUSR1, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    try:
-        for delay in (0.0, 0.0005, 0.001, 0.002, 0.004):
-            facula.manual_seed(0)
-            model, loss_of = make()
-            with facula.cpu.memory_budget(facula.cpu.memory_allocated() + (7 << 18)):
-                loss = loss_of()
-                interrupted = False
-                try:
-                    threading.Timer(delay, signal.pthread_kill, (threading.main_thread().ident, signal.SIGUSR1)).start()
-                    facula.autograd.grad(loss, list(model.parameters()), retain_graph=True)
-                    while True:
-                        time.sleep(1)
-                except KeyboardInterrupt:
-                    interrupted = True
-                assert interrupted
-                found = facula.autograd.grad(loss, list(model.parameters()))
-            assert [bits(g) for g in found] == expected
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-        _C._set_ask_interval(interval)
-
-
-def test_a_forked_child_makes_bytes_again():
-    facula.manual_seed(0)
-    model, x = layers(), facula.randn(ROWS, WIDE)
-    model(x).square().mean().backward()
-    expected = [bits(g) for g in gradients(model)]
-    before = counts()
-    with facula.cpu.memory_budget(facula.cpu.memory_allocated() + (9 << 18)):
-        loss = model(x).square().mean()
-        assert counts()["let go"] > before["let go"]
-
-        def child(queue):
-            found = facula.autograd.grad(loss, list(model.parameters()))
-            queue.put(([bits(g) for g in found], counts()["again"]))
-
-        queue = multiprocessing.get_context("fork").Queue()
-        process = multiprocessing.get_context("fork").Process(target=child, args=(queue,))
-        process.start()
-        found, again = queue.get(timeout=60)
-        process.join(60)
-        assert found == expected and again > before["again"] and process.exitcode == 0
-        assert [bits(g) for g in facula.autograd.grad(loss, list(model.parameters()))] == expected
-
-
-def test_memory_that_other_processes_write_is_copied():
-    """What a step reads of memory that nobody counts writes to is its own."""
-    facula.manual_seed(0)
-    model, x = layers(), facula.randn(ROWS, WIDE).share_memory_()
-    plain, before = x.clone(), counts()
-    with facula.cpu.memory_budget(facula.cpu.memory_allocated() + (9 << 18)):
-        loss = model(x * 2).square().mean()
-        process = multiprocessing.get_context("fork").Process(target=lambda: x.zero_())
-        process.start()
-        process.join(60)
-        loss.backward()
-    assert not x.any() and counts()["again"] > before["again"]
-    found = [bits(g) for g in gradients(model)]
-    model.zero_grad()
-    model(plain * 2).square().mean().backward()
-    assert found == [bits(g) for g in gradients(model)]
