@@ -16,6 +16,7 @@ from fuzz.budget import bits, counts
 import facula
 import facula.nn.functional as F
 from facula import _C, nn
+from facula.fx.experimental.proxy_tensor import make_fx
 
 # ---- threads, signals, processes
 
@@ -220,7 +221,7 @@ def test_compiled_models_keep_a_budget(monkeypatch, always, share):
         for _ in range(3):
             assert step(compiled) == expected
         assert budget.highest <= budget.limit
-    assert counts()["again"] > before["again"]
+    assert share > 60 or counts()["again"] > before["again"]
     for _ in range(2):  # and goes on as before
         assert step(compiled) == expected
 
@@ -251,19 +252,19 @@ def test_who_sees_ops_does_not_see_them_again():
 
 
 def test_graphs_that_are_recorded_have_no_op_twice():
+    """What is traced asks for bytes that have gone."""
     facula.manual_seed(0)
-    model, x = layers(), facula.randn(ROWS, WIDE)
-
-    def step(x):
-        return facula.autograd.grad(model(x).square().mean(), list(model.parameters()))
-
-    plain = facula.fx.experimental.proxy_tensor.make_fx(step)(x).code
-    with facula.cpu.memory_budget(facula.cpu.memory_allocated() + (9 << 18)):
-        loss = loss_of(model, x)
-        assert facula.fx.experimental.proxy_tensor.make_fx(step)(x).code == plain
-        program = facula.export.export(model, (x,))
-        loss.backward()
-    assert facula.equal(program.module()(x), model(x))
+    model, x, one, told = layers(), facula.randn(ROWS, WIDE), facula.tensor(1.0), []
+    for room in (None, 9 << 18):
+        before, limit = counts(), room and facula.cpu.memory_allocated() + room
+        with facula.cpu.memory_budget(limit):
+            loss = loss_of(model, x)
+        traced = make_fx(lambda g: facula.autograd.grad(loss, list(model.parameters()), g))(one)  # noqa: B023
+        told.append((traced.code, [bits(g) for g in traced(one)]))
+        if room:
+            exported = facula.export.export(model, (x,)).module()(x)
+    assert told[0] == told[1] and counts()["again"] > before["again"]
+    assert facula.equal(exported, model(x))
 
 
 # ---- processes that train one model
@@ -319,27 +320,31 @@ def test_ranks_let_go_of_different_values():
 
 DEVICE = """
 import facula
-from facula import nn
+import facula.nn.functional as F
 facula._C._budget_threshold(0)
 
 def run(limit, streams=False):
     facula.manual_seed(0)
-    model = nn.Sequential(*(p for _ in range(4) for p in (nn.Linear(128, 128), nn.Dropout(0.1)))).cuda()
-    x = facula.randn(512, 128, device="cuda")
+    weights = [facula.randn(256, device="cuda", requires_grad=True) for _ in range(8)]
+    y = facula.randn(2048, 256, device="cuda")  # 2 MiB
     start = facula.cuda.memory_allocated()
     facula.cuda.reset_peak_memory_stats()
     other = facula.cuda.Stream()
     with facula.cuda.memory_budget(start + limit if limit else None):
-        y = model(x)
-        if streams:
-            other.wait_stream(facula.cuda.current_stream())
-            with facula.cuda.stream(other):
-                y = y.tanh()
-                y.record_stream(other)
-            facula.cuda.current_stream().wait_stream(other)
-        y.tanh().square().mean().backward()
+        for place, w in enumerate(weights):
+            y = F.dropout((y * w).tanh(), 0.1)
+            if streams and place == 4:
+                other.wait_stream(facula.cuda.current_stream())
+                with facula.cuda.stream(other):
+                    z = y.sin()
+                    y.record_stream(other)
+                    z.record_stream(facula.cuda.default_stream())
+                facula.cuda.current_stream().wait_stream(other)
+                y = y + z
+                del z
+        y.square().mean().backward()
     room = facula.cuda.max_memory_allocated() - start
-    return room, [p.grad.cpu().numpy().tobytes() for p in model.parameters()], facula.cuda.get_rng_state().numpy().tobytes()
+    return room, [w.grad.cpu().numpy().tobytes() for w in weights], facula.cuda.get_rng_state().numpy().tobytes()
 
 def again():
     return sum(row[4] for row in facula._C._budget_report(facula.device("cuda"))["rows"])
@@ -347,12 +352,13 @@ def again():
 for streams in (False, True):
     run(None, streams)
     plain, before = run(None, streams), again()
-    within = run(int(plain[0] * 0.7), streams)
+    limit = plain[0] * 3 // 4
+    within = run(limit, streams)
     assert within[1:] == plain[1:], streams
-    assert again() > before, (streams, plain[0], within[0])
-    assert within[0] <= plain[0] * 0.7, (plain[0], within[0])
+    assert again() > before and within[0] <= limit, (streams, limit, plain[0], within[0], again(), before)
 """
 
 
+@pytest.mark.slow
 def test_the_emulated_device_within_a_budget():
     run_emulated(DEVICE)

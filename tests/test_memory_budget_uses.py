@@ -160,7 +160,7 @@ def memory_history(model, x):
 # ---- functions of functions
 
 
-@use()
+@use(40)
 def func_grad():
     model, x = layers(), facula.randn(ROWS, WIDE)
     names = dict(model.named_parameters())
@@ -171,7 +171,7 @@ def func_grad():
     return lambda: list(facula.func.grad(loss)(names, x).values())
 
 
-@use()
+@use(40)
 def func_vjp():
     model, x = layers(), facula.randn(ROWS, WIDE)
 

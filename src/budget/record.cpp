@@ -14,15 +14,17 @@ namespace facula::budget {
 namespace {
 
 std::atomic<size_t> smallest{size_t{64} << 10};
-constexpr uint32_t kEndsPerLook = 4;  // calls, for a sample of memory
+constexpr size_t kMuch = size_t{1} << 20;  // of bytes that a call reads: it takes long
+constexpr uint32_t kEndsPerLook = 4;       // calls, for a sample of memory
 /// What a call writes besides its results is kept as it was before, if it is not more than this.
 constexpr size_t kMostScratch = size_t{1} << 20;
 
 /// What is asked of a row of the table for every call.
 struct Row {
   const BoxedOp* op = nullptr;
-  bool known = false;          // whether there is such a row
-  bool writes_others = false;  // arguments that are not results
+  bool known = false;                          // whether there is such a row
+  bool writes_others = false;                  // arguments that are not results
+  mutable std::atomic<bool> is_timed = false;  // once it has made memory of a cell
 };
 
 const Row& row_of(uint16_t id, OpForm form) {
@@ -51,6 +53,7 @@ struct Running {
   Ref<Cell> target;            // of a call that writes in place
   Storage* storage = nullptr;  // of the target
   uint64_t began = 0;          // 0: not worth a look at the clock
+  bool is_short = false;       // the clock on the wall is looked at, which costs less
   DrawStates drawn;
   std::optional<NotedDraws> noting;
   std::vector<std::pair<uint32_t, Tensor>> before;  // what arguments that are written held
@@ -159,7 +162,8 @@ class Reading {
 Ref<Step> step_of(const OpCall& call, const Running& now, size_t result_bytes) {
   auto step = Ref<Step>::adopt(new Step);
   step->op = now.row->op;
-  step->ns = now.began ? least_time(call, result_bytes, thread_ns() - now.began) : result_bytes / 4;
+  step->ns = now.began ? least_time(call, result_bytes, (now.is_short ? clock_ns() : thread_ns()) - now.began)
+                       : result_bytes / 4;
   step->repeatable = now.repeatable;
   step->place = place_here();
   const Unwatched unseen;
@@ -219,6 +223,7 @@ void record_results(const OpCall& call, Running& now) {
   std::vector<Fresh> fresh;
   find_fresh(call, fresh);
   if (fresh.empty() || !can_record(call, *now.row->op)) return;
+  if (!now.row->is_timed.load(std::memory_order_relaxed)) now.row->is_timed.store(true, std::memory_order_relaxed);
   size_t bytes = 0;
   for (const Fresh& f : fresh) bytes += f.tensor->storage()->nbytes;
   const Ref<Step> step = step_of(call, now, bytes);
@@ -338,7 +343,10 @@ void begin(const OpCall& call, Running& now) {
   now.recorded = true;
   if (now.row->op->draws) now.noting.emplace(now.drawn);
   if (now.row->writes_others) keep_written(call, now);
-  if (largest_of(call) >= smallest.load()) now.began = thread_ns();
+  if (!now.row->is_timed.load(std::memory_order_relaxed)) return;
+  const size_t largest = largest_of(call);
+  now.is_short = largest < kMuch;
+  if (largest >= smallest.load()) now.began = now.is_short ? clock_ns() : thread_ns();
 }
 
 void op_begins(const OpCall& call) {
