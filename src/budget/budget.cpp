@@ -70,8 +70,10 @@ size_t let_go(Device device, size_t wanted) {
   for (bool again = true; again && gone < wanted;) {
     {
       Locked locked;
-      gone += let_go(device, wanted - gone, locked);
+      gone += settle_moves(device, locked);
+      if (gone < wanted) gone += let_go(device, wanted - gone, locked);
     }
+    if (gone >= wanted) break;
     const Finished moves = finish_moves(device);
     gone += moves.gone;
     again = moves.stayed;
@@ -88,6 +90,7 @@ size_t make_room(Device device, size_t bytes) {
   if (gone < bytes) {
     const MemoryCauseScope letting_go(MemoryCause::LetGo);  // until the dead are released
     const size_t held = held_on(device), bound = bound_of(device).load();
+    note_short(device);
     size_t can_go = 0;
     {
       const Locked locked;

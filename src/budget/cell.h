@@ -150,7 +150,7 @@ class Locked {
     std::vector<Ref<Storage>> storages;
     std::vector<Ref<Cell>> cells;
     std::vector<Tensor> tensors;
-    std::vector<std::shared_ptr<Moved>> moved;
+    std::vector<std::shared_ptr<void>> others;
   };
 
  public:

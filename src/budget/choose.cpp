@@ -1,5 +1,6 @@
 #include "budget/choose.h"
 
+#include <limits>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -222,6 +223,24 @@ size_t let_go(Device device, size_t wanted, Locked& locked) {
   }
   if (gone + moving < wanted) gone += let_go_of_inputs(device, wanted - gone - moving, locked);
   return gone;
+}
+
+Cell* dearest(Device device) {
+  Cell* best = nullptr;
+  double most = 0;
+  for (Cell* cell = cells().first; cell; cell = cell->after) {
+    if (!cell->storage || cell->device != device || !is_alone(*cell) || cell->can_be_read()) continue;
+    Walk walk(++cells().walks);
+    walk.before(*cell);
+    const bool again = cell->step->repeatable;
+    if (again && walk.ns() <= read_ns_from_host(*cell)) continue;
+    const auto bytes = static_cast<double>(cell->bytes);
+    const double value = again ? static_cast<double>(walk.ns()) / bytes : std::numeric_limits<double>::infinity();
+    if (value <= most) continue;
+    best = cell;
+    most = value;
+  }
+  return best;
 }
 
 bool can_come_back(const Cell& cell) { return cell.step->repeatable || move_ns(cell) != kNever; }

@@ -23,6 +23,9 @@ bool is_needed(Step& step);
 /// The step, which is not needed, and all that depend on it will not be repeated: no cell of theirs goes from now on,
 /// but where it is moved.
 void never_repeat(Step& step);
+/// The cell that is dearest to make again for its size, of those that lie nowhere else and come back faster from the
+/// host's memory than they are made again; null where there is none.
+Cell* dearest(Device device);
 /// Whether the steps of a cell can run again, or else it can be moved.
 bool can_come_back(const Cell& cell);
 /// How many could go, if all went that are here now.

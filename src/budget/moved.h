@@ -1,10 +1,12 @@
-// Bytes of cells that lie elsewhere, too: those of the CPU in a file (move.h), those of other devices in the host's
+// Bytes of cells that lie elsewhere, too: those of the CPU in a file (move.h), those of CUDA devices in the host's
 // memory (core/move_hooks.h). What a cell stands for never changes, so what was written once is true as long as the
 // cell lives: its bytes can go again without being written again.
 //
 //   - A move begins with the lock and is waited for without it. Meanwhile the storage is held, so that nobody lets go
 //     of it. Who got hold of the bytes meanwhile could have changed them: then the move was in vain, and they stay.
 //   - Any thread may finish what others have begun. Where bytes could not be written they stay in the cell.
+//   - The CPU writes what has to go. Copies from a CUDA device begin before, beside the work of a forward pass that was
+//     short of memory once: bytes that are out can go at once. They come back two saved values ahead of the pass.
 #pragma once
 
 #include <memory>
@@ -14,7 +16,7 @@
 
 namespace facula::budget {
 
-/// A copy of the bytes of a cell. All but read() and wait() with the lock held, or by one thread alone.
+/// A copy of the bytes of a cell.
 class Moved {
  public:
   Moved() = default;
@@ -30,6 +32,9 @@ class Moved {
   virtual void read(void* to) = 0;
   /// How long that takes.
   virtual uint64_t read_ns() const = 0;
+  /// A storage into which the bytes are being brought back already, for the current stream; null for most.
+  virtual Ref<Storage> take_fetched() { return {}; }
+  virtual void fetch(const Ref<Storage>& /*into*/) {}
 };
 
 constexpr uint64_t kNever = UINT64_MAX;
@@ -49,6 +54,10 @@ double set_move_price(double factor);
 uint64_t move_ns(const Cell& cell);
 /// Begins to write the bytes of a cell that is_alone(), which are to go.
 void begin_move(Cell& cell);
+/// The time to bring bytes of a CUDA device back from the host's memory.
+uint64_t read_ns_from_host(const Cell& cell);
+/// Finishes those moves of a device that are over, and gives up what was fetched ahead. Returns how many bytes went.
+size_t settle_moves(Device device, Locked& locked);
 
 // ---- without it
 
@@ -58,5 +67,15 @@ struct Finished {
 };
 /// Waits for the moves of a device.
 Finished finish_moves(Device device);
+/// A storage with the bytes of a cell that lie elsewhere.
+Ref<Storage> read_back(const Cell& cell, Moved& moved);
+/// After that, in a backward pass of a CUDA device: begins to bring back what is wanted next, where there is room.
+void fetch_next(const Cell& cell);
+/// At the end of an op of a CUDA device: begins to copy the bytes away that are dearest to make again, where memory was
+/// short in this forward pass and no other copy is under way.
+void move_ahead(Device device);
+/// Memory of the device is short; a backward pass begins or ends, and no more is moved ahead.
+void note_short(Device device);
+void end_moves_ahead();
 
 }  // namespace facula::budget

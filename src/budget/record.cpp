@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "budget/budget.h"
+#include "budget/moved.h"
 #include "budget/report.h"
 #include "core/kernel.h"
 #include "observe/observer.h"
@@ -380,6 +381,7 @@ void op_ends(const OpCall& call, bool failed) {
     try {
       if (call.form == OpForm::Function) record_results(call, now);
       else record_write(call, now);
+      if (const Device device = device_of(call); device.is_cuda()) move_ahead(device);
     } catch (const std::exception&) {  // as above
     }
   }
@@ -438,6 +440,7 @@ void layout_settled(const Tensor& before, const Tensor& after) {
 }
 
 void note_pass(bool begins) {
+  end_moves_ahead();
   if (begins) return each_budget([](Device device) { report_of(device).note_pass(true); });
   each_budget(note_memory);
   note_pass_ends();

@@ -192,9 +192,8 @@ class Repetition {
     const uint64_t began = clock_ns();
     {
       const AsBefore bare;
-      const Tensor bytes = empty({static_cast<int64_t>(cell.bytes)}, DType::UInt8, cell.device);
-      item.moved->read(bytes.storage()->data);
-      item.bytes = storage_of(bytes);
+      item.bytes = read_back(cell, *item.moved);
+      fetch_next(cell);
     }
     report_of(cell.device).note_moved({cell.step->op->id, cell.step->place}, cell.bytes, true, clock_ns() - began);
     give(item);
