@@ -38,7 +38,7 @@ size_t place_of(Device device) {
 }
 std::atomic<size_t>& bound_of(Device device) { return bounds().bytes[place_of(device)]; }
 
-void note_short(Device device, size_t bound) {
+void note_short_bound(Device device, size_t bound) {
   std::atomic<size_t>& highest = bounds().short_at[place_of(device)];
   size_t known = highest.load();
   while (known < bound && !highest.compare_exchange_weak(known, bound)) {
@@ -85,7 +85,7 @@ size_t let_go(Device device, size_t wanted) {
 size_t make_room(Device device, size_t bytes) {
   if (making_room) return 0;
   making_room = true;
-  note_short(device, bound_of(device).load());
+  note_short_bound(device, bound_of(device).load());
   size_t gone = let_go_of_waiting ? let_go_of_waiting(device) : 0;
   if (gone < bytes) {
     const MemoryCauseScope letting_go(MemoryCause::LetGo);  // until the dead are released
