@@ -25,7 +25,8 @@
 //    Trimmed is only what is missing, and nothing where all hot bytes would not do: the blocks that get free then are
 //    hot, and serve the request without a page fault. A large block that lies where no pages are gets those of the
 //    oldest hot blocks: moving them takes a hundredth of the time of page faults. Packed weights go before anything
-//    else does, and caches last. Small blocks are counted by the batches that threads fetch, and go beyond a budget rather than be refused.
+//    else does, and caches last. Small blocks are counted by the batches that threads fetch, and go beyond a budget
+//    rather than be refused.
 // 8. fork() takes the locks, so that a child can go on allocating. It leaves out the hot pages of large free blocks:
 //    what nobody holds need not be copied when the parent writes there again, page by page. The child gets empty ones
 //    in their place. For the same reason a large block held at a fork gives its pages back when it is released.
