@@ -65,6 +65,28 @@ def packed_by_hooks(model, x):
     model[10:](y).square().mean().backward()
 
 
+@use()
+@deep
+def left_alone_by_hooks(model, x):
+    """As FSDP does it, whose hooks pack parameters only."""
+    with facula.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        y = model(x).square().mean()
+    y.backward()
+
+
+@use()
+def left_alone_and_differentiated_twice():
+    model, x = layers(), facula.randn(ROWS, WIDE, requires_grad=True)
+
+    def run():
+        with facula.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            (slope,) = facula.autograd.grad(model(x).square().sum(), x, create_graph=True)
+        slope.norm().backward()
+        return [slope, x.grad, *gradients(model)]
+
+    return run
+
+
 @use(75)
 @deep
 def saved_on_the_cpu(model, x):
@@ -342,15 +364,10 @@ def batches_of_numpy():
             y = model(batch)
             writable *= 1.25  # nobody is told; the first layer's step has a copy, or its bytes stay
             total = total + y.square().mean()
-        before = gradients_of(model, lambda: y.square().mean().backward(retain_graph=True))
-        return [batch, y, total, *before]
+        y.square().mean().backward()
+        return [batch, y, total, *gradients(model)]
 
     return run
-
-
-def gradients_of(model, call):
-    call()
-    return gradients(model)
 
 
 @use(85)

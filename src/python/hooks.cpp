@@ -274,16 +274,38 @@ struct HookPair {
 thread_local std::vector<HookPair> saved_hooks;
 thread_local std::string saved_hooks_disabled;  // the reason, empty: allowed
 
+Tensor unpacked(PyObject* unpack_hook, PyObject* packed) {
+  Owned result(check(call_python(PyObject_CallOneArg, unpack_hook, packed)));
+  FACULA_CHECK(is_tensor(result.get()), ErrorKind::Type, "saved_tensors_hooks: unpack_hook returns a Tensor, got ",
+               Py_TYPE(result.get())->tp_name);
+  return tensor_of(result.get());
+}
+
 struct PythonPacked final : PackedTensor {
   PythonPacked(PyObject* p, PyObject* u) : packed(p), unpack_hook(u) {}
   Tensor unpack() override {
     WithLock lock;
-    Owned result(check(call_python(PyObject_CallOneArg, unpack_hook.get(), packed.get())));
-    FACULA_CHECK(is_tensor(result.get()), ErrorKind::Type, "saved_tensors_hooks: unpack_hook returns a Tensor, got ",
-                 Py_TYPE(result.get())->tp_name);
-    return tensor_of(result.get());
+    return unpacked(unpack_hook.get(), packed.get());
   }
   Held packed, unpack_hook;
+};
+
+/// What a hook has left as it is, within a memory budget: its bytes may go.
+struct LeftInCell final : PackedTensor {
+  LeftInCell(std::unique_ptr<PackedTensor> c, uint32_t v, PyObject* u)
+      : cell(std::move(c)), version(v), unpack_hook(u) {}
+  Tensor unpack() override {
+    const Tensor saved = cell->unpack();
+    FACULA_CHECK(saved.storage()->current_version() == version, ErrorKind::Runtime,
+                 "saved_tensors_hooks: a saved tensor of shape ", saved.sizes(),
+                 " has been modified by an inplace operation, and a memory budget keeps no bytes for its unpack hook");
+    WithLock lock;
+    Owned packed(check(wrap(saved)));
+    return unpacked(unpack_hook.get(), packed.get());
+  }
+  std::unique_ptr<PackedTensor> cell;
+  uint32_t version;
+  Held unpack_hook;
 };
 
 std::unique_ptr<PackedTensor> pack(const Tensor& tensor) {
@@ -295,6 +317,10 @@ std::unique_ptr<PackedTensor> pack(const Tensor& tensor) {
   Owned packed(check(call_python(PyObject_CallOneArg, pair.pack, argument.get())));
   FACULA_CHECK(tensor.storage()->current_version() == version, ErrorKind::Runtime,
                "saved_tensors_hooks: a pack hook must not write to its input, got shape ", tensor.sizes());
+  if (packed.get() == argument.get() && (tensor.flags() & kInCell) && save_in_cell) {
+    if (std::unique_ptr<PackedTensor> cell = save_in_cell(tensor))
+      return std::make_unique<LeftInCell>(std::move(cell), version, pair.unpack);
+  }
   return std::make_unique<PythonPacked>(packed.get(), pair.unpack);
 }
 

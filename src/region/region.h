@@ -91,7 +91,7 @@ class Region {
   std::shared_ptr<Recording> recording_;  // that is followed, or made
   size_t cursor_ = 0;                     // the op that comes next
   bool follows_, records_ = false;
-  bool adds_ = false;      // a step to an instance, whose lock is held
+  bool adds_ = false;         // a step to an instance, whose lock is held
   int depth_ = 0;             // ops inside ops
   size_t noted_ = 0;          // the op that runs now, for op_ends()
   int64_t unseen_bytes_ = 0;  // since the last look at memory
