@@ -15,7 +15,6 @@ namespace facula::budget {
 namespace {
 
 std::atomic<size_t> smallest{size_t{64} << 10};
-constexpr size_t kMuch = size_t{1} << 20;  // of bytes that a call reads: it takes long
 constexpr uint32_t kEndsPerLook = 4;       // calls, for a sample of memory
 /// What a call writes besides its results is kept as it was before, if it is not more than this.
 constexpr size_t kMostScratch = size_t{1} << 20;
@@ -43,6 +42,20 @@ const Row& row_of(uint16_t id, OpForm form) {
 
 constexpr uint32_t kNotRecorded = kBatched | kDual | kPythonDispatch | kSparse | kDeferred;
 
+/// What calls of one op with the same sizes were seen to take. The clock is a call of the system: it is asked for the
+/// first ones, and the least counts, since another program on the machine makes single times long.
+struct Times {
+  static constexpr uint32_t kLooks = 6;
+  std::atomic<uint64_t> least{UINT64_MAX};
+  std::atomic<uint32_t> looks{0};
+
+  bool are_wanted() const { return looks.load(std::memory_order_relaxed) < kLooks; }
+  void add(uint64_t ns) {
+    looks.fetch_add(1, std::memory_order_relaxed);
+    if (ns < least.load(std::memory_order_relaxed)) least.store(ns, std::memory_order_relaxed);
+  }
+};
+
 /// The call that this thread is in.
 struct Running {
   int depth = 0;
@@ -53,8 +66,8 @@ struct Running {
   const Row* row = nullptr;
   Ref<Cell> target;            // of a call that writes in place
   Storage* storage = nullptr;  // of the target
-  uint64_t began = 0;          // 0: not worth a look at the clock
-  bool is_short = false;       // the clock on the wall is looked at, which costs less
+  Times* times = nullptr;      // null: not worth a look at the clock
+  uint64_t began = 0;          // 0: the time is known
   DrawStates drawn;
   std::optional<NotedDraws> noting;
   std::vector<std::pair<uint32_t, Tensor>> before;  // what arguments that are written held
@@ -73,19 +86,24 @@ Tensor copy_of(const Tensor& tensor) {
 
 size_t bytes_of_elements(const Tensor& t) { return static_cast<size_t>(t.numel() * t.item_size()); }
 
-/// Least time that a call like this one was seen to take: another program on the machine makes single times long.
-uint64_t least_time(const OpCall& call, size_t bytes, uint64_t ns) {
+Times& times_of(const OpCall& call) {
   static std::mutex lock;
-  static auto* times = new std::unordered_map<uint64_t, uint64_t>;
-  uint64_t key = (uint64_t{call.op} << 2 | static_cast<uint64_t>(call.form)) * 0x9e3779b97f4a7c15u + bytes;
-  for (const Argument& argument : call.arguments)
+  static auto* known = new std::unordered_map<uint64_t, Times>;
+  uint64_t key = (uint64_t{call.op} << 2 | static_cast<uint64_t>(call.form)) * 0x9e3779b97f4a7c15u;
+  const auto add = [&](uint64_t value) { key = (key ^ value) * 0xbf58476d1ce4e5b9u; };
+  const auto add_list = [&](IntList values) {
+    for (int64_t value : values) add(static_cast<uint64_t>(value));
+    key ^= key >> 29;
+  };
+  for (const Argument& argument : call.arguments) {
+    if (argument.kind() == Argument::Kind::IntList) add_list(argument.as<IntList>());
     argument.each_tensor([&](const Tensor& t) {
-      for (int64_t size : t.sizes()) key = (key ^ static_cast<uint64_t>(size)) * 0xbf58476d1ce4e5b9u;
-      key ^= key >> 29;
+      add(static_cast<uint64_t>(t.dtype()));
+      add_list(t.sizes());
     });
+  }
   const std::lock_guard guard(lock);
-  uint64_t& least = times->try_emplace(key, ns).first->second;
-  return least = std::min(least, ns);
+  return (*known)[key];
 }
 
 // ---- the inputs of a step
@@ -163,8 +181,8 @@ class Reading {
 Ref<Step> step_of(const OpCall& call, const Running& now, size_t result_bytes) {
   auto step = Ref<Step>::adopt(new Step);
   step->op = now.row->op;
-  step->ns = now.began ? least_time(call, result_bytes, (now.is_short ? clock_ns() : thread_ns()) - now.began)
-                       : result_bytes / 4;
+  if (now.began) now.times->add(thread_ns() - now.began);
+  step->ns = now.times ? now.times->least.load(std::memory_order_relaxed) : result_bytes / 4;
   step->repeatable = now.repeatable;
   step->place = place_here();
   const Unwatched unseen;
@@ -344,10 +362,9 @@ void begin(const OpCall& call, Running& now) {
   now.recorded = true;
   if (now.row->op->draws) now.noting.emplace(now.drawn);
   if (now.row->writes_others) keep_written(call, now);
-  if (!now.row->is_timed.load(std::memory_order_relaxed)) return;
-  const size_t largest = largest_of(call);
-  now.is_short = largest < kMuch;
-  if (largest >= smallest.load()) now.began = now.is_short ? clock_ns() : thread_ns();
+  if (!now.row->is_timed.load(std::memory_order_relaxed) || largest_of(call) < smallest.load()) return;
+  now.times = &times_of(call);
+  now.began = now.times->are_wanted() ? thread_ns() : 0;
 }
 
 void op_begins(const OpCall& call) {
@@ -374,7 +391,7 @@ Device device_of(const OpCall& call) {
 void op_ends(const OpCall& call, bool failed) {
   Running& now = running;
   if (--now.depth > 0) return;
-  const bool large = now.began > 0 || !now.recorded;  // most of a backward pass is not recorded, and large
+  const bool large = now.times || !now.recorded;  // most of a backward pass is not recorded, and large
   now.call = nullptr;
   now.noting.reset();
   if (now.recorded && !failed) {
@@ -387,7 +404,7 @@ void op_ends(const OpCall& call, bool failed) {
   }
   now.recorded = false;
   now.target = nullptr;
-  now.began = 0;
+  now.times = nullptr;
   now.drawn.clear();
   now.before.clear();
   if (++now.ended % kEndsPerLook == 0 || large) note_memory(device_of(call));
