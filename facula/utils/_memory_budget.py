@@ -267,8 +267,6 @@ class MemoryBudget:
         if facts.passes:
             steps = f"{facts.passes:,} step{'s' * (facts.passes != 1)} of backward"
             text += f". {steps}, {facts.share:.1%} of the time in ops run again".replace("%", " %")
-            if moved := sum(row.moved_ns for row in facts.rows):
-                text += f", {moved / max(facts.until - self._begin, 1):.1%} in moves".replace("%", " %")
         return text
 
     def _what_stays(self, facts):
