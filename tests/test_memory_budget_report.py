@@ -133,7 +133,7 @@ def test_summary(core):
         ("program", 5, (1,), facula.int8),
     ]
     assert budget.summary().splitlines() == [
-        "budget 8.00 GiB, highest 7.98 GiB; without it 14.3 GiB. 412 steps of backward, 11.1 % of the time in ops run again, 0.4 % in moves",
+        "budget 8.00 GiB, highest 7.98 GiB; without it 14.3 GiB. 412 steps of backward, 11.1 % of the time in ops run again",
         "made by             let go     bytes  run again    time     moved",
         "------------------  ------  --------  ---------  ------  --------",
         "linear model.py:41     200   200 MiB        230  12.0 s         -",

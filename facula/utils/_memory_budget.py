@@ -131,8 +131,7 @@ class _Facts(NamedTuple):
     rows: list[Row]
     copied: list[tuple[Any, Any, str, int, int]]  # shape, dtype, place, how often, bytes
     passes: int
-    steps: int  # nanoseconds of all steps
-    share: float  # of them that went into ops run again, from 0 to 1
+    share: float  # of the time of steps that went into ops run again, from 0 to 1
     highest: int
     plain: int
     smallest: int
@@ -231,7 +230,7 @@ class MemoryBudget:
         steps, again = (report[name] - before for name, before in zip(("steps_ns", "steps_again_ns"), self._steps, strict=True))
         if passes and not steps:  # a first step has no begin but that of the budget
             steps, again = report["last_pass_end"] - self._begin, sum(row.again_ns for row in rows)
-        return _Facts(report["now"], rows, copied, passes, steps, again / max(steps, 1), highest, plain, smallest)
+        return _Facts(report["now"], rows, copied, passes, again / max(steps, 1), highest, plain, smallest)
 
     @property
     def highest(self) -> int:
@@ -268,8 +267,6 @@ class MemoryBudget:
         if facts.passes:
             steps = f"{facts.passes:,} step{'s' * (facts.passes != 1)} of backward"
             text += f". {steps}, {facts.share:.1%} of the time in ops run again".replace("%", " %")
-            if moved := sum(row.moved_ns for row in facts.rows):
-                text += f", {moved / max(facts.steps, 1):.1%} in moves".replace("%", " %")
         return text
 
     def _what_stays(self, facts):
