@@ -405,6 +405,7 @@ void op_ends(const OpCall& call, bool failed) {
   now.recorded = false;
   now.target = nullptr;
   now.times = nullptr;
+  now.began = 0;
   now.drawn.clear();
   now.before.clear();
   if (++now.ended % kEndsPerLook == 0 || large) note_memory(device_of(call));
