@@ -9,6 +9,7 @@ from budget_uses import ROWS, WIDE, alike, every_storage, gradients, layers, los
 import facula
 import facula.nn.functional as F
 from facula import nn
+from facula.distributed.fsdp._param_group import pack, unpack
 from facula.utils.checkpoint import checkpoint
 
 USES = {}
@@ -68,8 +69,8 @@ def packed_by_hooks(model, x):
 @use()
 @deep
 def left_alone_by_hooks(model, x):
-    """As FSDP does it, whose hooks pack parameters only."""
-    with facula.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+    """FSDP's, which pack parameters only."""
+    with facula.autograd.graph.saved_tensors_hooks(pack, unpack):
         y = model(x).square().mean()
     y.backward()
 
@@ -79,7 +80,7 @@ def left_alone_and_differentiated_twice():
     model, x = layers(), facula.randn(ROWS, WIDE, requires_grad=True)
 
     def run():
-        with facula.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        with facula.autograd.graph.saved_tensors_hooks(pack, unpack):
             (slope,) = facula.autograd.grad(model(x).square().sum(), x, create_graph=True)
         slope.norm().backward()
         return [slope, x.grad, *gradients(model)]

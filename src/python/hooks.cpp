@@ -290,7 +290,7 @@ struct PythonPacked final : PackedTensor {
   Held packed, unpack_hook;
 };
 
-/// What a hook has left as it is, within a memory budget: its bytes may go.
+/// What a hook of the library (`_leaves_tensors`) has left as it is, within a memory budget: its bytes may go.
 struct LeftInCell final : PackedTensor {
   LeftInCell(std::unique_ptr<PackedTensor> c, uint32_t v, PyObject* u)
       : cell(std::move(c)), version(v), unpack_hook(u) {}
@@ -317,7 +317,8 @@ std::unique_ptr<PackedTensor> pack(const Tensor& tensor) {
   Owned packed(check(call_python(PyObject_CallOneArg, pair.pack, argument.get())));
   FACULA_CHECK(tensor.storage()->current_version() == version, ErrorKind::Runtime,
                "saved_tensors_hooks: a pack hook must not write to its input, got shape ", tensor.sizes());
-  if (packed.get() == argument.get() && (tensor.flags() & kInCell) && save_in_cell) {
+  const bool left = packed.get() == argument.get() && (tensor.flags() & kInCell) && save_in_cell;
+  if (left && PyObject_HasAttrString(pair.pack, "_leaves_tensors")) {
     if (std::unique_ptr<PackedTensor> cell = save_in_cell(tensor))
       return std::make_unique<LeftInCell>(std::move(cell), version, pair.unpack);
   }
