@@ -15,7 +15,7 @@ namespace facula::budget {
 namespace {
 
 std::atomic<size_t> smallest{size_t{64} << 10};
-constexpr uint32_t kEndsPerLook = 4;       // calls, for a sample of memory
+constexpr uint32_t kEndsPerLook = 4;  // calls, for a sample of memory
 /// What a call writes besides its results is kept as it was before, if it is not more than this.
 constexpr size_t kMostScratch = size_t{1} << 20;
 
