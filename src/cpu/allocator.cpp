@@ -717,7 +717,7 @@ size_t move_to(Region& region, const Block* block, char* place, size_t size, siz
   }
   const size_t moved = move_to(region, block, place, size, fresh);
   for (size_t admitted = 0; fresh - moved > admitted;) {
-    if (!admit_locked(fresh - moved, size - fresh, policy.bound)) {
+    if (!admit_locked(fresh, size - fresh, policy.bound)) {  // what was moved is neither held nor hot now
       if (moved > 0) region.forget_pages(block, place, size, moved);
       return nullptr;
     }

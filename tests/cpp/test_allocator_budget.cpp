@@ -130,7 +130,7 @@ size_t resident_bytes() {
 
 void test_kept_in_loops() {
   for (const size_t most : {40 * kKiB, 900 * kKiB, 6 * kMiB}) {
-    const size_t before = resident_bytes(), budget = (is_watched() ? 25 : 100) * kMiB;
+    const size_t before = resident_bytes(), budget = 25 * kMiB;
     Budget b(budget);
     std::mt19937 random(5);
     for (size_t taken = 0; taken < 6 * budget;) {
