@@ -83,7 +83,7 @@ size_t let_go(Device device, size_t wanted) {
 
 /// A sixty-fourth more than is needed goes at once, so that the next requests find room.
 size_t make_room(Device device, size_t bytes) {
-  if (making_room) return 0;
+  if (making_room || Locked::is_held()) return 0;
   making_room = true;
   note_short_bound(device, bound_of(device).load());
   size_t gone = let_go_of_waiting ? let_go_of_waiting(device) : 0;

@@ -136,6 +136,8 @@ std::unique_ptr<PackedTensor> save(const Tensor& tensor) {
 
 }  // namespace
 
+thread_local constinit bool Locked::held = false;
+
 void retain(Cell* cell) { cell->refs.increment(); }
 void release(Cell* cell) {
   if (!cell->refs.decrement()) return;

@@ -141,9 +141,14 @@ Cells& cells();
 /// Holds the lock. What is to be released is put into `dead`, and released without it.
 class Locked {
  public:
-  Locked() : lock_(cells().lock) {}
+  Locked() : lock_(cells().lock) { held = true; }
   Locked(const Locked&) = delete;
-  ~Locked() { lock_.unlock(); }
+  ~Locked() {
+    held = false;
+    lock_.unlock();
+  }
+  /// Whether this thread holds it: a small block that is asked for then makes no room.
+  static bool is_held() { return held; }
 
  private:
   struct Dead {
@@ -158,6 +163,7 @@ class Locked {
 
  private:
   std::unique_lock<std::mutex> lock_;
+  static thread_local constinit bool held;
 };
 
 /// The cell of a storage, if it knows how the present bytes were made; null for others. With the lock held.
