@@ -245,7 +245,7 @@ class Bound:
 
     def begin(self) -> None:
         facula.cpu.empty_cache()
-        self.start = facula.cpu.memory_reserved()  # with what small blocks are cut from
+        self.start = facula.cpu.memory_allocated()
         self.squeeze(self.share)
 
     def squeeze(self, share: float | None) -> None:
@@ -258,7 +258,7 @@ class Bound:
         else:
             limit = self.start + int(self.room * share)
             self.set_budget(limit)
-            self.most = max(limit, facula.cpu.memory_reserved())
+            self.most = max(limit, facula.cpu.memory_allocated())
 
     def look(self) -> None:
         """Note where more was held than allowed."""
