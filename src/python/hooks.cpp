@@ -318,7 +318,7 @@ std::unique_ptr<PackedTensor> pack(const Tensor& tensor) {
   FACULA_CHECK(tensor.storage()->current_version() == version, ErrorKind::Runtime,
                "saved_tensors_hooks: a pack hook must not write to its input, got shape ", tensor.sizes());
   const bool left = packed.get() == argument.get() && (tensor.flags() & kInCell) && save_in_cell;
-  if (left && PyObject_HasAttrString(pair.pack, "_leaves_tensors")) {
+  if (left && has_attribute(pair.pack, "_leaves_tensors")) {
     if (std::unique_ptr<PackedTensor> cell = save_in_cell(tensor))
       return std::make_unique<LeftInCell>(std::move(cell), version, pair.unpack);
   }
