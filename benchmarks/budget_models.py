@@ -84,7 +84,7 @@ def with_head(m, model, classes: int):
 
 
 def encoder(m, layers: int, width: int, words: int, batch: int, length: int):
-    """As BERT: embeddings, layers with the norm last and dropout, a head over the vocabulary."""
+    """Build an encoder like BERT: embeddings, layers with the norm last and dropout, a head over the vocabulary."""
     nn = m.nn
 
     class Encoder(nn.Module):

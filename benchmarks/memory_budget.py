@@ -73,7 +73,7 @@ class Model:
         return self.clock() - begun
 
     def seen(self, loss) -> list[bytes]:
-        """What has to be the same within any budget."""
+        """Return hashes of what has to be the same within any budget."""
         tensors = [loss, *(p.grad for p in self.model.parameters()), *self.model.buffers(), self.m.get_rng_state()]
         return [hashlib.blake2b(t.detach().clone().numpy()).digest() for t in tensors]
 

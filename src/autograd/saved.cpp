@@ -56,12 +56,12 @@ std::string in_place_name(uint16_t op) {
 // What a user's hooks give back stands for the value that was saved: the history of that value is its own.
 class PackedWithHistory final : public PackedTensor {
  public:
-  PackedWithHistory(std::unique_ptr<PackedTensor> packed, Edge origin, uint32_t marks)
-      : packed_(std::move(packed)), origin_(std::move(origin)), marks_(marks) {}
+  PackedWithHistory(std::unique_ptr<PackedTensor> packed, Edge origin, uint32_t marks, bool in_cell)
+      : packed_(std::move(packed)), origin_(std::move(origin)), marks_(marks), in_cell_(in_cell) {}
   Tensor unpack() override {
     Tensor value = packed_->unpack();
-    if (!(GradMode::enabled() || (marks_ & kDual))) return value;
-    Tensor fresh = alias(value);
+    if (!in_cell_ && !(GradMode::enabled() || (marks_ & kDual))) return value;
+    Tensor fresh = in_cell_ ? value : alias(value);
     set_grad_fn(own_autograd_meta(fresh.impl()), origin_.node, origin_.slot);
     fresh.impl()->flags |= marks_;
     return fresh;
@@ -71,24 +71,7 @@ class PackedWithHistory final : public PackedTensor {
   std::unique_ptr<PackedTensor> packed_;
   Edge origin_;
   uint32_t marks_;
-};
-
-/// A tensor in a cell looks as it did: functions of the program's own look at it in passes, too.
-class CellWithHistory final : public PackedTensor {
- public:
-  CellWithHistory(std::unique_ptr<PackedTensor> packed, Edge origin, uint32_t marks)
-      : packed_(std::move(packed)), origin_(std::move(origin)), marks_(marks) {}
-  Tensor unpack() override {
-    Tensor fresh = packed_->unpack();
-    set_grad_fn(own_autograd_meta(fresh.impl()), origin_.node, origin_.slot);
-    fresh.impl()->flags |= marks_;
-    return fresh;
-  }
-
- private:
-  std::unique_ptr<PackedTensor> packed_;
-  Edge origin_;
-  uint32_t marks_;
+  bool in_cell_;  // a fresh tensor each time, which looks as it did: functions of the program look at it in passes, too
 };
 
 /// A tensor that waits for its bytes, or may wait again: counted, so that it is known when only nodes hold it.
@@ -137,7 +120,7 @@ void SavedTensor::save_special(const Tensor& tensor, bool is_output) {
   }
   if (!packed_) return;
   if (marks_ && !reattach_)
-    packed_ = std::make_unique<PackedWithHistory>(std::move(packed_), gradient_edge(tensor.impl()), marks_);
+    packed_ = std::make_unique<PackedWithHistory>(std::move(packed_), gradient_edge(tensor.impl()), marks_, false);
   tensor_ = Tensor();
 }
 
@@ -150,7 +133,7 @@ void SavedTensor::save_cell(const Tensor& tensor) {
   packed_ = save_in_cell(tensor);
   if (!packed_) return;
   waits_ = true;
-  if (origin.node) packed_ = std::make_unique<CellWithHistory>(std::move(packed_), std::move(origin), marks_);
+  if (origin.node) packed_ = std::make_unique<PackedWithHistory>(std::move(packed_), std::move(origin), marks_, true);
   tensor_ = Tensor();
 }
 

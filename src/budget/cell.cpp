@@ -7,6 +7,7 @@
 
 #include "autograd/saved.h"
 #include "budget/repeat.h"
+#include "core/kernel.h"
 #include "core/storage_bytes.h"
 
 namespace facula::budget {
@@ -252,6 +253,12 @@ uint64_t read_clock(clockid_t clock) {
   return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
 }
 }  // namespace
+Tensor copy_of_bytes(Storage* storage) {
+  const auto count = static_cast<int64_t>(storage->nbytes);
+  Tensor copy = empty({count}, DType::UInt8, storage->device);
+  copy_elements(copy, tensor_on_storage(storage, DType::UInt8, 0, {count}, {1}, "memory budget"));
+  return copy;
+}
 uint64_t clock_ns() { return read_clock(CLOCK_MONOTONIC); }
 uint64_t thread_ns() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 

@@ -186,6 +186,9 @@ void enlist(Step& step);
 /// Makes the hooks below autograd work. Once.
 void install_cells();
 
+/// A copy of all bytes of a storage. Without the lock.
+Tensor copy_of_bytes(Storage* storage);
+
 /// Nanoseconds: of the clock on the wall, and of this thread on a processor.
 uint64_t clock_ns();
 uint64_t thread_ns();

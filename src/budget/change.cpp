@@ -38,13 +38,6 @@ bool needs_copy(Storage* storage) {
   return false;
 }
 
-Tensor copy_of_bytes(Storage* storage) {
-  const auto count = static_cast<int64_t>(storage->nbytes);
-  Tensor copy = empty({count}, DType::UInt8, storage->device);
-  copy_elements(copy, tensor_on_storage(storage, DType::UInt8, 0, {count}, {1}, "memory budget"));
-  return copy;
-}
-
 void will_change(Storage* storage) {
   if (!needs_copy(storage)) return;
   const Unwatched unseen;

@@ -68,13 +68,6 @@ class Shown {
   uint16_t before_;
 };
 
-Tensor copy_of_bytes(const Ref<Storage>& storage) {
-  const auto count = static_cast<int64_t>(storage->nbytes);
-  Tensor copy = empty({count}, DType::UInt8, storage->device);
-  copy_elements(copy, tensor_on_storage(storage.get(), DType::UInt8, 0, {count}, {1}, "memory budget"));
-  return copy;
-}
-
 /// A cell that is needed.
 struct Item {
   Ref<Cell> cell;
@@ -264,7 +257,7 @@ class Repetition {
     const uint32_t from = item.reads[0];
     Item& before = items_[from];
     const bool last = before.uses == 1;
-    Ref<Storage> bytes = last ? before.bytes : storage_of(copy_of_bytes(before.bytes));
+    Ref<Storage> bytes = last ? before.bytes : storage_of(copy_of_bytes(before.bytes.get()));
     {
       const Tensor own = step.inputs[0].geometry.on(bytes);
       run_op(step, arguments(step, &own));

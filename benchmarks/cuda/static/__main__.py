@@ -23,7 +23,7 @@ from .table import Figure, figures
 
 
 def results(paths: list[Path]) -> dict[str, dict]:
-    """What was measured, by the device's name."""
+    """Return what was measured, by the device's name."""
     found = {}
     for path in paths:
         data = json.loads(path.read_text())

@@ -131,7 +131,7 @@ def instructions(code: Code, instance: Instance) -> float:
 
 @dataclass
 class Bound:
-    """What is possible at most."""
+    """Return what is possible at most."""
 
     gpu: Gpu
     share: float  # of the bandwidth, or of the FMA that there are of the kind that the kernel is about

@@ -1,4 +1,4 @@
-"""What a kernel's machine code says of its speed, as nvdisasm prints it with the bits of each instruction (`-hex -c`).
+"""Read what a kernel's machine code says of its speed, as nvdisasm prints it with the bits of each instruction (`-hex -c`).
 
 A flow graph gives the loops; of the chosen one the cheapest way round counts among those that move an element's bytes. Each
 instruction names the scoreboard that it sets and those that it waits for (bits 105 to 121 of its 128), so that the bytes
@@ -188,7 +188,7 @@ def in_flight(way: list[Instruction], turns: int = 2) -> int:
 
 @dataclass
 class Hints:
-    """Where a kernel's work is done: what machine code does not say by itself."""
+    """Say where a kernel's work is done, which machine code does not by itself."""
 
     loop: str = "auto"  # the innermost loop that moves most; "each" innermost one; "outer": the largest; "none": all of it
     want: tuple[list[int], int] | None = None  # the way with these loads and so many bytes stored

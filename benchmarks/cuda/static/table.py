@@ -29,7 +29,7 @@ class Figure:
 
     @property
     def row(self) -> dict:
-        """What the table keeps."""
+        """Return what the table keeps."""
         return {
             "instructions": round(instructions(self.code, self.instance), 1),
             "flight": self.code.flight,
@@ -75,7 +75,7 @@ def write_table(found: list[Figure]) -> None:
 
 
 def worse(found: dict, kept: dict) -> list[str]:
-    """What of a kernel fell behind its row: more instructions, fewer bytes in flight or warps by a tenth, narrower loads, more
+    """Return what of a kernel fell behind its row: more instructions, fewer bytes in flight or warps by a tenth, narrower loads, more
     spilled registers, fewer instructions for tensor cores, more launches."""
     more = [k for k in ("instructions",) if found[k] > kept[k] * (1 + TOLERANCE)]
     more += [k for k in ("spilled", "kernels") if found[k] > kept[k]]
