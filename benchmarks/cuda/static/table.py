@@ -75,8 +75,8 @@ def write_table(found: list[Figure]) -> None:
 
 
 def worse(found: dict, kept: dict) -> list[str]:
-    """Return what of a kernel fell behind its row: more instructions, fewer bytes in flight or warps by a tenth, narrower loads, more
-    spilled registers, fewer instructions for tensor cores, more launches."""
+    """Return what of a kernel fell behind its row: more instructions, fewer bytes in flight or warps by a tenth, narrower
+    loads, more spilled registers, fewer instructions for tensor cores, more launches."""
     more = [k for k in ("instructions",) if found[k] > kept[k] * (1 + TOLERANCE)]
     more += [k for k in ("spilled", "kernels") if found[k] > kept[k]]
     less = [k for k in ("flight", "warps") if found[k] < kept[k] * (1 - TOLERANCE)]
