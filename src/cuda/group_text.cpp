@@ -161,24 +161,30 @@ class Printer {
   }
   static std::string zero(size_t step) { return "p.zero[" + number(static_cast<int64_t>(step)) + "]"; }
 
-  /// The call that a step is.
-  std::string call(size_t i, const char* at = "") {
+  /// The call that a step is; what it gives becomes an `o`.
+  std::string call(size_t i, const std::string& o, const char* at = "") {
     const GroupStep& s = group_.steps[i];
-    const std::string c = type(s.compute), o = type(value(s.out[0]).dtype);
+    const std::string c = type(s.compute);
     std::string text = "step<" + loop(s.loop) + ", " + c + ", " + type(s.loop_result) + ", " + o + ">(";
     for (int k = 0; k < kMaxInputs; ++k) text += operand(s, i, k, at) + ", ";
     return text + "values_at<" + c + ">(p, " + number(form_.parameters[i]) + "))";
   }
 
+  /// The type of an output while its vector is made: where no step reads it, it is narrowed with its neighbours.
+  std::string made_as(uint16_t v) const {
+    const std::string o = type(value(v).dtype);
+    return readers_[v] ? o : "Compute<" + o + ">";
+  }
+
   /// The steps on one element.
   std::string element() {
     std::string text = "  static FACULA_FN void element(const GroupArgs& p";
-    for (const uint16_t v : form_.inputs) text += ", const " + type(value(v).dtype) + "& v" + number(v);
-    for (const uint16_t v : form_.outputs) text += ", " + type(value(v).dtype) + "& w" + number(v);
+    for (const uint16_t v : form_.inputs) text += ", const Compute<" + type(value(v).dtype) + ">& v" + number(v);
+    for (const uint16_t v : form_.outputs) text += ", " + made_as(v) + "& w" + number(v);
     text += ") {\n";
     for (size_t i = 0; i < group_.steps.size(); ++i) {
       const uint16_t out = group_.steps[i].out[0];
-      text += "    const " + type(value(out).dtype) + " v" + number(out) + " = " + call(i) + ";\n";
+      text += "    const " + made_as(out) + " v" + number(out) + " = " + call(i, made_as(out)) + ";\n";
     }
     for (const uint16_t v : form_.outputs) text += "    w" + number(v) + " = v" + number(v) + ";\n";
     return text + "  }\n";
@@ -205,17 +211,20 @@ class Printer {
     int64_t from = 0;
     for (size_t k = 0; k < form_.inputs.size(); ++k) {
       const std::string name = number(form_.inputs[k]);
-      text += "    const Vector<" + type(value(form_.inputs[k]).dtype) + ", kWide> r" + name + " = " + read(k, from) +
-              ";\n";
+      text += "    const auto r" + name + " = widen_all(" + read(k, from) + ");\n";
       call += ", r" + name + ".at[j]";
     }
     for (const uint16_t v : form_.outputs) {
-      text += "    Vector<" + type(value(v).dtype) + ", kWide> w" + number(v) + ";\n";
+      text += "    Vector<" + made_as(v) + ", kWide> w" + number(v) + ";\n";
       call += ", w" + number(v) + ".at[j]";
     }
     text += "#pragma unroll\n    for (int j = 0; j < kWide; ++j) element(p" + call + ");\n";
-    for (size_t k = 0; k < form_.outputs.size(); ++k)
-      text += "    write(p.out[" + number(static_cast<int64_t>(k)) + "], v, w" + number(form_.outputs[k]) + ");\n";
+    for (size_t k = 0; k < form_.outputs.size(); ++k) {
+      const uint16_t v = form_.outputs[k];
+      const std::string made = "w" + number(v);
+      text += "    write(p.out[" + number(static_cast<int64_t>(k)) + "], v, " +
+              (readers_[v] ? made : "narrow_all<" + type(value(v).dtype) + ">(" + made + ")") + ");\n";
+    }
     return text + "  }\n";
   }
 
@@ -241,9 +250,9 @@ class Printer {
     const uint16_t out = group_.steps[i].out[0];
     const std::string o = type(value(out).dtype), name = "v" + number(out);
     if (group_.steps[i].per_row)
-      return "    " + o + " " + name + "{};\n    if (part.has) " + name + " = " + call(i) + ";\n";
-    return "    " + o + " " + name + "[kHeld];\n    part.each([&](int j, Int64) { " + name + "[j] = " + call(i, "[j]") +
-           "; });\n";
+      return "    " + o + " " + name + "{};\n    if (part.has) " + name + " = " + call(i, o) + ";\n";
+    return "    " + o + " " + name + "[kHeld];\n    part.each([&](int j, Int64) { " + name +
+           "[j] = " + call(i, o, "[j]") + "; });\n";
   }
 
   /// The address of an input, or none.

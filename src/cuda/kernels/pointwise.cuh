@@ -4,7 +4,7 @@
 #pragma once
 
 #include "pointwise_args.h"
-#include "types.cuh"
+#include "vector.cuh"
 
 namespace facula::cuda {
 
@@ -56,17 +56,20 @@ __global__ __launch_bounds__(256) void pointwise_direct(PointwiseArgs p) {
   const Int64 vectors = p.numel / kWide;
 #pragma unroll 1
   for (Int64 v = thread_number(); v < vectors; v += thread_count()) {
-    Vector<M, kWide> in[kMostInputs];
+    Vector<M, kWide> loaded[kMostInputs];
     for (int k = 0; k < Loop::inputs; ++k)
-      if (!p.in[k].is_number) in[k] = static_cast<const Vector<M, kWide>*>(p.in[k].data)[v];
-    Vector<O, kWide> out;
+      if (!p.in[k].is_number) loaded[k] = static_cast<const Vector<M, kWide>*>(p.in[k].data)[v];
+    Vector<Compute<M>, kWide> in[kMostInputs];
+    for (int k = 0; k < Loop::inputs; ++k)
+      if (!p.in[k].is_number) in[k] = widen_all(loaded[k]);
+    Vector<Compute<O>, kWide> out;
 #pragma unroll
     for (int j = 0; j < kWide; ++j) {
       C x[kMostInputs];
       for (int k = 0; k < Loop::inputs; ++k) x[k] = p.in[k].is_number ? numbers[k] : convert<C>(in[k].at[j]);
-      out.at[j] = convert<O>(element_of<Loop, C, R>(x[0], x[1], x[2], parameters));
+      out.at[j] = convert<Compute<O>>(element_of<Loop, C, R>(x[0], x[1], x[2], parameters));
     }
-    static_cast<Vector<O, kWide>*>(p.out.data)[v] = out;
+    static_cast<Vector<O, kWide>*>(p.out.data)[v] = narrow_all<O>(out);
   }
   const Int64 i = vectors * kWide + thread_number();
   if (i >= p.numel) return;

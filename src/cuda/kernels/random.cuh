@@ -4,6 +4,7 @@
 
 #include "choices.h"
 #include "philox.cuh"
+#include "vector.cuh"
 
 namespace facula::cuda {
 

@@ -21,6 +21,13 @@
   T* name = reinterpret_cast<T*>(dynamic_shared)
 #endif
 
+/// The architecture whose instructions kernels may use, as __CUDA_ARCH__; 0 where there are none but those of C++.
+#if defined(FACULA_EMULATED_KERNEL)
+#define FACULA_ARCH 0
+#else
+#define FACULA_ARCH __CUDA_ARCH__
+#endif
+
 namespace facula::cuda {
 
 using Bool = bool;
@@ -39,8 +46,14 @@ using Complex128 = kernels::Complex<double>;
 
 constexpr unsigned kAllLanes = 0xffffffffu;
 
+template <class A, class B>
+constexpr bool is_same_type = false;
+template <class A>
+constexpr bool is_same_type<A, A> = true;
+
 /// A floating-point format of 16 bits or fewer: exponent and mantissa bits, the exponent's bias. Stored only;
-/// computing is done in float.
+/// computing is done in float. Where the device has instructions for it, they convert (see below): the same bits, except
+/// those of NaN.
 template <class Bits, int kMantissa, int kBias, UInt32 kLargest, Bits kOverflow, Bits kNan, bool kUnsignedZero>
 struct Narrow {
   Bits bits;
@@ -49,11 +62,16 @@ struct Narrow {
   FACULA_FN Narrow(float value) : bits(narrow(value)) {}
   FACULA_FN operator float() const { return widen(bits); }
 
- private:
   static constexpr int kWidth = 8 * sizeof(Bits), kExponent = kWidth - 1 - kMantissa;
   static constexpr Bits kSign = Bits(1) << (kWidth - 1);
   static constexpr bool kHasInfinity = kOverflow != kNan;
+  static constexpr Bits kLargestNumber = kLargest, kTooLarge = kOverflow;
 
+  /// The smallest number that is rounded to one beyond the largest; halves go to the even one.
+  FACULA_FN static float overflow_begins() {
+    constexpr UInt32 largest = (kLargest << (23 - kMantissa)) + (UInt32(127 - kBias) << 23);
+    return kernels::from_bits(largest + (1u << (22 - kMantissa)) + (kLargest % 2 == 0));
+  }
   FACULA_FN static Bits narrow(float value) {
     const UInt32 all = kernels::bits(value), magnitude = all & 0x7fffffffu;
     const Bits sign = all >> 31 ? kSign : Bits(0);
@@ -94,11 +112,90 @@ struct BFloat16 {
   UInt16 bits;
   BFloat16() = default;
   FACULA_FN BFloat16(float value) {
+#if FACULA_ARCH >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
     const UInt32 u = kernels::bits(value);
     bits = value != value ? UInt16(0x7fc0 | (u >> 16 & 0x8000)) : UInt16((u + 0x7fff + (u >> 16 & 1)) >> 16);
+#endif
   }
   FACULA_FN operator float() const { return kernels::from_bits(UInt32(bits) << 16); }
 };
+
+#if FACULA_ARCH
+template <>
+FACULA_FN Float16::Narrow(float value) {
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+}
+template <>
+FACULA_FN Float16::operator float() const {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+#endif
+
+/// Every number of this format is one of Float16, which has the same exponent.
+template <>
+FACULA_FN Float8E5M2::operator float() const {
+  return __builtin_bit_cast(Float16, UInt16(bits << 8));
+}
+
+template <class T>
+constexpr bool has_float8_instructions = false;
+#if FACULA_ARCH == 0 || FACULA_ARCH >= 890
+template <>
+constexpr bool has_float8_instructions<Float8E4M3FN> = true;
+template <>
+constexpr bool has_float8_instructions<Float8E5M2> = true;
+
+/// One instruction for two neighbours, of which `low` comes first in memory. What is beyond the largest number becomes
+/// that.
+template <class T>
+FACULA_FN UInt16 saturated_pair(float low, float high) {
+#if FACULA_ARCH
+  UInt16 pair;
+  if constexpr (is_same_type<T, Float8E5M2>)
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+  else asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  const auto saturated = [](float x) {
+    const bool beyond = kernels::abs(x) >= T::overflow_begins();
+    return beyond ? UInt8(T::kLargestNumber | (x < 0 ? T::kSign : 0)) : T::narrow(x);
+  };
+  return UInt16(saturated(low) | saturated(high) << 8);
+#endif
+}
+
+/// Numbers too large become infinite, or NaN where there is no infinity.
+template <class T>
+FACULA_FN UInt16 narrow_float8(float low, float high) {
+  const auto beyond = [](float x) { return kernels::abs(x) >= T::overflow_begins(); };
+  UInt32 pair = saturated_pair<T>(low, high);
+  if (beyond(low)) pair = (pair & 0xff80) | T::kTooLarge;
+  if (beyond(high)) pair = (pair & 0x80ff) | T::kTooLarge << 8;
+  return UInt16(pair);
+}
+
+template <>
+FACULA_FN Float8E4M3FN::Narrow(float value) : bits(UInt8(narrow_float8<Float8E4M3FN>(value, 0))) {}
+template <>
+FACULA_FN Float8E5M2::Narrow(float value) : bits(UInt8(narrow_float8<Float8E5M2>(value, 0))) {}
+#endif
+
+#if FACULA_ARCH >= 890
+/// Two neighbours as two of Float16.
+FACULA_FN UInt32 widen_float8(UInt16 pair) {
+  UInt32 wide;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(wide) : "h"(pair));
+  return wide;
+}
+template <>
+FACULA_FN Float8E4M3FN::operator float() const {
+  return __builtin_bit_cast(Float16, UInt16(widen_float8(bits)));
+}
+#endif
 
 struct Complex32 {
   Float16 re, im;
@@ -140,10 +237,6 @@ template <>
 constexpr bool is_floating_type<float> = true;
 template <>
 constexpr bool is_floating_type<double> = true;
-template <class A, class B>
-constexpr bool is_same_type = false;
-template <class A>
-constexpr bool is_same_type<A, A> = true;
 
 template <class To, class From>
 FACULA_FN To convert(const From& value) {
@@ -225,11 +318,6 @@ struct BitsOfSize<1> {
 };
 template <class T>
 using Bits = typename BitsOfSize<sizeof(T)>::type;
-
-template <class T, int n>
-struct alignas(sizeof(T) * n <= 16 ? sizeof(T) * n : 16) Vector {
-  T at[n];
-};
 
 /// The number of this thread among all of the grid, and how many there are.
 FACULA_FN Int64 thread_number() { return Int64(blockIdx.x) * blockDim.x + threadIdx.x; }
