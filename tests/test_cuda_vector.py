@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import cuda_kernels
 import pytest
+from cuda_environment import environment
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))
@@ -23,8 +23,8 @@ as_whole = facula.int8 if unsigned is np.uint8 else facula.int16
 def same(made, expected):
     '''The same bits; NaN is NaN, whatever bits it has.'''
     assert made.dtype == expected.dtype
-    nan = expected.isnan().numpy()
-    np.testing.assert_array_equal(made.isnan().numpy(), nan)
+    nan = expected.float().isnan().numpy()
+    np.testing.assert_array_equal(made.float().isnan().numpy(), nan)
     whole = facula.int32 if made.dtype == facula.float32 else as_whole
     made, expected = (t.view(whole).numpy()[~nan] for t in (made, expected))
     np.testing.assert_array_equal(made, expected)
@@ -67,7 +67,7 @@ print('right')
     "name", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"]
 )
 def test_conversions_are_those_of_the_host(name):
-    done = cuda_kernels.run([sys.executable, "-c", PROGRAM.format(name=name)])
+    done = subprocess.run([sys.executable, "-c", PROGRAM.format(name=name)], env=environment(), capture_output=True, text=True)
     assert done.stdout.split() == ["right"], done.stderr
 
 
@@ -86,7 +86,7 @@ COMPILE = """
 import sys
 from facula import _C
 name = 'facula::cuda::there_and_back<facula::cuda::' + sys.argv[1] + '>'
-_, code, _ = _C._cuda_compile_together([({source!r}, name)], int(sys.argv[2]), '')
+_, code, _ = _C._cuda_compile_together([({source!r}, name)], int(sys.argv[2]), '-Xptxas=-v')
 open(sys.argv[3], 'wb').write(code)
 """
 
@@ -99,8 +99,7 @@ def instructions(name, capability, folder):
         pytest.skip(str(missing))
     image = folder / "code.cubin"
     command = [sys.executable, "-c", COMPILE.format(source=SOURCE), name, str(capability), str(image)]
-    environment = {**cuda_kernels.environment(), "FACULA_CUDA": "", "FACULA_CUDA_LIBRARIES": libraries}
-    subprocess.run(command, env=environment, check=True)
+    subprocess.run(command, env=environment(FACULA_CUDA="", FACULA_CUDA_LIBRARIES=libraries), check=True)
     text = subprocess.run([tool, "-c", str(image)], capture_output=True, text=True, check=True).stdout
     return [line.split("*/")[1].split(";")[0].split() for line in text.splitlines() if line.strip().startswith("/*")]
 
