@@ -52,8 +52,8 @@ template <class A>
 constexpr bool is_same_type<A, A> = true;
 
 /// A floating-point format of 16 bits or fewer: exponent and mantissa bits, the exponent's bias. Stored only;
-/// computing is done in float. Where the device has instructions for it, they convert (see below): the same bits, except
-/// those of NaN.
+/// computing is done in float. Where the device has instructions for it, they convert (see below), to the same bits but
+/// for those of NaN.
 template <class Bits, int kMantissa, int kBias, UInt32 kLargest, Bits kOverflow, Bits kNan, bool kUnsignedZero>
 struct Narrow {
   Bits bits;
