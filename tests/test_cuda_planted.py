@@ -1,7 +1,7 @@
 """Mistakes that are planted are found on the emulated device: beside each of them is the same without the mistake.
 
 In programs: waits that are missing, memory that is used too early, too late, unset or behind its end, accesses of the host. In kernels: missing
-and divergent barriers, indices out of range. (tests/cpp/test_emulator.cpp does the same for calls of the driver.)
+and divergent barriers, indices out of range, copies that are not waited for, wrong fragments of products, rows in the same banks. (tests/cpp/test_emulator.cpp does the same for calls of the driver.)
 """
 
 import json
@@ -31,7 +31,7 @@ def driver():
 
 def kernel(body):
     path = (tempfile.mkdtemp() + "/k.so").encode()  # also in the source, so that no cache has it
-    begin = '#include "block.cuh"\\nnamespace facula::cuda {\\n__global__ void k(float* out, int n) {\\n'
+    begin = '#include "mma.cuh"\\nnamespace facula::cuda {\\n__global__ void k(float* out, int n) {\\n'
     source = begin + body + "\\n}\\n}\\n// " + path.decode()
     cuda.synchronize()
     facula._C._cuda_keep_together([(source, "facula::cuda::k")], 90, path.decode())
@@ -46,6 +46,23 @@ def kernel(body):
         stream = ctypes.c_void_p(cuda.current_stream().cuda_stream)
         assert driver().cuLaunchKernel(function, 1, 1, 1, threads, 1, 1, 0, stream, arguments, None) == 0
     return launch
+
+# (3 r + k) times (k + 2 c + 1), of 16 x 16 and 16 x 8 numbers; words of the left side come in the order %s
+MULTIPLY = '''
+  FACULA_SHARED(BFloat16, left, 256);
+  FACULA_SHARED(BFloat16, right, 128);
+  const int lane = threadIdx.x;
+  for (int i = lane; i < 256; i += 32) left[8 * swizzled<2>(i / 16, i %% 16 / 8) + i %% 8] = BFloat16(i / 16 * 3 + i %% 16);
+  for (int i = lane; i < 128; i += 32) right[i] = BFloat16(i / 8 + i %% 8 * 2 + 1);
+  __syncthreads();
+  UInt32 w[4], b[4];
+  load_matrices(w, left + 8 * swizzled<2>(lane %% 16, lane / 16));
+  load_transposed(b, right + 8 * (lane %% 16));
+  float d[4] = {};
+  const UInt32 a[4] = %s;
+  mma<BFloat16>(d, a, b[0], b[1]);
+  for (int q = 0; q < 4; ++q) out[(lane / 4 + q / 2 * 8) * 8 + lane %% 4 * 2 + q %% 2] = d[q];
+'''
 
 mistake = sys.argv[1] == "mistake"
 x = facula.zeros(64, device="cuda")
@@ -184,6 +201,42 @@ WRONG_VALUES = {
         read(x.data_ptr(), 64)
         print("right" if x.sum().item() == 64 else "wrong")
     """),
+    "copies are not waited for": ({}, """
+        left = "1" if mistake else "0"
+        turn = kernel("FACULA_SHARED(float, room, 64); const int t = threadIdx.x;"
+                      "if (t < 16) copy_async_part(room + 4 * t, out + 4 * t, t < 15 ? 16 : 8);"
+                      "copies_commit(); copies_wait<" + left + ">(); __syncthreads(); out[t] = room[(t + 1) % 64];")
+        x += facula.arange(1, 65, device="cuda")
+        turn(x.data_ptr(), 64)
+        print("right" if x.tolist() == [*range(2, 63), 0, 0, 1] else "wrong")
+    """),
+    "a group of copies is waited for too late": ({}, """
+        left = "2" if mistake else "1"
+        sums = kernel("FACULA_SHARED(float, room, 768); const int t = threadIdx.x; float sum = 0;"
+                      "const auto fetch = [&](int k) { copy_async(room + 4 * (t + k % 3 * 64), out + 4 * k, k < 7); copies_commit(); };"
+                      "fetch(0); fetch(1); for (int k = 0; k < 8; ++k) { copies_wait<" + left + ">(); fetch(k + 2);"
+                      "sum += room[4 * (t + k % 3 * 64)]; } __syncthreads(); out[t] = sum;")
+        x += facula.arange(64, device="cuda")
+        sums(x.data_ptr(), 64)
+        print("right" if x.tolist() == [84.0] * 64 else "wrong")
+    """),
+    "a product is given the wrong fragments": ({}, """
+        a = "{w[0], w[2], w[1], w[3]}" if mistake else "{w[0], w[1], w[2], w[3]}"
+        multiply = kernel(MULTIPLY % a)
+        y = facula.zeros(16, 8, device="cuda")
+        multiply(y.data_ptr(), 8, 32)
+        r, k, c = facula.arange(16.), facula.arange(16.), facula.arange(8.)
+        wanted = (r[:, None] * 3 + k) @ (k[:, None] + 2 * c + 1)
+        print("right" if y.cpu().equal(wanted) else "wrong")
+    """),
+    "rows of a matrix share banks": ({}, """
+        row = "r * 64 + 8 * c" if mistake else "8 * swizzled<8>(r, c)"
+        load = kernel("FACULA_SHARED(BFloat16, room, 1024); const int r = threadIdx.x % 16, c = threadIdx.x / 16;"
+                      "UInt32 w[4]; load_matrices(w, room + (" + row + ")); out[threadIdx.x] = w[0];")
+        load(x.data_ptr(), 8, 32)
+        cuda.synchronize()
+        print("right" if driver().facula_emulated_bank_conflicts() == 0 else "wrong")
+    """),
 }  # fmt: skip
 
 
@@ -238,6 +291,18 @@ REPORTS = {
         cuda.synchronize()
         print("right")
     """, "two different __syncthreads()"),
+    "a copy begins at no multiple of 16 bytes": ({}, """
+        by = "1" if mistake else "4"
+        kernel("FACULA_SHARED(float, room, 260); copy_async(room + " + by + " * threadIdx.x, out, true);")(x.data_ptr(), 64)
+        cuda.synchronize()
+        print("right")
+    """, "begin at no multiple of 16"),
+    "a matrix is not in shared memory": ({}, """
+        row = "out" if mistake else "room"
+        kernel("FACULA_SHARED(float, room, 32); UInt32 w[4]; load_matrices(w, " + row + ");")(x.data_ptr(), 64)
+        cuda.synchronize()
+        print("right")
+    """, "not in shared memory"),
     "a warp waits for lanes that never come": ({}, """
         test = "threadIdx.x % 2" if mistake else "true"
         kernel("if (" + test + ") out[threadIdx.x] = __shfl_sync(kAllLanes, 1, 0); else __syncthreads();")(x.data_ptr(), 64)

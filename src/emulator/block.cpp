@@ -10,6 +10,7 @@ namespace {
 
 constexpr unsigned long kStaticShared = 48 << 10, kShared = 228 << 10, kSharedAlign = 128;
 constexpr int kUninitialized = 0xff;  // NaN in every floating-point type
+constexpr unsigned kChunk = 16;       // bytes of an asynchronous copy
 
 thread_local BlockRunner* running = nullptr;
 thread_local FaculaEmulated visible{};
@@ -72,6 +73,7 @@ bool BlockRunner::run_block() {
     }
   }
   ready_.clear();
+  copies_.clear();
   started_ = arrived_ = predicates_ = 0;
   alive_ = static_cast<int>(threads_.size());
   fiber_ = -1;
@@ -223,6 +225,38 @@ void* BlockRunner::shared(const void* key, unsigned long bytes) {
   return shared_.get() + offset;
 }
 
+void BlockRunner::check_shared(const void* p) {
+  const auto begin = reinterpret_cast<uintptr_t>(shared_.get()), address = reinterpret_cast<uintptr_t>(p);
+  if (address < begin || address + kChunk > begin + shared_used_) fail("16 bytes that are not in shared memory");
+  if (address % kChunk) fail("16 bytes of shared memory that begin at no multiple of 16");
+}
+
+void BlockRunner::copy(void* to, const void* from, unsigned bytes) {
+  check_shared(to);
+  if (bytes > kChunk) fail("an asynchronous copy of more than 16 bytes");
+  if (bytes && reinterpret_cast<uintptr_t>(from) % kChunk) fail("an asynchronous copy from no multiple of 16");
+  copies_.resize(threads_.size());
+  copies_[static_cast<size_t>(current_)].open.push_back({to, from, bytes});
+  std::memset(to, kUninitialized, kChunk);
+}
+
+void BlockRunner::commit_copies() {
+  copies_.resize(threads_.size());
+  Copies& mine = copies_[static_cast<size_t>(current_)];
+  mine.groups.push_back(std::exchange(mine.open, {}));
+}
+
+void BlockRunner::wait_for_copies(unsigned groups_left) {
+  copies_.resize(threads_.size());
+  std::deque<std::vector<Copy>>& groups = copies_[static_cast<size_t>(current_)].groups;
+  for (; groups.size() > groups_left; groups.pop_front()) {
+    for (const Copy& c : groups.front()) {
+      std::memset(c.to, 0, kChunk);
+      std::memcpy(c.to, c.from, c.bytes);
+    }
+  }
+}
+
 std::string BlockRunner::waiting() const {
   int at_barrier = 0, at_collective = 0;
   for (const Thread& t : threads_) {
@@ -263,4 +297,12 @@ __attribute__((visibility("default"))) void* facula_emulated_shared(const void* 
 }
 __attribute__((visibility("default"))) unsigned facula_emulated_lane() { return running->lane(); }
 __attribute__((visibility("default"))) void facula_emulated_trap(const char* what) { running->trap(what); }
+__attribute__((visibility("default"))) void facula_emulated_copy(void* to, const void* from, unsigned bytes) {
+  running->copy(to, from, bytes);
+}
+__attribute__((visibility("default"))) void facula_emulated_commit_copies() { running->commit_copies(); }
+__attribute__((visibility("default"))) void facula_emulated_wait_for_copies(unsigned groups_left) {
+  running->wait_for_copies(groups_left);
+}
+__attribute__((visibility("default"))) void facula_emulated_check_shared(const void* p) { running->check_shared(p); }
 }

@@ -33,6 +33,10 @@ class BlockRunner {
   void* shared(const void* key, unsigned long bytes);
   [[noreturn]] void trap(const char* what);
   unsigned lane() const { return static_cast<unsigned>(current_) % 32; }
+  void copy(void* to, const void* from, unsigned bytes);
+  void commit_copies();
+  void wait_for_copies(unsigned groups_left);
+  void check_shared(const void* p);
 
  private:
   enum class State : uint8_t { Unstarted, Ready, AtBarrier, AtCollective, Done };
@@ -41,6 +45,16 @@ class BlockRunner {
     State state;
     int fiber;
     void* data;
+  };
+  /// What a thread has ordered to be copied into shared memory.
+  struct Copy {
+    void* to;
+    const void* from;
+    unsigned bytes;
+  };
+  struct Copies {
+    std::deque<std::vector<Copy>> groups;
+    std::vector<Copy> open;  // of no group yet
   };
   /// Lanes that wait at one collective.
   struct Gathering {
@@ -77,6 +91,7 @@ class BlockRunner {
   std::vector<Thread> threads_;
   std::vector<int> starts_;  // threads in the order in which they start
   std::vector<Warp> warps_;
+  std::vector<Copies> copies_;  // of each thread, where there are any
   std::deque<int> ready_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<int> idle_;

@@ -31,6 +31,18 @@ void facula_emulated_collective(unsigned mask, void* data, void (*run)(void** la
 void* facula_emulated_shared(const void* key, unsigned long bytes);
 unsigned facula_emulated_lane();
 void facula_emulated_trap(const char* what);
+
+/// d += a b of a warp; each lane gives its words of a (4) and b (2), and its sums (4).
+enum FaculaEmulatedElements { FaculaEmulatedBrain, FaculaEmulatedHalf, FaculaEmulatedTf32 };
+void facula_emulated_multiply(FaculaEmulatedElements elements, float* d, const unsigned* a, unsigned b0, unsigned b1);
+/// Each lane gives the address of a row of 16 bytes in shared memory and gets a word of each of four matrices.
+void facula_emulated_load_matrices(unsigned* words, const void* row, int transposed);
+/// A copy that is done only when its thread waits for its group: until then its target holds no numbers.
+void facula_emulated_copy(void* to, const void* from, unsigned bytes);
+void facula_emulated_commit_copies();
+void facula_emulated_wait_for_copies(unsigned groups_left);
+/// Stops the kernel unless 16 bytes at `p` are in shared memory, and p is a multiple of 16.
+void facula_emulated_check_shared(const void* p);
 }
 
 #ifdef FACULA_EMULATED_KERNEL
