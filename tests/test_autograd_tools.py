@@ -34,7 +34,7 @@ def test_saved_values_are_attributes():
     total = x.reshape(1, 2).sum(1, keepdim=True)
     assert total.grad_fn._saved_dim == (1,) and total.grad_fn._saved_keepdim is True
     assert total.grad_fn._saved_self_sym_sizes == (1, 2)
-    assert (x**2.5).grad_fn._saved_exponent == 2.5
+    assert (x**0.5).grad_fn._saved_exponent == 0.5 and (x**2.5).grad_fn._saved_exponent == 2.5
     assert facula.cat([x, y]).grad_fn._saved_dim == 0
     assert [fn.name() for fn, slot in product.next_functions] == ["AccumulateGrad", "AccumulateGrad"]
     assert product.next_functions[0][0].variable is x

@@ -122,6 +122,10 @@ class RootBackward final : public Node {
     if (grads[0].defined() && wants(0)) results[0] = _pow_backward(grads[0], self_.unpack(*this), Scalar(0.5));
   }
   void release_saved() override { self_.reset(); }
+  void visit_saved(SavedVisitor& visit) const override {
+    visit("self", self_);
+    visit("exponent", Scalar(0.5));
+  }
 
  private:
   SavedTensor self_;

@@ -3,6 +3,8 @@
 
 #include <cstring>
 #include <map>
+#include <string>
+#include <typeinfo>
 
 #include "autograd/saved.h"
 #include "python/bindings.h"
@@ -266,7 +268,7 @@ std::string public_name(const Node& node) {
 PyTypeObject* class_of(const Node& node) {
   static std::map<std::string, PyTypeObject*> classes;
   static Mutex making;
-  const std::string own = node.name(), name = public_name(node), key = own + ' ' + name;
+  const std::string name = public_name(node), key = typeid(node).name() + (' ' + name);  // two may have one name
   Holding guard(making);
   auto found = classes.find(key);
   if (found != classes.end()) return found->second;
