@@ -360,7 +360,8 @@ class Run:
         after, present = look(self.scope), settings()
         before = Run(self.case, self.names, until=place).seen
         change(*present)
-        found = differing(self.comparable(before, kind, line), self.comparable(after, kind, line))
+        new = set(re.findall(r"\bv\d+\b", line)) - {name for name, _ in before}  # a block may have made them, and gone on
+        found = differing(self.comparable(before, kind, line, new), self.comparable(after, kind, line, new))
         if found:
             return f"statement {place}, {line}: refused, and left {found}"
         for name, t in tensors(self.scope).items() if kind == "pass" else ():
@@ -369,7 +370,7 @@ class Run:
                 t.grad = None if raw is None else facula.frombuffer(bytearray(raw), dtype=t.dtype).clone().view(t.shape)
         return None
 
-    def comparable(self, seen: dict, kind: str, line: str) -> dict:
+    def comparable(self, seen: dict, kind: str, line: str, new: set) -> dict:
         """What a refused statement must not have changed."""
         mentioned = {name for name in re.findall(r"\w+", line) if name in self.scope}
         if "step()" in line or "for leaf" in line:
@@ -378,7 +379,6 @@ class Run:
         memory = {t.untyped_storage().data_ptr() for t in found.values()}
         written = {name for name, t in tensors(self.scope).items() if t.untyped_storage().data_ptr() in memory}
         written |= {"generator", "own"} if DRAWS.search(line) else set()
-        new = set(re.findall(r"\bv\d+\b", line)) - {name for name, _ in seen}
         skipped = {"gradient"} if kind != "pure" else set()
         return {key: value for key, value in seen.items() if key[0] not in written | new and key[1] not in skipped}
 
