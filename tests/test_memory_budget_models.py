@@ -115,3 +115,21 @@ def test_a_refused_step_leaves_the_model_as_it_was(models, every_storage):
     losses[1].backward()
     optimizer.step()
     assert all(loss.isfinite() for loss in losses)
+
+
+def held_after_small_values() -> int:
+    x = facula.ones(32, 32, requires_grad=True)
+    with facula.cpu.memory_budget(facula.cpu.memory_allocated() + (400 << 10)):
+        y = x
+        for _ in range(400):
+            y = y.tanh()
+        y.sum().backward()
+    del x, y
+    facula.cpu.empty_cache()
+    return facula.cpu.memory_allocated()
+
+
+def test_small_blocks_that_went_are_used_again(every_storage):
+    """Values of 4 KiB go into the list of the thread that fills it at that moment."""
+    first, *_, last = [held_after_small_values() for _ in range(3)]
+    assert last - first < 64 << 10

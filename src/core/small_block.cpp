@@ -270,6 +270,16 @@ class ThreadLists {
 
 thread_local constinit bool ThreadLists::ended = false;
 
+// Adds blocks to a list, which can have got some meanwhile, and counts one more that was taken.
+[[maybe_unused]] void add_to(Bin& own, FreeBlock* list, uint32_t count) {
+  FreeBlock** end = &list;
+  while (*end != nullptr) end = &(*end)->next;
+  *end = own.head;
+  own.head = list;
+  own.count.store(own.count.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+  own.taken.store(own.taken.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
 // The calling thread's lists; null once the thread is being torn down.
 [[maybe_unused]] ThreadBins* own_bins() {
   if (ThreadLists::ended) return nullptr;
@@ -316,15 +326,13 @@ void* small_allocate_slow(size_t bin) {
   };
   FreeBlock* list = take(false);
   const size_t bytes = wanted * block_size(bin);
-  while (list == nullptr && small_block_room != nullptr && small_block_room(bytes)) list = take(false);
+  while (list == nullptr && small_block_room != nullptr && small_block_room(bytes)) {
+    if (thread != nullptr && thread->bins[bin].head != nullptr) return small_allocate(bin * 64);  // what went lies there
+    list = take(false);
+  }
   if (list == nullptr) list = take(true);
   if (list == nullptr) fail(block_size(bin));
-  if (thread != nullptr) {
-    Bin& own = thread->bins[bin];
-    own.head = list->next;
-    own.count.store(count - 1, std::memory_order_relaxed);
-    own.taken.store(own.taken.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
+  if (thread != nullptr) add_to(thread->bins[bin], list->next, count - 1);
   return list;
 }
 

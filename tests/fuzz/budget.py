@@ -33,6 +33,7 @@ REFUSED = re.compile(r"^\w[\w.]*: cannot get [\d.,]+ \w+ within the memory budge
 SIZES = (32, 64, 64, 96, 128)
 # Who wrote last is known as long as the storage is a cell's.
 OVERWRITTEN = re.compile(r": \w+ wrote to it in place \(version \d+ when saved, now \d+\)")
+SMALLEST_KEPT = 33  # matrices with fewer rows are in small blocks (4 KiB), which go beyond a budget rather than be refused
 SLACK = 1 << 20  # what threads keep for themselves, and arenas
 
 
@@ -236,10 +237,11 @@ def apart(a, b) -> str:
 
 
 class Bound:
-    """What a program may take: what is held at its start, and a share of `room`, which it takes above that without a bound."""
+    """What a program may take: what is held at its start, and a share of `room`, which it takes above that without a bound.
+    `small` bytes more may be in blocks that are never refused."""
 
-    def __init__(self, set_budget, room: int, share: float):
-        self.set_budget, self.room, self.share = set_budget, room, share
+    def __init__(self, set_budget, room: int, share: float, small: int):
+        self.set_budget, self.room, self.share, self.small = set_budget, room, share, small
         self.refused = self.over = ""
         self.start = self.most = 0
 
@@ -263,7 +265,7 @@ class Bound:
     def look(self) -> None:
         """Note where more was held than allowed."""
         highest = facula.cpu.max_memory_allocated()
-        if self.most and highest > self.most + SLACK:
+        if self.most and highest > self.most + self.small + SLACK:
             self.over = (
                 f"{highest >> 10} KiB were held, {self.most >> 10} are allowed, {self.start >> 10} were held at the start"
             )
@@ -392,7 +394,8 @@ def check(text: str, names: dict | None = None, set_budget=None, told: dict | No
         smallest = _C._budget_threshold(0)
         try:
             plain = Run(case, names)
-            bound = Bound(set_budget or facula.cpu.memory_budget, plain.room, case["share"])
+            small = plain.room if case["n"] < SMALLEST_KEPT else 0
+            bound = Bound(set_budget or facula.cpu.memory_budget, plain.room, case["share"], small)
             within = Run(case, names, bound)
         finally:
             _C._budget_threshold(smallest)
