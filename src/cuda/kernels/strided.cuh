@@ -103,6 +103,13 @@ __global__ __launch_bounds__(kStridedThreads) void pointwise_strided(StridedArgs
   using All = Strided<Loop, C, R, O, kForm, M0, M1, M2>;
   constexpr int kDims = All::kLayout.dims, kWide = All::kWide, kMany = All::kMany;
   const UInt32 first = blockIdx.x * (kStridedThreads * kMany) + threadIdx.x;
+  if constexpr (kDims == 1 && kWide > 1) {  // what is left over is less than a vector
+    if (const UInt32 i = p.vectors * kWide + first; i < p.numel) {
+      typename All::template Work<1> last;
+      last.load(p, Place<1>(p, i));
+      last.run(p);
+    }
+  }
   typename All::template Work<kWide> work[kMany];
 #pragma unroll
   for (int m = 0; m < kMany; ++m) {
@@ -114,13 +121,6 @@ __global__ __launch_bounds__(kStridedThreads) void pointwise_strided(StridedArgs
   for (int m = 0; m < kMany; ++m) {
     if (first + kStridedThreads * m >= p.vectors) break;
     work[m].run(p);
-  }
-  if constexpr (kDims == 1 && kWide > 1) {  // what is left over is less than a vector
-    const UInt32 i = p.vectors * kWide + first;
-    if (i >= p.numel) return;
-    typename All::template Work<1> last;
-    last.load(p, Place<1>(p, i));
-    last.run(p);
   }
 }
 
