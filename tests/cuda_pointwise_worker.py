@@ -1,4 +1,4 @@
-"""Runs element-wise cases on CUDA and on the CPU, and compares bits. Argument: a topic. Prints its cases that differ."""
+"""Runs element-wise cases on CUDA and on the CPU, and compares bits. Arguments: topics. Prints cases that differ, and how many there are."""
 
 from __future__ import annotations
 
@@ -131,10 +131,10 @@ def transposes():
 TOPICS = {f.__name__: f for f in (vectors, dtypes, strides, places, transposes)}
 
 
-def main(topic):
+def main(topics):
     t.manual_seed(3)
     count = 0
-    for name, f, *inputs in TOPICS[topic]():
+    for name, f, *inputs in itertools.chain.from_iterable(TOPICS[topic]() for topic in topics):
         count += 1
         if not same(f(*inputs), f(*(x.cuda() for x in inputs))):
             print(f"wrong: {name}", flush=True)
@@ -142,4 +142,4 @@ def main(topic):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])

@@ -87,7 +87,6 @@ INSTANCES = [
     laid("mixed f32 + bf16", "f(1024, 1024) + b(1024, 1024)", 6, 4, [16] * 3, 8, goal=(9, 32)),
     laid("where f32", "t.where(f(1024, 1024) > 0, f(1024, 1024), f(1024, 1024))", 9, 4, [16] * 4 + [8], 8, goal=(9, 32)),
     laid("part of rows bf16", "b(1024, 2048)[:, :1024].contiguous()", 2, 2, [16, 16], 16, goal=(9, 32)),
-    laid("fill f32", "f(1024, 1024).fill_(1.5)", 0, 4, [], 8),
     laid("any strides f32", "f(8, 32, 64, 64)[..., ::2, ::2] + f(32, 8, 64, 64).transpose(0, 1)[..., ::2, ::2]", 8, 4, [4] * 8,
          4, goal=(60, 32)),
     transpose("transpose f32", "f(1024, 1024).t().contiguous()", 4, 16, goal=(14, 32),
