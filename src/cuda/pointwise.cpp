@@ -116,8 +116,8 @@ void run_strided(const DeviceLoop& loop, const Plan& plan, const JoinedPlan& joi
     const bool in_memory = i < plan.inputs && plan.in[i].residency == Residency::Memory;
     in[i] = in_memory ? plan.in[i].dtype : plan.compute;
   }
-  const TemplateArguments types = {plan.compute, plan.loop_result, plan.out.dtype, strided.form.number(),
-                                   in[0],        in[1],            in[2]};
+  const TemplateArguments types = {plan.compute, plan.loop_result, plan.out.dtype, strided.form.number(), in[0], in[1],
+                                   in[2]};
   launch(function_of(kStrided, loop, device, types, kStridedThreads), device, {kStridedThreads, strided.blocks},
          addresses);
 }

@@ -109,7 +109,7 @@ StridedPlan JoinedPlan::strided() const {
   }
   const int width = width_of(repeats);
   if (width == 1) repeats = numbers;  // what repeats in memory is read as anything else: fewer instances
-  StridedPlan made;  // what kernels read of it is set
+  StridedPlan made;                   // what kernels read of it is set
   made.form = {static_cast<int>(shape_.size()), width > 1, repeats};
   StridedArgs& a = made.arguments;
   a.numel = static_cast<unsigned>(plan_.numel);

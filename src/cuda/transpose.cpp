@@ -59,7 +59,8 @@ bool run_transpose(const Plan& plan, int device) {
     a.out_batch[a.batch_dims++] = to[d];
     blocks *= shape[d];
   }
-  const bool whole_in = is_whole(plan.in[0], shape[across], from, across), whole_out = is_whole(plan.out, shape[0], to, 0);
+  const bool whole_in = is_whole(plan.in[0], shape[across], from, across),
+             whole_out = is_whole(plan.out, shape[0], to, 0);
   kernel(device, {plan.out.dtype, whole_in, whole_out}, {256, blocks}, a);
   return true;
 }

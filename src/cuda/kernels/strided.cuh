@@ -46,17 +46,21 @@ struct Piece {
     }
     elements = load_vector<kCount>(static_cast<const M*>(p.in[k].data) + offset);
   }
-  FACULA_FN Vector<C, kWide> computed() const {
-    Vector<C, kWide> all;
-    const Vector<Compute<M>, kCount> wide = widen_all(elements);
+  FACULA_FN Vector<C, kWide> operands() const {
+    const Vector<C, kCount> found = computed<C>(elements);
+    if constexpr (kCount == kWide) {
+      return found;
+    } else {
+      Vector<C, kWide> all;
 #pragma unroll
-    for (int j = 0; j < kWide; ++j) all.at[j] = convert<C>(wide.at[kRepeats ? 0 : j]);
-    return all;
+      for (int j = 0; j < kWide; ++j) all.at[j] = found.at[0];
+      return all;
+    }
   }
 };
 template <class M, class C, int kWide, bool kRepeats>
 struct Piece<M, C, kWide, kRepeats, false> {
-  FACULA_FN Vector<C, kWide> computed() const { return {}; }
+  FACULA_FN Vector<C, kWide> operands() const { return {}; }
 };
 
 /// What a thread does at one place. Of inputs that a loop does not have M is C.
@@ -88,7 +92,7 @@ struct Strided {
     }
     FACULA_FN void run(const StridedArgs& p) const {
       const C* parameters = reinterpret_cast<const C*>(p.parameters);
-      const Vector<C, n> x = a.computed(), y = b.computed(), z = c.computed();
+      const Vector<C, n> x = a.operands(), y = b.operands(), z = c.operands();
       Vector<Compute<O>, n> made;
 #pragma unroll
       for (int j = 0; j < n; ++j)

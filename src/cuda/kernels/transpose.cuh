@@ -72,8 +72,7 @@ __global__ __launch_bounds__(256) void transpose(TransposeArgs p) {
     const T* from = in + UInt64(32 * y) * p.in_row;
     const Int32 left = line + 32 * y < rows ? columns - lane * kWide : 0;
 #pragma unroll
-    for (int x = 0; x < kAcross; ++x)
-      load_piece<kWholeIn>(piece[y][x], from + 8 * x * kWide, left - 8 * x * kWide);
+    for (int x = 0; x < kAcross; ++x) load_piece<kWholeIn>(piece[y][x], from + 8 * x * kWide, left - 8 * x * kWide);
   }
 #pragma unroll
   for (int y = 0; y < kDown; ++y) {
