@@ -1,5 +1,6 @@
 #include "cuda/strided.h"
 
+#include <bit>
 #include <cstring>
 
 namespace facula::cuda {
@@ -7,8 +8,11 @@ namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 31;
 
-/// The bytes that a vector lies at multiples of.
-int64_t alignment(DType dtype, int width) { return std::min<int64_t>(16, width * item_size(dtype)); }
+/// Whether a vector may lie there: at a multiple of its bytes, or of 16. All of them are powers of two, for which the
+/// host need not divide.
+bool is_multiple(int64_t bytes, DType dtype, int64_t width) {
+  return (bytes & (std::min<int64_t>(16, width * item_size(dtype)) - 1)) == 0;
+}
 
 }  // namespace
 
@@ -22,7 +26,7 @@ ItemBytes item_bytes(const Plan& plan, int skipped) {
 }
 
 bool is_aligned(const PlanOperand& operand, int width) {
-  return reinterpret_cast<uintptr_t>(operand.data) % static_cast<uintptr_t>(alignment(operand.dtype, width)) == 0;
+  return is_multiple(static_cast<int64_t>(reinterpret_cast<uintptr_t>(operand.data)), operand.dtype, width);
 }
 
 std::pair<Plan, Plan> halves(const Plan& plan) {
@@ -58,9 +62,9 @@ JoinedPlan::JoinedPlan(const Plan& plan) : plan_(plan) {
   has_form_ = !shape_.empty() && shape_.size() <= kMostStridedDims;
   for (int k = 0; k < operands; ++k)
     for (int64_t& stride : strides_[k]) {
-      const int64_t item = item_size(operand(k).dtype);
-      has_form_ = has_form_ && stride % item == 0;
-      stride /= item;
+      const auto item = static_cast<uint64_t>(item_size(operand(k).dtype));
+      has_form_ = has_form_ && (static_cast<uint64_t>(stride) & (item - 1)) == 0;
+      stride >>= std::countr_zero(item);
     }
 }
 
@@ -82,14 +86,14 @@ bool JoinedPlan::has_vectors(int k, int width) const {
   if (strides_[k][0] != 1 || !is_aligned(operand(k), width)) return false;
   const int64_t item = item_size(operand(k).dtype);
   for (size_t d = 1; d < shape_.size(); ++d)
-    if (strides_[k][d] * item % alignment(operand(k).dtype, width) != 0) return false;
+    if (!is_multiple(strides_[k][d] * item, operand(k).dtype, width)) return false;
   return true;
 }
 
 /// Elements of a vector of all operands that do not repeat; 1: there are no vectors.
 int JoinedPlan::width_of(int repeats) const {
   const int width = item_bytes(plan_, repeats).vector_width();
-  if (shape_.size() > 1 && shape_[0] % width != 0) return 1;
+  if (shape_.size() > 1 && (shape_[0] & (width - 1)) != 0) return 1;
   for (int k = 0; k <= plan_.inputs; ++k)
     if (!(k && repeats >> (k - 1) & 1) && !has_vectors(k, width)) return 1;
   return width;

@@ -33,6 +33,7 @@ FastDivision tiles_of(int64_t size, int64_t side) {
 
 bool run_transpose(const Plan& plan, int device) {
   static const DeviceKernel kernel{"transpose.cuh", "transpose"};
+  if (plan.shape.size() < 2 || plan.in[0].strides[0] == item_size(plan.in[0].dtype)) return false;  // most, at once
   const JoinedPlan joined(plan);
   if (!joined.has_form() || !joined.is_small()) return false;
   const size_t across = other_side(joined);
