@@ -128,13 +128,7 @@ constexpr int64_t kFewElements = 1024;
 // Plans of so many elements are halved where offsets need more than 31 bits; of fewer the launches would be too many.
 constexpr int64_t kManyElements = 1 << 24;
 
-void run_plan_cuda(const Plan& plan) { run_loop(device_loops[plan.loop], plan, active_index()); }
-
-}  // namespace
-
-void run_loop(const DeviceLoop& loop, const Plan& plan, int device) {
-  if (const auto memory = direct_dtype(plan)) return run_direct(loop, plan, *memory, device);
-  if (plan.numel < kFewElements) return run_any(loop, plan, device);
+void run_large(const DeviceLoop& loop, const Plan& plan, int device) {
   const JoinedPlan joined(plan);
   if (!joined.has_form()) return run_any(loop, plan, device);
   if (joined.is_small()) return run_strided(loop, plan, joined, device);
@@ -142,6 +136,16 @@ void run_loop(const DeviceLoop& loop, const Plan& plan, int device) {
   const auto [first, second] = halves(plan);
   run_loop(loop, first, device);
   run_loop(loop, second, device);
+}
+
+void run_plan_cuda(const Plan& plan) { run_loop(device_loops[plan.loop], plan, active_index()); }
+
+}  // namespace
+
+void run_loop(const DeviceLoop& loop, const Plan& plan, int device) {
+  if (const auto memory = direct_dtype(plan)) return run_direct(loop, plan, *memory, device);
+  if (plan.numel < kFewElements) return run_any(loop, plan, device);
+  run_large(loop, plan, device);
 }
 
 void register_pointwise() { run_plan.set(DeviceType::CUDA, run_plan_cuda); }

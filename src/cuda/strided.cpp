@@ -49,30 +49,34 @@ JoinedPlan::JoinedPlan(const Plan& plan) : plan_(plan) {
   const int operands = plan.inputs + 1;
   for (size_t d = 0; d < plan.shape.size(); ++d) {
     if (plan.shape[d] == 1) continue;
-    bool joins = !shape_.empty();
+    bool joins = dims_ > 0;
     for (int k = 0; k < operands && joins; ++k)
-      joins = is_number(k) || strides_[k].back() * shape_.back() == operand(k).strides[d];
+      joins = is_number(k) || strides_[k][dims_ - 1] * shape_[dims_ - 1] == operand(k).strides[d];
     if (joins) {
-      shape_.back() *= plan.shape[d];
+      shape_[dims_ - 1] *= plan.shape[d];
       continue;
     }
-    shape_.push_back(plan.shape[d]);
-    for (int k = 0; k < operands; ++k) strides_[k].push_back(is_number(k) ? 0 : operand(k).strides[d]);
+    has_form_ = dims_ < kMostStridedDims;
+    if (!has_form_) return;
+    shape_[dims_] = plan.shape[d];
+    for (int k = 0; k < operands; ++k) strides_[k][dims_] = is_number(k) ? 0 : operand(k).strides[d];
+    ++dims_;
   }
-  has_form_ = !shape_.empty() && shape_.size() <= kMostStridedDims;
-  for (int k = 0; k < operands; ++k)
-    for (int64_t& stride : strides_[k]) {
-      const auto item = static_cast<uint64_t>(item_size(operand(k).dtype));
-      has_form_ = has_form_ && (static_cast<uint64_t>(stride) & (item - 1)) == 0;
-      stride >>= std::countr_zero(item);
+  has_form_ = dims_ > 0;
+  for (int k = 0; k < operands; ++k) {
+    const auto item = static_cast<uint64_t>(item_size(operand(k).dtype));
+    for (size_t d = 0; d < dims_; ++d) {
+      has_form_ = has_form_ && (static_cast<uint64_t>(strides_[k][d]) & (item - 1)) == 0;
+      strides_[k][d] >>= std::countr_zero(item);
     }
+  }
 }
 
 bool JoinedPlan::is_small() const {
   if (plan_.numel >= kMostElements) return false;
   for (int k = 0; k <= plan_.inputs; ++k) {
     int64_t reach = 0;
-    for (size_t d = 0; d < shape_.size(); ++d) {
+    for (size_t d = 0; d < dims_; ++d) {
       const int64_t stride = std::abs(strides_[k][d]);
       if (stride >= kMostElements) return false;
       reach += stride * (shape_[d] - 1);
@@ -85,7 +89,7 @@ bool JoinedPlan::is_small() const {
 bool JoinedPlan::has_vectors(int k, int width) const {
   if (strides_[k][0] != 1 || !is_aligned(operand(k), width)) return false;
   const int64_t item = item_size(operand(k).dtype);
-  for (size_t d = 1; d < shape_.size(); ++d)
+  for (size_t d = 1; d < dims_; ++d)
     if (!is_multiple(strides_[k][d] * item, operand(k).dtype, width)) return false;
   return true;
 }
@@ -93,7 +97,7 @@ bool JoinedPlan::has_vectors(int k, int width) const {
 /// Elements of a vector of all operands that do not repeat; 1: there are no vectors.
 int JoinedPlan::width_of(int repeats) const {
   const int width = item_bytes(plan_, repeats).vector_width();
-  if (shape_.size() > 1 && (shape_[0] & (width - 1)) != 0) return 1;
+  if (dims_ > 1 && (shape_[0] & (width - 1)) != 0) return 1;
   for (int k = 0; k <= plan_.inputs; ++k)
     if (!(k && repeats >> (k - 1) & 1) && !has_vectors(k, width)) return 1;
   return width;
@@ -102,7 +106,7 @@ int JoinedPlan::width_of(int repeats) const {
 void JoinedPlan::fill(StridedOperand& to, int k) const {
   to.data = operand(k).data;
   to.is_number = is_number(k);
-  for (size_t d = 0; d < shape_.size(); ++d) to.strides[d] = static_cast<unsigned>(strides_[k][d]);
+  for (size_t d = 0; d < dims_; ++d) to.strides[d] = static_cast<unsigned>(strides_[k][d]);
 }
 
 StridedPlan JoinedPlan::strided() const {
@@ -114,11 +118,11 @@ StridedPlan JoinedPlan::strided() const {
   const int width = width_of(repeats);
   if (width == 1) repeats = numbers;  // what repeats in memory is read as anything else: fewer instances
   StridedPlan made;                   // what kernels read of it is set
-  made.form = {static_cast<int>(shape_.size()), width > 1, repeats};
+  made.form = {static_cast<int>(dims_), width > 1, repeats};
   StridedArgs& a = made.arguments;
   a.numel = static_cast<unsigned>(plan_.numel);
   a.vectors = a.numel / static_cast<unsigned>(width);
-  for (size_t d = 0; d + 1 < shape_.size(); ++d)
+  for (size_t d = 0; d + 1 < dims_; ++d)
     a.shape[d] = fast_division(static_cast<unsigned>(d ? shape_[d] : shape_[d] / width));
   fill(a.out, 0);
   for (int i = 0; i < plan_.inputs; ++i) fill(a.in[i], i + 1);

@@ -21,15 +21,16 @@ class JoinedPlan {
  public:
   explicit JoinedPlan(const Plan& plan);
 
-  /// Whether the kernel takes so many dimensions, and all strides are multiples of elements.
+  /// Whether the kernel takes so many dimensions, and all strides are whole elements; else the rest is not set.
   bool has_form() const { return has_form_; }
   /// Whether offsets of 31 bits reach all elements.
   bool is_small() const;
   /// Of a plan that has a form and is small.
   StridedPlan strided() const;
-  const Dims& shape() const { return shape_; }
-  /// Elements, innermost dimension first; operand 0 is the result.
-  const Dims& strides(int operand) const { return strides_[static_cast<size_t>(operand)]; }
+  /// Innermost dimension first.
+  IntList shape() const { return {shape_, dims_}; }
+  /// In elements; operand 0 is the result.
+  IntList strides(int operand) const { return {strides_[operand], dims_}; }
 
  private:
   const PlanOperand& operand(int k) const { return k ? plan_.in[static_cast<size_t>(k - 1)] : plan_.out; }
@@ -39,8 +40,8 @@ class JoinedPlan {
   void fill(StridedOperand& to, int k) const;
 
   const Plan& plan_;
-  Dims shape_;
-  std::array<Dims, kMaxInputs + 1> strides_;
+  size_t dims_ = 0;
+  int64_t shape_[kMostStridedDims], strides_[kMaxInputs + 1][kMostStridedDims];
   bool has_form_ = true;
 };
 

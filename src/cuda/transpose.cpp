@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kLeastSide = 16;  // of shorter ones most of a tile is empty
 
 /// Whether the first `size` elements of all lines can be moved by 16 bytes.
-bool is_whole(const PlanOperand& operand, int64_t size, const Dims& strides, size_t innermost) {
+bool is_whole(const PlanOperand& operand, int64_t size, IntList strides, size_t innermost) {
   const int64_t wide = 16 / item_size(operand.dtype);
   bool whole = size % wide == 0 && is_aligned(operand, static_cast<int>(wide));
   for (size_t d = 0; d < strides.size(); ++d) whole = whole && (d == innermost || strides[d] % wide == 0);
@@ -38,7 +38,7 @@ bool run_transpose(const Plan& plan, int device) {
   if (!joined.has_form() || !joined.is_small()) return false;
   const size_t across = other_side(joined);
   if (!across) return false;
-  const Dims &shape = joined.shape(), &to = joined.strides(0), &from = joined.strides(1);
+  const IntList shape = joined.shape(), to = joined.strides(0), from = joined.strides(1);
   const int64_t side = transpose_side(static_cast<int>(item_size(plan.out.dtype)));
   TransposeArgs a{plan.in[0].data,
                   plan.out.data,
