@@ -154,6 +154,7 @@ def of_samples() -> list[Kernel]:
     workers = [ROOT / "tests" / "device_worker.py", ROOT / "tests" / "cuda_dtypes_worker.py"]
     runs = [(worker, ids, OWN_KERNELS_ONLY) for worker in workers]
     runs += [(worker, of_libraries, WITH_LIBRARIES) for worker in workers]
+    runs += [(ROOT / "tests" / "cuda_pointwise_worker.py", ("vectors", "dtypes", "strides", "places", "transposes"), {})]
 
     def launched(run):
         worker, names, environment = run

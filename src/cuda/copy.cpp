@@ -8,6 +8,7 @@
 #include "cuda/host_allocator.h"
 #include "cuda/pointwise.h"
 #include "cuda/stream.h"
+#include "cuda/transpose.h"
 #include "ops/copies.h"
 #include "ops/pinned.h"
 
@@ -37,6 +38,7 @@ void copy_on_device(const Tensor& out, const Tensor& in) {
   }
   Plan plan = copy_plan(out, in);
   if (same) plan.out.dtype = plan.in[0].dtype = bits_of(in.item_size());
+  if (same && run_transpose(plan, device)) return;
   plan.compute = plan.loop_result = same ? plan.out.dtype : compute_dtype(in.dtype());
   run_loop(conjugated ? kConjugateLoop : kMoveLoop, plan, device);
 }

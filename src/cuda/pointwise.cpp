@@ -1,11 +1,12 @@
-// Runs element-wise plans: a kernel for operands that lie one after the other, one for any strides and dtypes. Both
-// are written around the same scalar functions as the CPU's loops (src/kernels).
+// Runs element-wise plans: a kernel for operands of one dtype that lie one after the other, one whose instances know
+// how each operand lies and its dtype, and one for anything. All are written around the same scalar functions as the
+// CPU's loops (src/kernels).
 #include "cuda/pointwise.h"
 
 #include <cstring>
 
 #include "cuda/device.h"
-#include "cuda/kernels/pointwise_args.h"
+#include "cuda/strided.h"
 #include "ops/kernel_table.h"
 
 namespace facula::cuda {
@@ -58,30 +59,83 @@ std::optional<DType> direct_dtype(const Plan& plan) {
   return common;
 }
 
-/// Elements of a vector: 16 bytes of the wider of the two types, where all operands begin at multiples of it.
-int vector_width(const Plan& plan, DType in) {
-  const int64_t widest = std::max(item_size(in), item_size(plan.out.dtype));
-  const auto width = static_cast<int>(16 / widest);
-  const auto aligned = [&](const PlanOperand& o) {
-    return o.residency == Residency::Number ||
-           reinterpret_cast<uintptr_t>(o.data) % static_cast<uintptr_t>(width * item_size(o.dtype)) == 0;
-  };
-  bool all = aligned(plan.out);
-  for (int i = 0; i < plan.inputs; ++i) all = all && aligned(plan.in[i]);
+/// Elements of a vector, where all operands begin at multiples of it; else 1.
+int direct_width(const Plan& plan) {
+  const int width = item_bytes(plan).vector_width();
+  bool all = is_aligned(plan.out, width);
+  for (int i = 0; i < plan.inputs; ++i)
+    all = all && (plan.in[i].residency == Residency::Number || is_aligned(plan.in[i], width));
   return all ? width : 1;
 }
 
-CUfunction function_of(const DeviceLoop& loop, int device, const char* kernel, TemplateArguments types,
+/// A kernel around loops.
+struct LoopKernel {
+  const char *header, *name;
+  int argument_bytes;
+};
+constexpr LoopKernel kAny{"pointwise.cuh", "pointwise_any", sizeof(PointwiseArgs)},
+    kDirect{"pointwise.cuh", "pointwise_direct", sizeof(PointwiseArgs)},
+    kStrided{"strided.cuh", "pointwise_strided", sizeof(StridedArgs)};
+
+CUfunction function_of(const LoopKernel& kernel, const DeviceLoop& loop, int device, TemplateArguments types,
                        unsigned threads) {
-  // pointwise_any and pointwise_direct have different numbers of arguments
+  // the kernels have different numbers of template arguments
   const FunctionKey key{&loop, packed(types), device};
   if (CUfunction function = recent_function(key)) return function;
   if (CUfunction function = known_function(key)) return function;
-  std::string expression = std::string("facula::cuda::") + kernel + "<facula::cuda::Loop";
+  std::string expression = std::string("facula::cuda::") + kernel.name + "<facula::cuda::Loop";
   for (const TemplateArgument& t : types) expression += ", " + t.text();
-  const std::string source = std::string("#include \"") + loop.header +
-                             "\"\n#include \"pointwise.cuh\"\nnamespace facula::cuda {\n" + loop.body + "\n}\n";
-  return keep_function(key, compiled(device, source, expression + ">", {sizeof(PointwiseArgs)}, threads));
+  const std::string source = std::string("#include \"") + loop.header + "\"\n#include \"" + kernel.header +
+                             "\"\nnamespace facula::cuda {\n" + loop.body + "\n}\n";
+  return keep_function(key, compiled(device, source, expression + ">", {kernel.argument_bytes}, threads));
+}
+
+void run_direct(const DeviceLoop& loop, const Plan& plan, DType memory, int device) {
+  PointwiseArgs arguments = arguments_of(plan);
+  void* addresses[] = {&arguments, nullptr};
+  const int width = direct_width(plan);
+  const Grid grid = grid_for(device, (plan.numel + width - 1) / width);
+  const TemplateArguments types = {plan.compute, plan.loop_result, memory, plan.out.dtype, width};
+  launch(function_of(kDirect, loop, device, types, grid.threads), device, grid, addresses);
+}
+
+void run_any(const DeviceLoop& loop, const Plan& plan, int device) {
+  PointwiseArgs arguments = arguments_of(plan);
+  void* addresses[] = {&arguments, nullptr};
+  const DType offsets = plan.numel <= INT32_MAX ? DType::UInt32 : DType::Int64;
+  const Grid grid = grid_for(device, plan.numel);
+  const TemplateArguments types = {plan.compute, plan.loop_result, offsets};
+  launch(function_of(kAny, loop, device, types, grid.threads), device, grid, addresses);
+}
+
+void run_strided(const DeviceLoop& loop, const Plan& plan, const JoinedPlan& joined, int device) {
+  StridedPlan strided = joined.strided();
+  void* addresses[] = {&strided.arguments, nullptr};
+  DType in[kMaxInputs];
+  for (int i = 0; i < kMaxInputs; ++i) {
+    const bool in_memory = i < plan.inputs && plan.in[i].residency == Residency::Memory;
+    in[i] = in_memory ? plan.in[i].dtype : plan.compute;
+  }
+  const TemplateArguments types = {plan.compute, plan.loop_result, plan.out.dtype, strided.form.number(), in[0], in[1],
+                                   in[2]};
+  launch(function_of(kStrided, loop, device, types, kStridedThreads), device, {kStridedThreads, strided.blocks},
+         addresses);
+}
+
+// For fewer elements no kernel of their layouts is compiled: pointwise_any takes a microsecond or two more, and an
+// instance of it knows all of a loop's layouts and dtypes.
+constexpr int64_t kFewElements = 1024;
+// Plans of so many elements are halved where offsets need more than 31 bits; of fewer the launches would be too many.
+constexpr int64_t kManyElements = 1 << 24;
+
+void run_large(const DeviceLoop& loop, const Plan& plan, int device) {
+  const JoinedPlan joined(plan);
+  if (!joined.has_form()) return run_any(loop, plan, device);
+  if (joined.is_small()) return run_strided(loop, plan, joined, device);
+  if (plan.numel < kManyElements) return run_any(loop, plan, device);
+  const auto [first, second] = halves(plan);
+  run_loop(loop, first, device);
+  run_loop(loop, second, device);
 }
 
 void run_plan_cuda(const Plan& plan) { run_loop(device_loops[plan.loop], plan, active_index()); }
@@ -89,18 +143,9 @@ void run_plan_cuda(const Plan& plan) { run_loop(device_loops[plan.loop], plan, a
 }  // namespace
 
 void run_loop(const DeviceLoop& loop, const Plan& plan, int device) {
-  PointwiseArgs arguments = arguments_of(plan);
-  void* addresses[] = {&arguments, nullptr};
-  if (const auto memory = direct_dtype(plan)) {
-    const int width = vector_width(plan, *memory);
-    const Grid grid = grid_for(device, (plan.numel + width - 1) / width);
-    const TemplateArguments types = {plan.compute, plan.loop_result, *memory, plan.out.dtype, width};
-    return launch(function_of(loop, device, "pointwise_direct", types, grid.threads), device, grid, addresses);
-  }
-  const DType offsets = plan.numel <= INT32_MAX ? DType::UInt32 : DType::Int64;
-  const Grid grid = grid_for(device, plan.numel);
-  const TemplateArguments types = {plan.compute, plan.loop_result, offsets};
-  launch(function_of(loop, device, "pointwise_any", types, grid.threads), device, grid, addresses);
+  if (const auto memory = direct_dtype(plan)) return run_direct(loop, plan, *memory, device);
+  if (plan.numel < kFewElements) return run_any(loop, plan, device);
+  run_large(loop, plan, device);
 }
 
 void register_pointwise() { run_plan.set(DeviceType::CUDA, run_plan_cuda); }

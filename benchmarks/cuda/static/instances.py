@@ -47,9 +47,16 @@ def flat(name: str, call: str, read: float, write: float, **more) -> Instance:
     return Instance(name, call, read, write, kernel="pointwise", **more)
 
 
-def strided(name: str, call: str, reads: list[int], write: int, dram: float, dims: int = 2, **more) -> Instance:
-    hints = Hints("outer", want=(reads, write), divisions=dims - 1)
-    return Instance(name, call, dram, write, kernel="pointwise_any", hints=hints, per_turn=1, **more)
+def laid(name: str, call: str, read: float, write: int, loads: list[int], per_turn: int, **more) -> Instance:
+    """Of operands that lie in their own ways: `loads` are the bytes of each load of a thread, which makes so many elements;
+    what is left over of a vector is another way through the kernel."""
+    hints = Hints("none", want=(loads, per_turn * write))
+    return Instance(name, call, read, write, kernel="pointwise_strided", hints=hints, per_turn=per_turn, **more)
+
+
+def transpose(name: str, call: str, bytes: int, per_turn: int, **more) -> Instance:
+    hints = Hints("none")
+    return Instance(name, call, bytes, bytes, kernel="transpose", hints=hints, per_turn=per_turn, **more)
 
 
 def whole(loop: str = "outer", **more) -> Hints:
@@ -71,16 +78,25 @@ INSTANCES = [
     flat("cast f32 to bf16", "f(1024, 1024).to(B)", 4, 2, goal=(9, 32)),
     flat("cast f32 to f16", "f(1024, 1024).to(H)", 4, 2, hints=Hints(dearest=True), goal=(9, 32)),
     flat("cast f16 to f32", "h(1024, 1024).float()", 2, 4, goal=(9, 16)),
-    strided("add row f32", "f(1024, 1024) + f(1024)", [4, 4], 4, 4, goal=(9, 32), measured="bandwidth/add row float32"),
-    strided("add row bf16", "b(1024, 1024) + b(1024)", [2, 2], 2, 2, goal=(9, 32), measured="bandwidth/add row bfloat16"),
-    strided("add column f32", "f(1024, 1024) + f(1024, 1)", [4, 4], 4, 4, goal=(9, 32)),
-    strided("mixed f32 + bf16", "f(1024, 1024) + b(1024, 1024)", [4, 2], 4, 6, dims=1, goal=(9, 32)),
-    strided("any strides f32", "f(8, 32, 64, 64)[..., ::2, ::2] + f(32, 8, 64, 64).transpose(0, 1)[..., ::2, ::2]", [4, 4], 4,
-            8, dims=4, goal=(60, 32)),
-    strided("transpose f32", "f(1024, 1024).t().contiguous()", [4], 4, 4, sectors=0.35, goal=(14, 32),
-            measured="bandwidth/transpose float32"),
-    strided("transpose bf16", "b(1024, 1024).t().contiguous()", [2], 2, 2, sectors=0.2, goal=(10, 32),
-            measured="bandwidth/transpose bfloat16"),
+    laid("add row f32", "f(1024, 1024) + f(1024)", 4, 4, [16] * 4, 8, goal=(9, 32), measured="bandwidth/add row float32"),
+    laid("add row bf16", "b(1024, 1024) + b(1024)", 2, 2, [16] * 4, 16, goal=(9, 32), measured="bandwidth/add row bfloat16"),
+    laid("add row f32, odd", "f(1024, 1023) + f(1023)", 4, 4, [4] * 8, 4, goal=(30, 32)),
+    laid("add column f32", "f(1024, 1024) + f(1024, 1)", 4, 4, [16, 16, 4, 4], 8, goal=(9, 32)),
+    laid("add column bf16", "b(1024, 1024) + b(1024, 1)", 2, 2, [16, 16, 2, 2], 16, goal=(9, 32)),
+    laid("add channel f32", "f(64, 64, 56, 56) + f(64, 1, 1)", 4, 4, [16, 16, 4, 4], 8, goal=(12, 32)),
+    laid("mixed f32 + bf16", "f(1024, 1024) + b(1024, 1024)", 6, 4, [16] * 3, 8, goal=(9, 32)),
+    laid("where f32", "t.where(f(1024, 1024) > 0, f(1024, 1024), f(1024, 1024))", 9, 4, [16] * 4 + [8], 8, goal=(9, 32)),
+    laid("part of rows bf16", "b(1024, 2048)[:, :1024].contiguous()", 2, 2, [16, 16], 16, goal=(9, 32)),
+    laid("any strides f32", "f(8, 32, 64, 64)[..., ::2, ::2] + f(32, 8, 64, 64).transpose(0, 1)[..., ::2, ::2]", 8, 4, [4] * 8,
+         4, goal=(60, 32)),
+    transpose("transpose f32", "f(1024, 1024).t().contiguous()", 4, 16, goal=(14, 32),
+              measured="bandwidth/transpose float32"),
+    transpose("transpose bf16", "b(1024, 1024).t().contiguous()", 2, 16, goal=(10, 32),
+              measured="bandwidth/transpose bfloat16"),
+    transpose("transpose u8", "t.empty(1024, 1024, dtype=t.uint8, device='cuda').t().contiguous()", 1, 64, goal=(10, 32)),
+    transpose("transpose f64", "f(1024, 1024, dtype=t.float64).t().contiguous()", 8, 4, goal=(24, 32)),
+    transpose("transpose c128", "f(1024, 1024, dtype=t.complex128).t().contiguous()", 16, 4, goal=(28, 32)),
+    transpose("transpose f32, odd", "f(1023, 1023).t().contiguous()", 4, 16, goal=(14, 32)),
     # folds
     Instance("sum of all f32", "f(4096, 1024).sum()", 4, 0, asked=4, goal=(6, 64), measured="bandwidth/sum float32"),
     Instance("sum of all bf16", "b(4096, 1024).sum()", 2, 0, asked=2, goal=(6, 64), measured="bandwidth/sum bfloat16"),

@@ -19,6 +19,16 @@ R element_of(C a, C b, C c, const C* parameters) {
   return Loop::template run<C, R>(a, b, c, parameters);
 }
 
+/// All elements as what a loop computes with.
+template <class C, class M, int n>
+FACULA_FN Vector<C, n> computed(const Vector<M, n>& elements) {
+  Vector<C, n> all;
+  const Vector<Compute<M>, n> wide = widen_all(elements);
+#pragma unroll
+  for (int j = 0; j < n; ++j) all.at[j] = convert<C>(wide.at[j]);
+  return all;
+}
+
 /// Any strides and dtypes; offsets are computed in Index.
 template <class Loop, class C, class R, class Index>
 __global__ __launch_bounds__(256) void pointwise_any(PointwiseArgs p) {
@@ -46,37 +56,35 @@ __global__ __launch_bounds__(256) void pointwise_any(PointwiseArgs p) {
   }
 }
 
-/// Elements of type M one after the other and numbers, `kWide` at a time; the result is of type O.
+/// Elements of type M one after the other and numbers, `kWide` at a time; the result is of type O. One input at least
+/// is no number.
 template <class Loop, class C, class R, class M, class O, int kWide>
 __global__ __launch_bounds__(256) void pointwise_direct(PointwiseArgs p) {
   const C* parameters = reinterpret_cast<const C*>(p.parameters);
-  C numbers[kMostInputs];
+  const auto is_number = [&](int k) { return Loop::inputs > 1 && p.in[k].is_number; };
+  Vector<C, kWide> x[kMostInputs];  // numbers stay there
   for (int k = 0; k < Loop::inputs; ++k)
-    if (p.in[k].is_number) numbers[k] = *reinterpret_cast<const C*>(p.numbers[k]);
+    if (is_number(k))
+      for (int j = 0; j < kWide; ++j) x[k].at[j] = *reinterpret_cast<const C*>(p.numbers[k]);
   const Int64 vectors = p.numel / kWide;
 #pragma unroll 1
   for (Int64 v = thread_number(); v < vectors; v += thread_count()) {
-    Vector<M, kWide> loaded[kMostInputs];
+    Vector<M, kWide> in[kMostInputs];
     for (int k = 0; k < Loop::inputs; ++k)
-      if (!p.in[k].is_number) loaded[k] = static_cast<const Vector<M, kWide>*>(p.in[k].data)[v];
-    Vector<Compute<M>, kWide> in[kMostInputs];
+      if (!is_number(k)) in[k] = static_cast<const Vector<M, kWide>*>(p.in[k].data)[v];
     for (int k = 0; k < Loop::inputs; ++k)
-      if (!p.in[k].is_number) in[k] = widen_all(loaded[k]);
+      if (!is_number(k)) x[k] = computed<C>(in[k]);
     Vector<Compute<O>, kWide> out;
 #pragma unroll
-    for (int j = 0; j < kWide; ++j) {
-      C x[kMostInputs];
-      for (int k = 0; k < Loop::inputs; ++k) x[k] = p.in[k].is_number ? numbers[k] : convert<C>(in[k].at[j]);
-      out.at[j] = convert<Compute<O>>(element_of<Loop, C, R>(x[0], x[1], x[2], parameters));
-    }
+    for (int j = 0; j < kWide; ++j)
+      out.at[j] = convert<Compute<O>>(element_of<Loop, C, R>(x[0].at[j], x[1].at[j], x[2].at[j], parameters));
     static_cast<Vector<O, kWide>*>(p.out.data)[v] = narrow_all<O>(out);
   }
   const Int64 i = vectors * kWide + thread_number();
   if (i >= p.numel) return;
-  C x[kMostInputs];
   for (int k = 0; k < Loop::inputs; ++k)
-    x[k] = p.in[k].is_number ? numbers[k] : convert<C>(static_cast<const M*>(p.in[k].data)[i]);
-  static_cast<O*>(p.out.data)[i] = convert<O>(element_of<Loop, C, R>(x[0], x[1], x[2], parameters));
+    if (!is_number(k)) x[k].at[0] = convert<C>(static_cast<const M*>(p.in[k].data)[i]);
+  static_cast<O*>(p.out.data)[i] = convert<O>(element_of<Loop, C, R>(x[0].at[0], x[1].at[0], x[2].at[0], parameters));
 }
 
 }  // namespace facula::cuda
