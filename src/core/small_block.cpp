@@ -327,7 +327,8 @@ void* small_allocate_slow(size_t bin) {
   FreeBlock* list = take(false);
   const size_t bytes = wanted * block_size(bin);
   while (list == nullptr && small_block_room != nullptr && small_block_room(bytes)) {
-    if (thread != nullptr && thread->bins[bin].head != nullptr) return small_allocate(bin * 64);  // what went lies there
+    // what went lies in the list now
+    if (thread != nullptr && thread->bins[bin].head != nullptr) return small_allocate(bin * 64);
     list = take(false);
   }
   if (list == nullptr) list = take(true);
