@@ -209,6 +209,7 @@ SameDraws::SameDraws(Generator* generator, Device device)
     : generator_(generator ? generator : &default_generator(device)), state_(generator_->state_bytes()) {
   std::lock_guard<std::mutex> guard(generator_->mutex);
   generator_->get_state(state_.data());
+  generator_->note_look();
 }
 void SameDraws::again() {
   std::lock_guard<std::mutex> guard(generator_->mutex);

@@ -144,6 +144,7 @@ fc_status fc_generator_state(fc_generator generator, fc_tensor* out) {
     const Tensor state = empty({static_cast<int64_t>(g.state_bytes())}, DType::UInt8);
     const std::scoped_lock lock(g.mutex);
     g.get_state(state.data<uint8_t>());
+    g.note_look();
     place = give(state);
   });
 }

@@ -20,6 +20,7 @@ void PhiloxGenerator::seed(uint64_t seed) {
   std::lock_guard<std::mutex> lock(values_->mutex);
   values_->seed = seed;
   values_->offset = 0;
+  ++values_->looks;
 }
 
 uint64_t PhiloxGenerator::initial_seed() const {
@@ -34,6 +35,11 @@ void PhiloxGenerator::set_offset(uint64_t offset) {
   check_offset(offset, "set_offset");
   std::lock_guard<std::mutex> lock(values_->mutex);
   values_->offset = offset;
+  ++values_->looks;
+}
+uint64_t PhiloxGenerator::looks() const {
+  std::lock_guard<std::mutex> lock(values_->mutex);
+  return values_->looks;
 }
 
 // The seed, then the offset, as PyTorch's states of CUDA generators.
@@ -41,6 +47,11 @@ void PhiloxGenerator::get_state(uint8_t* out) const {
   std::lock_guard<std::mutex> lock(values_->mutex);
   std::memcpy(out, &values_->seed, 8);
   std::memcpy(out + 8, &values_->offset, 8);
+}
+
+void PhiloxGenerator::note_look() const {
+  std::lock_guard<std::mutex> lock(values_->mutex);
+  ++values_->looks;
 }
 
 void PhiloxGenerator::set_state(const uint8_t* state, size_t bytes) {
@@ -52,6 +63,7 @@ void PhiloxGenerator::set_state(const uint8_t* state, size_t bytes) {
   std::lock_guard<std::mutex> lock(values_->mutex);
   std::memcpy(&values_->seed, state, 8);
   values_->offset = offset;
+  ++values_->looks;
 }
 
 std::unique_ptr<Generator> PhiloxGenerator::clone() const {

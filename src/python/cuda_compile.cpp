@@ -1,5 +1,6 @@
 // Kernels for CUDA devices that need not be there: for tests of the sources, and to fill the disk cache.
 #include "cuda/compile.h"
+#include "cuda/family.h"
 #include "cuda/group.h"
 #include "python/bindings.h"
 #include "python/free_threading.h"
@@ -115,7 +116,18 @@ PyObject* finish_groups(PyObject*, PyObject*) {
   });
 }
 
+PyObject* families(PyObject*, PyObject*) {
+  return guarded([&] {
+    const cuda::FamilyCounts c = cuda::count_families();
+    return Py_BuildValue("{sLsL}", "kernels", static_cast<long long>(c.kernels), "programs",
+                         static_cast<long long>(c.programs));
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_cuda_families", families, METH_NOARGS,
+     "How many kernels were compiled in the background since others of their family were used, and in how many "
+     "programs."},
     {"_cuda_group_mode", group_mode, METH_O,
      "(name): groups of compiled functions are compiled in the \"background\", or calls \"wait\" for them, or ops run "
      "one by one, in \"steps\"."},

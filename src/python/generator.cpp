@@ -95,6 +95,7 @@ PyObject* get_state(PyObject* o, PyObject*) {
     {
       Detaching guard(g.mutex);
       g.get_state(state.data<uint8_t>());
+      g.note_look();
     }
     return wrap(state);
   });

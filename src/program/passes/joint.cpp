@@ -46,6 +46,7 @@ class Redrawn {
     const std::lock_guard lock(generator.mutex);
     std::vector<uint8_t> state(generator.state_bytes());
     generator.get_state(state.data());
+    generator.note_look();
     states_.try_emplace(&generator, std::move(state));
   }
   std::map<Generator*, std::vector<uint8_t>> states_;
