@@ -25,8 +25,6 @@ class Generator {
 
   virtual size_t state_bytes() const = 0;
   virtual void get_state(uint8_t* out) const = 0;
-  /// Said by who has been given the state, and may set it again later to get the same numbers.
-  virtual void note_look() const {}
   /// Throws on a wrong size or content; the generator is then unchanged.
   virtual void set_state(const uint8_t* state, size_t bytes) = 0;
   /// Another one in the same state.

@@ -62,7 +62,7 @@ void copy_bytes_from_host(const Tensor& out, const Tensor& in, const Tensor& giv
   const Stream stream = current_stream(out.device().index);
   Graph* graph = captured_graph(out.device().index);
   if (graph) keep_for_replays(in, given, *graph);
-  else if (!is_pinned(in.data())) return copy_pageable(address(out), in.data(), bytes_of(in), stream);
+  else if (!is_pinned(in.data())) return copy_pageable(out.data(), in.data(), bytes_of(in), stream);
   FACULA_CUDA_CALL(cuMemcpyHtoDAsync_v2, address(out), in.data(), bytes_of(in), handle(stream));
   if (graph) return;
   if (non_blocking_copies) use_pinned(in.data(), stream);

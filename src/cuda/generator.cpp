@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/generator_looks.h"
 #include "cuda/graph.h"
 
 namespace facula::cuda {
@@ -95,6 +96,11 @@ PhiloxState PhiloxGenerator::take(uint64_t numbers) {
   return state;
 }
 
-std::unique_ptr<Generator> make_generator(Device device) { return std::make_unique<PhiloxGenerator>(device); }
+std::unique_ptr<Generator> make_generator(Device device) {
+  look_hook = [](const Generator& generator) {
+    if (generator.device().is_cuda()) static_cast<const PhiloxGenerator&>(generator).note_look();
+  };
+  return std::make_unique<PhiloxGenerator>(device);
+}
 
 }  // namespace facula::cuda

@@ -28,7 +28,7 @@ class PhiloxGenerator final : public Generator {
   size_t state_bytes() const override { return 16; }
   void get_state(uint8_t* out) const override;
   void set_state(const uint8_t* state, size_t bytes) override;
-  void note_look() const override;
+  void note_look() const;
   std::unique_ptr<Generator> clone() const override;
 
   /// A state from which every thread may draw `numbers`; the caller holds the mutex.

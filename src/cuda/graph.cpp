@@ -148,7 +148,7 @@ void Graph::replay() {
   for (const Drawn& d : drawn_) {
     std::lock_guard<std::mutex> lock(d.values->mutex);
     const uint64_t start[] = {d.values->seed, d.values->offset};
-    copy_pageable(reinterpret_cast<CUdeviceptr>(d.memory), start, sizeof start, current_stream(device));
+    copy_pageable(d.memory, start, sizeof start, current_stream(device));
     d.values->offset += d.numbers;
   }
   FACULA_CUDA_CALL(cuGraphLaunch, executable_, stream);

@@ -31,7 +31,7 @@ bool is_pinned(const void* memory);
 void use_pinned(const void* memory, Stream stream);
 
 /// Queues a copy to the device of bytes that are not pinned; the caller may change them at once.
-void copy_pageable(CUdeviceptr to, const void* from, size_t bytes, Stream stream);
+void copy_pageable(void* to, const void* from, size_t bytes, Stream stream);
 
 /// Gives blocks that nobody uses back to the driver.
 void empty_pinned_cache();
