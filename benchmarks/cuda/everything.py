@@ -195,7 +195,8 @@ class Results:
         self.failed += "error" in found or any("error" in row for row in rows)
         one = {"step": step.name, "seconds": round(seconds, 1), "figures": found}
         (self.folder / f"{self.count:02}_{step.name}.json").write_text(json.dumps(one, indent=1) + "\n")
-        part = self.all["parts"].setdefault(step.part if step.library == "torch" else step.name, {"facula": None, "torch": None})
+        name = step.part if step.library == "torch" else step.name
+        part = self.all["parts"].setdefault(name, {"facula": None, "torch": None})
         part[step.library] = found
         if step.part == "numerics" and step.library == "torch":
             part["compared"] = first_run.compared(part["facula"] or {}, found)

@@ -268,4 +268,10 @@ uint64_t time_of(Step& step) {
   return step.ns;
 }
 
+uint64_t time_of_maker(const Tensor& tensor) {
+  const Locked locked;
+  Cell* cell = cell_of(tensor.storage());
+  return cell ? time_of(*cell->step) : 0;
+}
+
 }  // namespace facula::budget

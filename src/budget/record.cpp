@@ -51,9 +51,9 @@ struct Running {
   bool recorded = false;
   bool repeatable = true;
   const Row* row = nullptr;
-  Ref<Cell> target;            // of a call that writes in place
-  Storage* storage = nullptr;  // of the target
-  Times* times = nullptr;      // null: not worth a look at the clock
+  Ref<Cell> target;                // of a call that writes in place
+  Storage* storage = nullptr;      // of the target
+  Times* times = nullptr;          // null: not worth a look at the clock
   std::optional<Stopwatch> watch;  // none: the time is known
   DrawStates drawn;
   std::optional<NotedDraws> noting;

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "core/device.h"
+#include "core/tensor.h"
 
 namespace facula {
 struct DeviceTime;
@@ -60,6 +60,9 @@ class Stopwatch {
 
 /// For what was never measured: as long as it takes to write the bytes, and to begin.
 uint64_t guessed_ns(Device device, size_t bytes);
+
+/// What the op took that made a tensor's bytes, as far as it is known now; 0 where no cell has them. For tests.
+uint64_t time_of_maker(const Tensor& tensor);
 
 /// Nanoseconds of the processor that this thread has had.
 uint64_t thread_ns();

@@ -378,8 +378,7 @@ Known make_plans(const Problem& p) {
 template <class Use>
 auto with_plans(const Problem& p, Use&& use) {
   static auto& all = *new PlanCache<Problem, Known>;
-  return all.with(
-      p, [&] { return make_plans(p); }, use);
+  return all.with(p, [&] { return make_plans(p); }, use);
 }
 
 bool is_aligned(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.data()) % kAlignment == 0; }
@@ -487,9 +486,8 @@ std::string why_no_dnn_attention(const LibraryAttention& call) {
   if (std::string why = why_not_mask(call); !why.empty()) return why;
   const Tensor bias = spread(call.mask, call.query, call.key);
   const auto why = [&](bool backwards) {
-    return with_plans(
-        problem_of(call.query, call.key, call.value, bias, call.dropout, call.is_causal, backwards),
-        [](const Known& known) { return known.why; });
+    return with_plans(problem_of(call.query, call.key, call.value, bias, call.dropout, call.is_causal, backwards),
+                      [](const Known& known) { return known.why; });
   };
   std::string forwards = why(false);
   return forwards.empty() && call.with_gradients ? why(true) : forwards;

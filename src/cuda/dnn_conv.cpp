@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <atomic>
+#include <bit>
 #include <optional>
 #include <string>
 

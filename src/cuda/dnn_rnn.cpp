@@ -110,8 +110,8 @@ struct Layout {
 };
 
 /// The place of a matrix or bias whose gates follow each other; nothing where they do not.
-std::optional<Place> joined_gates(const RnnIs& rnn, cudnnHandle_t library, const Tensor& memory, int layer, int first, int gates,
-                                  bool bias) {
+std::optional<Place> joined_gates(const RnnIs& rnn, cudnnHandle_t library, const Tensor& memory, int layer, int first,
+                                  int gates, bool bias) {
   TensorIs matrix, vector;
   Place place{};
   for (int i = 0; i < gates; ++i) {
@@ -166,9 +166,9 @@ std::optional<Layout> layout_of(const RnnNetwork& n, DType dtype, int device) {
 std::shared_ptr<const Layout> known_layout(const RnnNetwork& n, DType dtype, int device) {
   using Problem = std::array<int64_t, 9>;
   static auto& layouts = *new PlanCache<Problem, std::shared_ptr<const Layout>>;
-  const Problem problem{static_cast<int64_t>(n.mode), n.input,  n.hidden,        n.projected,
-                        n.layers,                     n.biased, n.bidirectional, static_cast<int64_t>(dtype),
-                        device};
+  const Problem problem{
+      static_cast<int64_t>(n.mode), n.input, n.hidden, n.projected, n.layers, n.biased, n.bidirectional,
+      static_cast<int64_t>(dtype),  device};
   const auto make = [&]() -> std::shared_ptr<const Layout> {
     std::optional<Layout> layout = layout_of(n, dtype, device);
     return layout ? std::make_shared<const Layout>(std::move(*layout)) : nullptr;
@@ -280,8 +280,7 @@ struct Described {
   cudnnHandle_t library;
   Tensor dropout_states;
 
-  Described(const RnnNetwork& n, const Tensor& input, Stream stream, bool draws)
-      : library(dnn::handle_of(stream)) {
+  Described(const RnnNetwork& n, const Tensor& input, Stream stream, bool draws) : library(dnn::handle_of(stream)) {
     dropout_states = describe_dropout(dropout, n.dropout, stream, draws);
     dnn::check(describe(rnn, n, input.dtype(), dropout), "cudnnSetRNNDescriptor_v8");
     const cudnnDataType_t type = dnn::type_of(input.dtype());

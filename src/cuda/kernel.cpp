@@ -117,8 +117,7 @@ std::string TemplateArgument::text() const { return code_ & 0x80 ? kTypeNames[co
 
 // Threads that ask for a kernel that is being compiled wait for it; others compile meanwhile.
 CUfunction compiled(int device, const std::string& source, const std::string& expression,
-                    const std::vector<int>& argument_bytes, unsigned threads,
-                    const Family& family) {
+                    const std::vector<int>& argument_bytes, unsigned threads, const Family& family) {
   static std::mutex mutex;
   static auto& known = *new std::map<std::tuple<int, std::string, std::string>, std::shared_future<CUfunction>>;
   std::promise<CUfunction> promise;

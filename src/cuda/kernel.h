@@ -58,8 +58,7 @@ extern const DeviceLoop device_loops[];
 /// unless that was done before. How it is first launched goes into the log of kernels (compile.h), for who checks it.
 /// Where no process has compiled it yet, its `family` is asked for (family.h).
 CUfunction compiled(int device, const std::string& source, const std::string& expression,
-                    const std::vector<int>& argument_bytes, unsigned threads,
-                    const Family& family = {});
+                    const std::vector<int>& argument_bytes, unsigned threads, const Family& family = {});
 
 /// The number of threads and blocks, and the dynamic shared memory of each block.
 struct Grid {

@@ -132,7 +132,8 @@ void write_cached_together(const std::vector<std::string>& keys, const std::vect
   char name[40];
   std::snprintf(name, sizeof name, "%016llx.image", static_cast<unsigned long long>(sum));
   if (!write_checked(cache_folder() / name, kImageMagic, {whole(kernels[0].image)})) return;
-  for (size_t i = 0; i < keys.size(); ++i) write_checked(path_of(keys[i]), kMagic, {keys[i], kernels[i].name, name, ""});
+  for (size_t i = 0; i < keys.size(); ++i)
+    write_checked(path_of(keys[i]), kMagic, {keys[i], kernels[i].name, name, ""});
 }
 
 }  // namespace facula::cuda

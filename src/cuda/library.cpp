@@ -26,8 +26,8 @@ struct File {
   int cuda;          // the major version of CUDA that it is of; 0 for any
 };
 struct Known {
-  const char *name, *what, *probe;  // `probe` is a function that it must have
-  std::array<File, 3> files;        // best first
+  const char *name, *what, *probe;         // `probe` is a function that it must have
+  std::array<File, 3> files;               // best first
   std::array<const char*, 12> needs = {};  // what it opens by bare names, in an order in which that works
 };
 constexpr Known known[kLibraries] = {

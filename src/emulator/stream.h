@@ -39,7 +39,7 @@ struct Settings {
   size_t memory;   // bytes of each device
   int capability;  // 90 for 9.0
   bool reads_pageable;
-  int driver;  // 13000 for 13.0
+  int driver;           // 13000 for 13.0
   bool runs_relatives;  // code of older devices of its major version
 };
 const Settings& settings();
