@@ -135,7 +135,7 @@ NETWORK_DTYPES = "for d in (t.float32, t.bfloat16, t.float16): t.ones(64, device
 
 def test_a_family_is_compiled_behind_its_first_kernel(tmp_path):
     on = {"FACULA_CUDA_FAMILIES": "background"}
-    out = output(tmp_path, FAMILY.format(more="_C._cuda_finish_groups()"), **on)
+    out = output(tmp_path, FAMILY.format(more="_C._cuda_finish_families()"), **on)
     counts, works = eval(out.replace(" True", ", True"))
     assert works and counts["kernels"] >= 6 and counts["programs"] >= 1
     images = [f for f in files(tmp_path) if f.suffix == ".image"]
@@ -147,7 +147,7 @@ def test_a_family_is_compiled_behind_its_first_kernel(tmp_path):
 
 def test_a_family_without_its_image_is_compiled_anew(tmp_path):
     on = {"FACULA_CUDA_FAMILIES": "background"}
-    output(tmp_path, FAMILY.format(more="_C._cuda_finish_groups()"), **on)
+    output(tmp_path, FAMILY.format(more="_C._cuda_finish_families()"), **on)
     for file in files(tmp_path):
         if file.suffix == ".image":
             file.write_bytes(file.read_bytes()[:-9] + b"damaged! ")
@@ -169,17 +169,17 @@ time.sleep(0.7)  # the family is being compiled
 for leave in (sys.exit, os._exit):
     child = os.fork()
     if child == 0:
-        _C._cuda_finish_groups()
+        _C._cuda_finish_families()
         leave(7)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-_C._cuda_finish_groups()
+_C._cuda_finish_families()
 """
     out = output(tmp_path, FAMILY.format(more=more), FACULA_CUDA_FAMILIES="background")
     assert out.endswith("True") and "'kernels': 0" not in out
 
 
 def test_families_of_several_processes(tmp_path):
-    children = [start(tmp_path, FAMILY.format(more="_C._cuda_finish_groups()"), FACULA_CUDA_FAMILIES="background") for _ in range(3)]
+    children = [start(tmp_path, FAMILY.format(more="_C._cuda_finish_families()"), FACULA_CUDA_FAMILIES="background") for _ in range(3)]
     for child in children:
         out, err = child.communicate(timeout=240)
         assert child.returncode == 0 and out.strip().endswith("True"), err
@@ -187,7 +187,7 @@ def test_families_of_several_processes(tmp_path):
 
 
 def test_families_are_off_where_they_are_not_asked_for(tmp_path):
-    assert "'kernels': 0" in output(tmp_path, FAMILY.format(more="_C._cuda_finish_groups()"))
+    assert "'kernels': 0" in output(tmp_path, FAMILY.format(more="_C._cuda_finish_families()"))
     assert not [f for f in files(tmp_path) if f.suffix == ".image"]
 
 

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -29,13 +30,13 @@ struct List {
   std::deque<std::function<void()>> waiting = {};
   std::vector<std::thread> threads = {};
   size_t working = 0;
+  int hurries = 0;  // who waits for all of it
 };
 struct Lists {
   std::mutex lock;
   std::condition_variable changed;
   List all[2] = {{1, 0, false}, {2, 10, true}};  // by Urgency
   bool ends = false;
-  int hurries = 0;  // who waits for all of it
 };
 /// Replaced in a forked child, which has none of the threads and may have a lock that one of them held.
 std::atomic<Lists*>& present() {
@@ -48,12 +49,12 @@ Clock::time_point quiet_from() { return Clock::time_point(Clock::duration(last_f
 
 void work_off(Lists& l, List& list) {
   // of this thread alone: Linux counts them as processes here
-  if (list.niceness) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), list.niceness);
+  if (list.niceness) setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), list.niceness);
   std::unique_lock lock(l.lock);
   for (;;) {
     l.changed.wait(lock, [&] { return l.ends || !list.waiting.empty(); });
     if (l.ends) return;
-    if (const auto begin = quiet_from(); list.pauses && !l.hurries && Clock::now() < begin) {
+    if (const auto begin = quiet_from(); list.pauses && !list.hurries && Clock::now() < begin) {
       l.changed.wait_until(lock, begin);
       continue;
     }
@@ -106,17 +107,14 @@ size_t waiting_in_background(Urgency urgency) {
   return l.all[static_cast<size_t>(urgency)].waiting.size();
 }
 
-void finish_background() {
+void finish_background(Urgency urgency) {
   Lists& l = lists();
+  List& list = l.all[static_cast<size_t>(urgency)];
   std::unique_lock lock(l.lock);
-  ++l.hurries;
+  ++list.hurries;
   l.changed.notify_all();
-  l.changed.wait(lock, [&] {
-    for (const List& list : l.all)
-      if (!list.waiting.empty() || list.working) return false;
-    return true;
-  });
-  --l.hurries;
+  l.changed.wait(lock, [&] { return list.waiting.empty() && !list.working; });
+  --list.hurries;
 }
 
 void note_foreground_work() { last_foreground = Clock::now().time_since_epoch().count(); }

@@ -15,7 +15,7 @@ void in_background(Urgency urgency, std::function<void()> work);
 /// How much of it has not begun.
 size_t waiting_in_background(Urgency urgency);
 /// Waits until all of it is done, without the pause.
-void finish_background();
+void finish_background(Urgency urgency);
 /// Said before and after a call compiles something itself.
 void note_foreground_work();
 

@@ -60,6 +60,8 @@ void make(const std::vector<KernelSource>& kernels, int architecture) {
 
 FamilyCounts count_families() { return {kernels_made, programs_made}; }
 
+void finish_families() { finish_background(Urgency::Whenever); }
+
 bool families_are_wanted() {
   static const bool wanted = [] {
     const char* text = std::getenv("FACULA_CUDA_FAMILIES");

@@ -23,6 +23,8 @@ struct FamilyCounts {
   int64_t kernels = 0, programs = 0;
 };
 FamilyCounts count_families();
+/// Waits for those that were asked for.
+void finish_families();
 
 bool families_are_wanted();
 /// Asks for kernels. The list is bounded: what comes when it is full is left out.

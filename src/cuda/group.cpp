@@ -298,7 +298,7 @@ void set_group_mode(std::string_view name) {
 }
 
 GroupCounts count_groups() { return {launches, in_steps, compiled_groups, bytes_moved}; }
-void finish_groups() { finish_background(); }
+void finish_groups() { finish_background(Urgency::Soon); }
 
 void register_group() {
   run_group.set(DeviceType::CUDA, run_group_cuda);

@@ -17,8 +17,8 @@ class LibraryHandles {
  public:
   using Handle = typename Library::Handle;
 
-  /// This thread's, with the stream. It is not to be kept.
-  static Handle& of(Stream stream) {
+  /// This thread's, with the stream. It is not to be kept: another call may give it another stream.
+  static Handle of(Stream stream) {
     static thread_local LibraryHandles mine;
     return mine.for_stream(stream);
   }
@@ -48,7 +48,7 @@ class LibraryHandles {
     return all;
   }
 
-  Handle& for_stream(Stream stream) {
+  Handle for_stream(Stream stream) {
     size_t of_device = 0;
     Own* oldest = nullptr;
     for (Own& own : own_) {

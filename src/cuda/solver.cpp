@@ -89,7 +89,7 @@ struct Cusolver {
   static void set_stream(Handle& h, CUstream stream) { FACULA_SOLVER_CALL(cusolverDnSetStream, h.handle, stream); }
 };
 /// This thread's handle of the device, with the current stream.
-const Handle& handle_for(const Tensor& t) { return LibraryHandles<Cusolver>::of(current_stream(device_of(t))); }
+Handle handle_for(const Tensor& t) { return LibraryHandles<Cusolver>::of(current_stream(device_of(t))); }
 
 // ---- arguments
 
