@@ -86,13 +86,14 @@ wanted = F.conv2d(x, w).cpu()
 t.cuda.synchronize()
 made, told = stand_in.facula_emulated_dnn_handles(), stand_in.facula_emulated_dnn_streams()
 assert made == 2  # with the one that makes plans
-found, count = [[] for _ in range(4)], 20
+found, count, together = [[] for _ in range(4)], 20, threading.Barrier(4)
 def work(i):
     for stream in (t.cuda.Stream(), t.cuda.Stream()):
         with t.cuda.stream(stream):
             for _ in range(count):
                 found[i].append(F.conv2d(x, w).cpu())
                 found[i].append(F.conv2d(x[:, :, i:], w).cpu())
+    together.wait()  # handles of threads that have ended would be used by others
 threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
 for thread in threads:
     thread.start()

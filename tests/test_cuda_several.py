@@ -245,12 +245,17 @@ y.backward()
 big = facula.ones(1 << 22, device="cuda")  # memory of the driver's
 big.copy_(facula.zeros(1 << 22))
 stream = cuda.Stream()
-with cuda.stream(stream):
+with cuda.stream(stream):  # asks for a device by name
+    set_current(foreign)
     z = big + 1
+    assert current() == foreign
+set_current(foreign)
 stream.synchronize()
+assert current() == foreign
 graph = cuda.CUDAGraph()
 with cuda.graph(graph):
     z = big + 2
+set_current(foreign)
 graph.replay()
 assert current() == foreign
 close(x.grad, facula.full((6,), 2.0))
