@@ -5,6 +5,7 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "cuda/stream.h"
@@ -19,8 +20,16 @@ class LibraryHandles {
 
   /// This thread's, with the stream. It is not to be kept: another call may give it another stream.
   static Handle of(Stream stream) {
-    static thread_local LibraryHandles mine;
-    return mine.for_stream(stream);
+    static thread_local constinit LibraryHandles* mine = nullptr;
+    struct Owner {
+      ~Owner() { delete std::exchange(mine, nullptr); }
+    };
+    if (__builtin_expect(!mine, 0)) {
+      static thread_local Owner owner;
+      static_cast<void>(owner);
+      mine = new LibraryHandles;
+    }
+    return mine->for_stream(stream);
   }
 
   ~LibraryHandles() {

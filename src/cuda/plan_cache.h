@@ -54,14 +54,17 @@ class PlanCache {
   /// and nothing is kept.
   template <class Make, class Use>
   auto with(const Problem& problem, Make&& make, Use&& use) {
+    Recents& mine = recents();
+    const Inside inside(mine);
     for (;;) {
-      const std::shared_ptr<Entry> entry = entry_of(problem);
-      std::lock_guard lock(entry->mutex);
-      if (entry->dropped.load(std::memory_order_relaxed)) continue;
-      if (!entry->plan) fill(*entry, make);
-      if (__builtin_expect(most_.load(std::memory_order_relaxed) != 0, 1)) return use(*entry->plan);
-      const auto only = std::move(entry->plan);
-      drop_from_map(*entry);
+      std::shared_ptr<Entry> shared;  // of a call inside of another's use, which may need the slot for longer
+      Entry& entry = entry_of(problem, mine, shared);
+      std::lock_guard lock(entry.mutex);
+      if (entry.dropped.load(std::memory_order_relaxed)) continue;
+      if (__builtin_expect(!entry.plan, 0)) fill(entry, make);
+      if (__builtin_expect(most_.load(std::memory_order_relaxed) != 0, 1)) return use(*entry.plan);
+      const auto only = std::move(entry.plan);
+      drop_from_map(entry);
       return use(*only);
     }
   }
@@ -91,20 +94,45 @@ class PlanCache {
     std::shared_ptr<Entry> entry;
   };
   static constexpr size_t kRecent = 64;
+  struct Recents {
+    Recent slots[kRecent];
+    int depth = 0;  // how many uses this thread is in
+  };
+  struct Inside {
+    explicit Inside(Recents& r) : recents(r) { ++recents.depth; }
+    ~Inside() { --recents.depth; }
+    Inside(const Inside&) = delete;
+    Recents& recents;
+  };
 
-  static Recent& recent_slot(size_t hash) {
-    static thread_local std::unique_ptr<Recent[]> recent;  // not an array: there is little room for threads' variables
-    if (__builtin_expect(!recent, 0)) recent = std::make_unique<Recent[]>(kRecent);
-    return recent[hash % kRecent];
+  /// Found by one look at the thread's variables; not an array there, since there is little room.
+  static Recents& recents() {
+    static thread_local constinit Recents* mine = nullptr;
+    struct Owner {
+      ~Owner() { delete std::exchange(mine, nullptr); }
+    };
+    if (__builtin_expect(!mine, 0)) {
+      static thread_local Owner owner;
+      static_cast<void>(owner);
+      mine = new Recents;
+    }
+    return *mine;
   }
 
-  std::shared_ptr<Entry> entry_of(const Problem& problem) {
-    Recent& slot = recent_slot(ProblemHash()(problem));
+  Entry& entry_of(const Problem& problem, Recents& mine, std::shared_ptr<Entry>& shared) {
+    if (__builtin_expect(mine.depth > 1, 0)) {
+      shared = shared_entry(problem);
+      return *shared;
+    }
+    Recent& slot = mine.slots[ProblemHash()(problem) % kRecent];
     const bool known = slot.cache == this && SameProblem()(slot.entry->problem, problem) &&
                        !slot.entry->dropped.load(std::memory_order_relaxed);
     if (__builtin_expect(!known, 0)) slot = {this, shared_entry(problem)};
-    slot.entry->used.store(clock_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
-    return slot.entry;
+    // Two threads may count one use: which plan is the oldest is then no less true.
+    const uint64_t now = clock_.load(std::memory_order_relaxed) + 1;
+    clock_.store(now, std::memory_order_relaxed);
+    slot.entry->used.store(now, std::memory_order_relaxed);
+    return *slot.entry;
   }
 
   std::shared_ptr<Entry> shared_entry(const Problem& problem) {
