@@ -103,6 +103,8 @@ def output_of(command: list[str], seconds: float, variables: dict[str, str]) -> 
         status = None
     for reader in readers:
         reader.join(5)
+    for pipe in (run.stdout, run.stderr):
+        pipe.close()
     return lines, "".join(errors), status
 
 
