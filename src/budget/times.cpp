@@ -63,7 +63,8 @@ uint64_t Stopwatch::end(Times* times) {
   return 0;
 }
 
-// A CPU writes 4 GB in a second after what it has read and computed; a GPU some hundred, and takes microseconds to begin.
+// A CPU writes 4 GB in a second after what it has read and computed; a GPU some hundred, and takes microseconds to
+// begin.
 uint64_t guessed_ns(Device device, size_t bytes) {
   constexpr size_t kOfCpu = 4, kOfDevice = 512, kToBegin = 5000;
   return device.is_cpu() ? bytes / kOfCpu : kToBegin + bytes / kOfDevice;

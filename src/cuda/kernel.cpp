@@ -42,7 +42,8 @@ std::string driver_text() {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-/// A compiler that is newer than the driver writes PTX of a version that the driver does not read: it gets an older one.
+/// A compiler that is newer than the driver writes PTX of a version that the driver does not read: it gets an older
+/// one.
 CUmodule load_module(CompiledKernel kernel) {
   char log[2048] = {};
   CUjit_option names[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
