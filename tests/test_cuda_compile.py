@@ -127,10 +127,16 @@ import facula as t
 from facula import _C
 x = t.ones(64, device="cuda")
 y = x.exp()
+z = t.zeros(4, 1024, device="cuda") + t.zeros(1024, device="cuda")
 {more}
 print(_C._cuda_families(), y[0].item() > 2.7)
 """
-NETWORK_DTYPES = "for d in (t.float32, t.bfloat16, t.float16): t.zeros(64, device='cuda', dtype=d).exp()"
+NETWORK_DTYPES = """
+for d in (t.float32, t.bfloat16, t.float16):
+    matrix, row, column = (t.zeros(*shape, device="cuda", dtype=d) for shape in ((4, 1024), (1024,), (4, 1)))
+    matrix.exp(), matrix + row, matrix + column, matrix + matrix
+    matrix.view(-1)[1:1025] + matrix.view(-1)[:1024]
+"""
 
 
 def test_a_family_is_compiled_behind_its_first_kernel(tmp_path):
