@@ -93,6 +93,22 @@ def set_rng_state(new_state: Tensor) -> None:
     default_generator.set_state(new_state)
 
 
+def _states_of_all():
+    """Return the default generators of all devices that are in use, each with its state."""
+    import facula
+
+    generators = [default_generator]
+    if facula.cuda.is_initialized():
+        generators += facula.cuda.default_generators
+    return [(generator, generator.get_state()) for generator in generators]
+
+
+def _put_back(states):
+    """Set generators to the states that `_states_of_all` returned."""
+    for generator, state in states:
+        generator.set_state(state)
+
+
 def thread_safe_generator() -> None:
     """None: the default generator may be used from every thread.
 

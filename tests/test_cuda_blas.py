@@ -52,6 +52,40 @@ with t.cuda.stream(stream):
 """
 
 CASES = {
+    "heuristics": """
+import warnings
+from cuda_stand_in import stand_in
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for size, status in ((5, 15), (6, 7), (7, 8)):  # not supported; a value, an architecture that they do not know
+        stand_in.facula_emulated_blas_heuristics(status)
+        a, b = t.randn(size, 4), t.randn(4, 3)
+        assert t.allclose((a.cuda() @ b.cuda()).cpu(), a @ b, atol=1e-5)  # by our own kernels
+    assert len(caught) == 1 and "Facula's own kernels" in str(caught[0].message), [str(c.message) for c in caught]
+stand_in.facula_emulated_blas_heuristics(14)
+try:
+    t.randn(9, 4).cuda() @ t.randn(4, 3).cuda()
+    raise SystemExit("no error")
+except RuntimeError as error:
+    assert "cuBLAS's status 14" in str(error), error
+stand_in.facula_emulated_blas_heuristics(0)
+""",
+    "threads": """
+import threading
+a, b, bias = t.randn(8, 16, device="cuda"), t.randn(16, 4, device="cuda"), [t.randn(4, device="cuda") for _ in range(4)]
+wanted = [t.addmm(c, a, b).cpu() for c in bias]
+found = [[] for _ in bias]
+def work(i):  # the address of the bias is a part of the plan that each call sets
+    for _ in range(50):
+        found[i].append(t.addmm(bias[i], a, b))
+threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+for results, expected in zip(found, wanted):
+    assert all(t.equal(r.cpu(), expected) for r in results)
+""",
     "products": PRODUCTS + "assert requests()",
     "flags": """
 a = t.randn(8, 80, device="cuda")

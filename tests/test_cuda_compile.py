@@ -4,6 +4,7 @@ import ctypes
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -115,6 +116,136 @@ def test_another_compiler_has_its_own_files(filled, tmp_path):
 
 def test_files_are_small(filled):
     assert all(file.stat().st_size < 200_000 for file in files(filled))
+
+
+# ---- families: what is compiled behind a call
+
+
+FAMILY = """
+import os, sys, time
+import facula as t
+from facula import _C
+x = t.ones(64, device="cuda")
+y = x.exp()
+z = t.zeros(4, 1024, device="cuda") + t.zeros(1024, device="cuda")
+{more}
+print(_C._cuda_families(), y[0].item() > 2.7)
+"""
+NETWORK_DTYPES = """
+for d in (t.float32, t.bfloat16, t.float16):
+    matrix, row, column = (t.zeros(*shape, device="cuda", dtype=d) for shape in ((4, 1024), (1024,), (4, 1)))
+    matrix.exp(), matrix + row, matrix + column, matrix + matrix
+    matrix.view(-1)[1:1025] + matrix.view(-1)[:1024]
+"""
+
+
+def test_a_family_is_compiled_behind_its_first_kernel(tmp_path):
+    on = {"FACULA_CUDA_FAMILIES": "background"}
+    out = output(tmp_path, FAMILY.format(more="_C._cuda_finish_families()"), **on)
+    counts, works = eval(out.replace(" True", ", True"))
+    assert works and counts["kernels"] >= 6 and counts["programs"] >= 1
+    images = [f for f in files(tmp_path) if f.suffix == ".image"]
+    assert 1 <= len(images) <= counts["programs"]  # what was compiled as one program is one file
+    assert not [f for f in files(tmp_path) if f.name.startswith(".family")]
+    # whoever comes later finds all of them, and the compiler is not needed
+    assert output(tmp_path, FAMILY.format(more=NETWORK_DTYPES), **NO_COMPILER).endswith("True")
+
+
+def test_a_family_without_its_image_is_compiled_anew(tmp_path):
+    on = {"FACULA_CUDA_FAMILIES": "background"}
+    output(tmp_path, FAMILY.format(more="_C._cuda_finish_families()"), **on)
+    for file in files(tmp_path):
+        if file.suffix == ".image":
+            file.write_bytes(file.read_bytes()[:-9] + b"damaged! ")
+    assert output(tmp_path, FAMILY.format(more=NETWORK_DTYPES)).endswith("True")
+
+
+@pytest.mark.parametrize("more", ["", "time.sleep(0.7)", "os._exit(0)"])
+def test_a_process_ends_while_a_family_is_compiled(tmp_path, more):
+    """In the pause before it begins, and in the middle of it; what others find is whole."""
+    code, _, err = run(tmp_path, FAMILY.format(more=more), FACULA_CUDA_FAMILIES="background")
+    assert code == 0, err
+    assert output(tmp_path, FAMILY.format(more=NETWORK_DTYPES)).endswith("True")
+
+
+def test_a_forked_child_has_no_threads_to_wait_for(tmp_path):
+    """It is refused the device, and ends by itself, with and without an exit."""
+    more = """
+time.sleep(0.7)  # the family is being compiled
+for leave in (sys.exit, os._exit):
+    child = os.fork()
+    if child == 0:
+        _C._cuda_finish_families()
+        leave(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+_C._cuda_finish_families()
+"""
+    out = output(tmp_path, FAMILY.format(more=more), FACULA_CUDA_FAMILIES="background")
+    assert out.endswith("True") and "'kernels': 0" not in out
+
+
+def test_families_of_several_processes(tmp_path):
+    children = [start(tmp_path, FAMILY.format(more="_C._cuda_finish_families()"), FACULA_CUDA_FAMILIES="background") for _ in range(3)]
+    for child in children:
+        out, err = child.communicate(timeout=240)
+        assert child.returncode == 0 and out.strip().endswith("True"), err
+    assert output(tmp_path, FAMILY.format(more=NETWORK_DTYPES), **NO_COMPILER).endswith("True")
+
+
+def test_families_are_off_where_they_are_not_asked_for(tmp_path):
+    assert "'kernels': 0" in output(tmp_path, FAMILY.format(more="_C._cuda_finish_families()"))
+    assert not [f for f in files(tmp_path) if f.suffix == ".image"]
+
+
+# ---- in which order NVIDIA's libraries are opened
+
+
+LIBRARY = """
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((constructor)) static void look(void) {{
+  FILE* to = fopen(getenv("SEEN"), "a");
+  fprintf(to, "{name}");
+  const char* names[] = {{{needs}}};
+  for (int i = 0; names[i]; ++i) fprintf(to, " %d", dlopen(names[i], RTLD_NOW) != NULL);
+  fprintf(to, "\\n");
+  fclose(to);
+}}
+void {probe}(void) {{}}
+"""
+
+
+def test_what_a_library_opens_by_its_name_is_there_before(tmp_path):
+    """Each lies in a folder that the loader does not look into; as cuDNN, they open others by bare names."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not compiler:
+        pytest.skip("no C compiler")
+    folders = [tmp_path / "one", tmp_path / "two" / "lib64"]
+    libraries = (
+        ("libcudnn.so.9", 0, "cudnnBackendExecute", ("libcudnn_graph.so.9", "libcublasLt.so.12", "libnvrtc.so.12")),
+        ("libcudnn_graph.so.9", 1, "graph", ("libcublasLt.so.12",)),
+        ("libcublasLt.so.12", 1, "cublasLtMatmul", ()),
+        ("libnvrtc.so.12", 1, "nvrtcVersion", ()),
+        ("libcusolver.so.11", 1, "cusolverDnCreate", ("libcublas.so.12", "libcusparse.so.12", "libnvJitLink.so.12")),
+        ("libcublas.so.12", 0, "cublas", ("libcublasLt.so.12",)), ("libcusparse.so.12", 0, "cusparse", ("libnvJitLink.so.12",)),
+        ("libnvJitLink.so.12", 0, "link", ()),
+    )  # fmt: skip
+    for name, folder, probe, needs in libraries:
+        folders[folder].mkdir(parents=True, exist_ok=True)
+        source = tmp_path / "library.c"
+        source.write_text(LIBRARY.format(name=name, probe=probe, needs="".join(f'"{n}", ' for n in needs) + "0"))
+        target = folders[folder] / name
+        command = [compiler, "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", str(target), str(source), "-ldl"]
+        subprocess.run(command, check=True)
+    seen = tmp_path / "seen"
+    program = "import facula; facula.cuda.libraries(); print('ok')"
+    variables = {"FACULA_CUDA_LIBRARIES": str(folders[0]), "CUDA_HOME": str(tmp_path / "two"), "SEEN": str(seen)}
+    assert output(tmp_path, program, emulated=False, **variables) == "ok"
+    lines = [line.split() for line in seen.read_text().splitlines()]
+    assert {name for name, *_ in lines} >= {name for name, *_ in libraries}
+    missing = [line for line in lines if "0" in line[1:]]
+    assert not missing, missing
 
 
 def test_log_of_kernels(filled, tmp_path):

@@ -78,6 +78,80 @@ with cudnn.flags(enabled=True, benchmark=True):
     F.conv2d(x, w, groups=2)
     assert len(requests()) == 1
 """,
+    "threads": """
+# plans are all threads', and each thread has a handle for each of its streams
+import threading
+x, w = t.randn(2, 3, 9, 9, device="cuda"), t.randn(4, 3, 3, 3, device="cuda")
+wanted = F.conv2d(x, w).cpu()
+t.cuda.synchronize()
+made, told = stand_in.facula_emulated_dnn_handles(), stand_in.facula_emulated_dnn_streams()
+assert made == 2  # with the one that makes plans
+found, count, together = [[] for _ in range(4)], 20, threading.Barrier(4)
+def work(i):
+    for stream in (t.cuda.Stream(), t.cuda.Stream()):
+        with t.cuda.stream(stream):
+            for _ in range(count):
+                found[i].append(F.conv2d(x, w).cpu())
+                found[i].append(F.conv2d(x[:, :, i:], w).cpu())
+    together.wait()  # handles of threads that have ended would be used by others
+threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+for i, results in enumerate(found):
+    assert len(results) == 4 * count
+    cut = F.conv2d(x[:, :, i:], w).cpu()
+    assert all(t.equal(r, wanted if k % 2 == 0 else cut) for k, r in enumerate(results))
+assert stand_in.facula_emulated_dnn_handles() - made == 8  # 4 threads, 2 streams
+again = stand_in.facula_emulated_dnn_streams()
+assert again - told == 8
+for _ in range(2):
+    F.conv2d(x, w)
+assert stand_in.facula_emulated_dnn_streams() == again  # nothing is told twice
+other = threading.Thread(target=lambda: F.conv2d(x, w))
+other.start()
+other.join()
+assert stand_in.facula_emulated_dnn_handles() - made == 8  # that of a thread that has ended
+for _ in range(9):  # of many streams, handles are shared
+    with t.cuda.stream(t.cuda.Stream()):
+        assert t.equal(F.conv2d(x, w).cpu(), wanted)
+assert stand_in.facula_emulated_dnn_handles() - made <= 8
+""",
+    "heuristics": """
+import warnings
+A, FALLBACK = 3, 2  # as the library numbers its modes
+x, w = t.randn(1, 3, 6, 6, device="cuda"), t.randn(2, 3, 3, 3, device="cuda")
+def engines(x):
+    requests()
+    F.conv2d(x, w)
+    return [r["engine"] for r in requests()]
+def clear():
+    for mode in (A, FALLBACK):
+        stand_in.facula_emulated_dnn_heuristics(mode, 0)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for size, status in enumerate((3000, 2000, 4000)):  # not supported, a parameter, of its own
+        stand_in.facula_emulated_dnn_heuristics(A, status)
+        assert engines(x[:, :, size:]) == ["2"]  # the other mode's
+    stand_in.facula_emulated_dnn_heuristics(A, 3000)
+    stand_in.facula_emulated_dnn_heuristics(FALLBACK, 3000)
+    assert engines(x[:, :, :, 1:]) == []  # our own kernels
+    assert not caught
+    stand_in.facula_emulated_dnn_heuristics(FALLBACK, 4000)
+    assert engines(x[:, :, :, 2:]) == []
+    check(lambda x, w: F.conv2d(x, w), t.randn(1, 3, 5, 5), t.randn(2, 3, 3, 3))
+    assert len(caught) == 1 and "Facula's own kernels" in str(caught[0].message) and "4000" in str(caught[0].message)
+for status in (5000, 1001):  # the device has failed, the library is not initialized
+    stand_in.facula_emulated_dnn_heuristics(A, status)
+    try:
+        F.conv2d(t.randn(1, 3, 7, 7, device="cuda"), w)
+        raise SystemExit("no error")
+    except RuntimeError as error:
+        assert f"cuDNN's status {status}" in str(error), error
+clear()
+assert engines(t.randn(1, 3, 7, 7, device="cuda")) == ["0"]  # what failed was not kept
+""",
     "refusals": """
 # through the C functions, as a wrong caller would
 L = stand_in

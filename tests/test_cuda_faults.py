@@ -241,9 +241,16 @@ def test_an_error_where_a_device_is_left_comes_with_the_next_use():
 
 
 @pytest.mark.parametrize(
-    "capability, target, warned", [("8.9", "sm_89", 0), ("12.1", "compute_120", 1), ("13.0", "compute_120", 1)]
+    "capability, target, warned, more",
+    [
+        ("8.9", "sm_89", 0, {}),
+        ("12.1", "sm_120", 0, {}),  # runs the code of devices of its major version
+        ("12.1", "compute_120", 1, {"FACULA_EMULATED_RELATIVES": "strange"}),  # unless it is one of Tegra
+        ("13.0", "compute_120", 1, {}),
+        ("13.0", "compute_120", 1, {"FACULA_EMULATED_DRIVER": "12.4"}),  # which reads PTX of an older version only
+    ],
 )
-def test_a_device_that_the_compiler_does_not_know(capability, target, warned, tmp_path):
+def test_a_device_that_the_compiler_does_not_know(capability, target, warned, more, tmp_path):
     lines = run(
         """
         import warnings, pathlib, os
@@ -254,11 +261,13 @@ def test_a_device_that_the_compiler_does_not_know(capability, target, warned, tm
         texts = [str(w.message) for w in found]
         print(len(texts), all("older than the device" in t and "nvidia-cuda-nvrtc" in t for t in texts))
         cached = [p.read_bytes() for p in pathlib.Path(os.environ["FACULA_CACHE_DIR"]).rglob("*") if p.is_file()]
-        print(len(cached) > 1, all(os.environ["TARGET"].encode() in c for c in cached))
+        ours = [c for c in cached if os.environ["TARGET"].encode() in c]
+        print(len(ours) > 1, len(cached) - len(ours) <= 1)  # one was tried where the device is a stranger
         """,
         FACULA_EMULATED_CAPABILITY=capability,
         FACULA_CACHE_DIR=str(tmp_path),
         TARGET=f"-arch={target}",
+        **more,
     )
     numbers = tuple(int(n) for n in capability.split("."))
     assert lines == [f"[0.0, 2.0, 4.0, 6.0, 8.0] 10.0 {numbers}", f"{warned} True", "True True"]
@@ -273,6 +282,44 @@ def test_a_device_that_is_older_than_all_that_the_compiler_knows():
         """,
         FACULA_EMULATED_CAPABILITY="6.1",
     ) == ["ok"]
+
+
+# ---- devices that read the host's pages by themselves
+
+
+@pytest.mark.parametrize("mode", ["async", "lazy"])
+@pytest.mark.parametrize("pageable", ["copied", "read"])
+def test_memory_of_the_host_may_change_once_it_is_copied_from(mode, pageable):
+    assert run(
+        """
+        import numpy
+        for size in (1, 1000, 1 << 19):  # few bytes, and more than are staged
+            given = numpy.full(size, 3.0, dtype="float32")
+            x = facula.from_numpy(given)
+            y = facula.empty(size, device="cuda")
+            y.fill_(1.0)
+            y.copy_(x)
+            given[:] = 5.0
+            z = facula.tensor([2.0] * 3, device="cuda")
+            assert y.cpu().tolist() == [3.0] * size and z.tolist() == [2.0] * 3
+        # a graph that draws is given its seed and offset before each replay
+        x = facula.ones(64, device="cuda")
+        facula.nn.functional.dropout(x)
+        graph = cuda.CUDAGraph()
+        with cuda.graph(graph):
+            y = facula.nn.functional.dropout(x)
+        cuda.manual_seed(3)
+        wanted = [facula.nn.functional.dropout(x).tolist() for _ in range(3)]
+        cuda.manual_seed(3)
+        found = []
+        for _ in range(3):
+            graph.replay()
+            found.append(y.clone())
+        print([f.tolist() for f in found] == wanted)
+        """,
+        FACULA_EMULATED_MODE=mode,
+        FACULA_EMULATED_PAGEABLE=pageable,
+    ) == ["True"]
 
 
 # ---- several captures at once

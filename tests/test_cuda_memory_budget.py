@@ -70,6 +70,45 @@ with cuda.memory_budget(begin + room * 6 // 10):
     assert same(step(), wanted)
 """
 
+TIMES = """
+import time
+ns = _C._budget_time
+def made(size, requires=True):
+    return facula.ones(size, size, device="cuda").requires_grad_(requires)
+with cuda.memory_budget(1 << 30):
+    a, b = made(512), made(96)
+    a.exp(), (a @ a), b.exp()  # compiled
+    cuda.synchronize()
+    queued = []
+    for _ in range(8):  # of what is seen the least counts
+        start = time.perf_counter()
+        long, middle, short = a @ a, a.exp(), b.exp()
+        queued.append(time.perf_counter() - start)
+        cuda.synchronize()
+    # what the device does counts, and not how long the host took to queue it
+    assert ns(long) > ns(middle) > 3 * ns(short) > 0, (ns(long), ns(middle), ns(short))
+    assert ns(middle) > 3e9 * min(queued), (ns(middle), queued)
+    # until the device has come there, sizes stand for it, and nobody waits
+    c = made(300)
+    if MODE == "lazy":
+        c.sin()  # an op is measured from its second call on
+        guess = c.sin()
+        early = ns(guess)
+        assert 0 < early < 1e6, early
+        cuda.synchronize()
+        assert ns(guess) != early and ns(guess) > 0
+    # in a capture nothing is measured
+    side = cuda.Stream()
+    d = made(200)
+    d.cos()
+    cuda.synchronize()
+    graph = cuda.CUDAGraph()
+    with cuda.graph(graph):
+        e = made(201, False).cos()
+    graph.replay()
+"""
+
+
 REFUSED = """
 with cuda.memory_budget(begin + room // 20):
     with pytest.raises(cuda.OutOfMemoryError) as error:
@@ -99,3 +138,8 @@ y.sum().backward()
 @pytest.mark.parametrize("program", [WITHIN, STREAMS, REFUSED, CAPTURED], ids=["within", "streams", "refused", "captured"])
 def test_a_budget_of_a_device_is_kept(program):
     run_emulated(START + program)
+
+
+def test_what_ops_take_is_the_devices_time():
+    for mode in ("async", "lazy"):
+        run_emulated(START + f"MODE = {mode!r}\n" + TIMES, FACULA_EMULATED_MODE=mode)

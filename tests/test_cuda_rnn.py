@@ -151,6 +151,31 @@ assert abs(((ends[0] - ends[1]) / 2e-5 - given.grad[2, 1, 3]).item()) < 1e-6
 lstm.dropout = 1.0
 assert lstm(given)[0].isfinite().all()
 """,
+    "checkpoint": """
+# the second run of a checkpoint draws the first one's masks, also where the library's states have gone on before
+from facula.utils.checkpoint import checkpoint
+lstm = nn.LSTM(4, 16, 3, dropout=0.5, device="cuda")
+x = t.randn(5, 3, 4, device="cuda", requires_grad=True)
+def run(call):
+    lstm.zero_grad()
+    x.grad = None
+    (call() ** 2).sum().backward()
+    return [x.grad.clone(), *[p.grad.clone() for p in lstm.parameters()]]
+for reentrant in (True, False):
+    lstm(x)  # the states go on
+    state = t.cuda.get_rng_state()
+    wanted = run(lambda: lstm(lstm(x)[0][..., :4])[0])  # two draws in one stretch
+    other = run(lambda: lstm(lstm(x)[0][..., :4])[0])
+    assert not t.equal(wanted[0], other[0])
+    t.cuda.set_rng_state(state)
+    found = run(lambda: checkpoint(lambda x: lstm(lstm(x)[0][..., :4])[0], x, use_reentrant=reentrant))
+    assert all(t.equal(a, b) for a, b in zip(found, wanted, strict=True))
+with t.random.fork_rng():
+    t.cuda.set_rng_state(state)
+    first = lstm(x)[0]
+t.cuda.set_rng_state(state)
+assert t.equal(lstm(x)[0], first)
+""",
     "gradients": """
 gru, x = nn.GRU(4, 6, device="cuda"), t.randn(5, 3, 4, device="cuda", requires_grad=True)
 y, h = gru(x)

@@ -192,21 +192,77 @@ def test_data_parallel(mode):
     )
 
 
+CONTEXTS = """
+import ctypes
+driver = ctypes.CDLL(cuda.libraries()["driver"])
+def current():
+    now = ctypes.c_void_p()
+    assert driver.cuCtxGetCurrent(ctypes.byref(now)) == 0
+    return now.value
+def set_current(context):
+    assert driver.cuCtxSetCurrent(ctypes.c_void_p(context)) == 0
+x = facula.arange(6.0, device="cuda:0").requires_grad_()
+ours = current()
+"""
+
+
 def test_another_library_may_change_the_current_device():
-    """As cudaSetDevice does it, of which nobody is told."""
+    """As cudaSetDevice does it, of which nobody is told; what it chose is there again after each call."""
     run(
-        """
-        import ctypes
-        driver = ctypes.CDLL(cuda.libraries()["driver"])
-        x = facula.ones(3, device="cuda:0")
-        now = ctypes.c_void_p()
-        driver.cuCtxGetCurrent(ctypes.byref(now))
-        ours = now.value
-        driver.cuCtxSetCurrent(ctypes.c_void_p(ours + 1))  # the stand-in's contexts are numbers
-        y = x + 1
-        driver.cuCtxGetCurrent(ctypes.byref(now))
-        assert now.value == ours, (now.value, ours)
-        close(y, facula.full((3,), 2.0))
-        """,
-        devices=2,
+        CONTEXTS
+        + """
+set_current(ours + 1)  # the stand-in's contexts are numbers
+y = x + 1
+assert current() == ours + 1, (current(), ours)
+close(y.detach(), facula.arange(6.0) + 1)
+far = facula.ones(6, device="cuda:1")
+assert current() == ours + 1
+(x.to("cuda:1") * far).sum().backward()
+close(x.grad, facula.ones(6))
+cuda.synchronize(0)
+cuda.Event().record(cuda.current_stream(0))
+assert current() == ours + 1
+cuda.set_device(0)  # but who asks for a device by name gets it
+assert current() == ours
+z = far + 1  # and keeps it while others work
+assert current() == ours
+"""
+    )
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_another_library_may_have_a_context_of_its_own(devices):
+    """As cuCtxPushCurrent does it: nothing of ours works there."""
+    run(
+        CONTEXTS
+        + """
+foreign = 0xF0
+set_current(foreign)
+assert driver.cuMemAlloc_v2(ctypes.byref(ctypes.c_void_p()), 16) == 201  # so the stand-in is one
+y = (x * 2 + 1).sum()
+assert current() == foreign
+y.backward()
+big = facula.ones(1 << 22, device="cuda")  # memory of the driver's
+big.copy_(facula.zeros(1 << 22))
+stream = cuda.Stream()
+with cuda.stream(stream):  # asks for a device by name
+    set_current(foreign)
+    z = big + 1
+    assert current() == foreign
+set_current(foreign)
+stream.synchronize()
+assert current() == foreign
+graph = cuda.CUDAGraph()
+with cuda.graph(graph):
+    z = big + 2
+set_current(foreign)
+graph.replay()
+assert current() == foreign
+close(x.grad, facula.full((6,), 2.0))
+close(z[:3], facula.full((3,), 2.0))
+del big, z, graph
+cuda.empty_cache()
+assert current() == foreign
+""",
+        devices=devices,
     )

@@ -1,14 +1,13 @@
-"""All figures of a machine with a GPU in one go, in under ten minutes: Facula, and PyTorch where it is installed with CUDA.
+"""The first ten minutes on a machine with a GPU: one command that measures all, beside what is predicted.
 
-    python benchmarks/cuda/everything.py                    # writes benchmarks/results/cuda_<device>.json
-    FACULA_CUDA=emulated python benchmarks/cuda/everything.py --tiny --json FILE    # a test of this program, not of speed
+    python benchmarks/cuda/everything.py                    # 560 s at most; writes benchmarks/results/cuda_<device>/
+    FACULA_CUDA=emulated python benchmarks/cuda/everything.py --tiny --out FOLDER    # a test of this program, not of speed
 
-Parts (--parts NAME,NAME): training steps of six models in float32 and bfloat16 (`models`), the host's and the whole time of
-small ops (`latency`), bandwidth of element-wise ops and reductions as a share of a copy's (`bandwidth`), `matmul`, `attention`,
-what the allocator asks of the driver in each iteration (`allocator`, Figure 2 of the PyTorch paper), how far the host runs
-ahead of the device (`timeline`, Figure 1), functions that are written out in light ops, eager and compiled (`compiled`); those
-of first_run.py; last, in the time that is left, the test suite on the driver (`tests`). Each part is a process of its own; one
-that fails is reported and does not keep the others from running.
+Steps come in the order in which they may fail: the machine, one call of each library and of each kind of kernel, the same
+numbers as PyTorch's, bandwidth, costs, our own products and the libraries', layers, models, counters, PyTorch for comparison
+where it is installed with CUDA, tests. Each has a limit of its own and writes NN_<step>.json as soon as it is done, one
+whose time is up the rows that it has; all.json and table.md (prediction, measured, reason) are written anew after each step,
+so that what comes after an early end is all that is lost. Each part runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -16,351 +15,261 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import re
 import subprocess
 import sys
+import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import first_run
+import libraries
+import parts
+import predictions
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-LIMITS = {  # seconds
-    "models": 80, "latency": 15, "bandwidth": 30, "matmul": 20, "attention": 20, "allocator": 15, "timeline": 15,
-    "numerics": 30, "trace": 10, "costs": 20, "convolution": 20, "recurrent": 15, "scaling": 20, "compiled": 60, "tests": 340,
-}  # fmt: skip
-ALL, TINY_LIMIT = 590, 300
-MODELS = ("alexnet", "vgg19", "resnet50", "mobilenet_v2", "gnmt", "ncf")
+ALL, TINY_LIMIT = 560, 300
+FURTHER = tuple(getattr(first_run, name) for name in ("numerics", "trace", "costs", "convolution", "recurrent", "scaling"))
+FAST = ("models", "latency", "bandwidth", "matmul", "attention", "allocator", "timeline", "compiled")
+PARTS = {f.__name__: f for f in (libraries.libraries, *(getattr(parts, name) for name in FAST), *FURTHER)}
 TESTS = (
-    "test_cuda.py", "test_cuda_ops.py", "test_cuda_random.py", "test_cuda_random_statistics.py",
-    "test_cuda_random_generators.py", "test_cuda_products.py", "test_cuda_blas.py", "test_cuda_dnn.py",
+    "test_cuda_ops.py", "test_cuda.py", "test_cuda_products.py", "test_cuda_random.py", "test_cuda_random_statistics.py",
+    "test_cuda_random_generators.py", "test_cuda_blas.py", "test_cuda_dnn.py",
     "test_cuda_graphs.py", "test_cuda_ipc.py", "test_cuda_profiler.py", "test_cuda_index.py", "test_cuda_dtypes.py",
 )  # fmt: skip
-DTYPES = ("float32", "bfloat16")
+OWN = {"FACULA_CUDA_DISABLE": "cublas,cudnn"}
+SMI = ("nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem,power.limit,ecc.mode.current,"
+       "pcie.link.gen.max,pcie.link.width.max", "--format=csv")  # fmt: skip
+METRICS = "smsp__inst_executed.sum,dram__bytes.sum,gpu__time_duration.sum,launch__registers_per_thread"
+COUNTERS = ("ncu", "--metrics", METRICS, "--launch-count", "60", "--csv", sys.executable, str(HERE / "everything.py"), "--part",
+            "bandwidth", "--tiny")  # fmt: skip
 
 
-class Library:
-    """facula or torch as the models know it: what comes from NumPy goes to the device, in one floating dtype."""
+@dataclass(frozen=True)
+class Step:
+    """What is run: a part for a library, or a command whose output is kept."""
 
-    def __init__(self, m, dtype) -> None:
-        self._m, self._dtype = m, dtype
-
-    def __getattr__(self, name):
-        return getattr(self._m, name)
-
-    def from_numpy(self, array):
-        there = self._m.from_numpy(array).cuda()
-        return there.to(self._dtype) if there.is_floating_point() else there
+    name: str
+    limit: int  # seconds
+    part: str = ""
+    library: str = "facula"
+    variables: tuple[tuple[str, str], ...] = ()
+    command: tuple[str, ...] = ()
 
 
-class Clock:
-    """Milliseconds of a call, by the device's clock; the least of several turns of some calls."""
-
-    def __init__(self, m, tiny: bool) -> None:
-        self.m, self.seconds, self.turns = m, 0.001 if tiny else 0.05, 2 if tiny else 7
-
-    def __call__(self, f) -> float:
-        for _ in range(3):
-            f()
-        self.m.cuda.synchronize()
-        start = time.perf_counter()
-        f()
-        self.m.cuda.synchronize()
-        calls = max(1, min(1000, int(self.seconds / (time.perf_counter() - start))))
-        best = float("inf")
-        for _ in range(self.turns):
-            begin, end = (self.m.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            for _ in range(calls):
-                f()
-            end.record()
-            end.synchronize()
-            best = min(best, begin.elapsed_time(end) / calls)
-        return best
+def of(part: str, limit: int, name: str = "", **variables: str) -> Step:
+    return Step(name or part, limit, part, variables=tuple(variables.items()))
 
 
-# ---- the parts: (the library, whether sizes are tiny) -> {name: figures}
+def peer(part: str, limit: int) -> Step:
+    return Step(f"torch_{part}", limit, part, library="torch")
 
 
-def model_step(m, name: str, dtype):
-    sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "benchmarks" / "models")]
-    from common import fill
-
-    m.set_default_device("cuda")  # of the zeros and ones that a step makes
-    m.set_default_dtype(dtype)
-    module, library = importlib.import_module(name), Library(m, dtype)
-    model = module.network(library).cuda().to(dtype)
-    fill(library, model)
-    return module, module.training(library, model)
+STEPS = (
+    Step("machine", 10, command=SMI), of("libraries", 45), of("numerics", 25), peer("numerics", 15), of("bandwidth", 45),
+    of("latency", 12), of("costs", 20), of("matmul", 20, "own_matmul", **OWN), of("attention", 20, "own_attention", **OWN),
+    of("matmul", 20), of("attention", 20), of("convolution", 15), of("recurrent", 12), of("models", 70), of("compiled", 30),
+    of("allocator", 10), of("timeline", 10), of("trace", 8), Step("counters", 30, command=COUNTERS),
+    peer("bandwidth", 20), peer("matmul", 12), peer("attention", 15), peer("latency", 10), peer("models", 45), peer("trace", 8),
+    of("scaling", 12), Step("tests", 540),
+)  # fmt: skip
 
 
-def models(m, tiny: bool) -> dict:
+# ---- running a step
+
+
+def output_of(command: list[str], seconds: float, variables: dict[str, str]) -> tuple[list[str], str, int | None]:
+    """Run a program; its lines so far, its errors, and its status, None where its time was up."""
+    environment = {**os.environ, **variables}
+    lines: list[str] = []
+    try:
+        run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    except OSError as error:
+        return [], str(error), 127
+    assert run.stdout and run.stderr
+    errors: list[str] = []
+    readers = [threading.Thread(target=to.extend, args=(pipe,), daemon=True)
+               for to, pipe in ((lines, run.stdout), (errors, run.stderr))]  # fmt: skip
+    for reader in readers:
+        reader.start()
+    try:
+        status: int | None = run.wait(max(1, seconds))
+    except subprocess.TimeoutExpired:
+        run.kill()
+        run.wait()
+        status = None
+    for reader in readers:
+        reader.join(5)
+    for pipe in (run.stdout, run.stderr):
+        pipe.close()
+    return lines, "".join(errors), status
+
+
+def figures_of(lines: list[str]) -> dict:
+    """Return the rows that a part has printed, or all that it returned."""
     found = {}
-    for name in ("mlp", "lstm_cell") if tiny else MODELS:
-        for dtype in DTYPES:
-            try:
-                module, step = model_step(m, name, getattr(m, dtype))
-                milliseconds = Clock(m, tiny)(step)
-                rate = module.ITEMS / milliseconds * 1e3
-                found[f"{name} {dtype}"] = {"ms": milliseconds, "per_second": rate, "unit": module.UNIT}
-            except Exception as error:  # noqa: BLE001 - one model that fails is reported
-                found[f"{name} {dtype}"] = {"error": f"{type(error).__name__}: {error}"[:300]}
-            m.cuda.empty_cache()
+    for line in lines:
+        try:
+            said = json.loads(line)
+        except ValueError:
+            continue
+        if "all" in said:
+            return said["all"]
+        if "row" in said:
+            found[said["row"]] = said["figures"]
     return found
 
 
-def latency(m, tiny: bool) -> dict:
-    functional = m.nn.functional
-    x, y, row = (m.ones(*shape, device="cuda") for shape in ((16, 16), (16, 16), (16,)))
-    image, filters = m.ones(1, 4, 8, 8, device="cuda"), m.ones(4, 4, 3, 3, device="cuda")
-    ops = {
-        "add": lambda: x + y, "mul number": lambda: x * 2.0, "add row": lambda: x + row, "relu": lambda: m.relu(x),
-        "sum": lambda: x.sum(), "softmax": lambda: functional.softmax(x, 1), "linear": lambda: functional.linear(x, y, row),
-        "layer_norm": lambda: functional.layer_norm(x, (16,), row, row), "matmul": lambda: x @ y,
-        "conv2d": lambda: functional.conv2d(image, filters),
-        "cat": lambda: m.cat([x, y]), "copy": lambda: x.clone(), "empty": lambda: m.empty(16, 16, device="cuda"),
-    }  # fmt: skip
-    found, calls = {}, 10 if tiny else 500
-    for name, op in ops.items():
-        queued = whole = float("inf")
-        for _ in range(2 if tiny else 10):
-            op()
-            m.cuda.synchronize()
-            start = time.perf_counter()
-            for _ in range(calls):
-                op()
-            queued = min(queued, (time.perf_counter() - start) / calls)
-            m.cuda.synchronize()
-            whole = min(whole, (time.perf_counter() - start) / calls)
-        found[name] = {"host_us": queued * 1e6, "whole_us": whole * 1e6}
+def run_part(step: Step, tiny: bool, seconds: float) -> dict:
+    command = [sys.executable, str(Path(__file__).resolve()), "--part", step.part, "--library", step.library]
+    start = time.time()
+    lines, errors, status = output_of(command + ["--tiny"] * tiny, seconds, dict(step.variables))
+    found = figures_of(lines)
+    if status is None:
+        return {**found, "error": f"not done after {time.time() - start:.0f} s"}
+    if status:
+        return {**found, "error": "".join(errors.strip().splitlines()[-1:]) or f"status {status}"}
     return found
 
 
-def moving_ops(m, x, y, row) -> dict:
-    """Ops, and how many tensors of the size of x they read and write."""
-    functional = m.nn.functional
-    return {
-        "copy": (lambda: y.copy_(x), 2), "add": (lambda: x + y, 3), "add_": (lambda: y.add_(x), 3),
-        "mul number": (lambda: x * 2.0, 2), "gelu": (lambda: functional.gelu(x), 2), "relu": (lambda: m.relu(x), 2),
-        "exp": (lambda: m.exp(x), 2), "add row": (lambda: x + row, 2), "sum": (lambda: x.sum(), 1),
-        "sum of rows": (lambda: x.sum(1), 1), "sum of columns": (lambda: x.sum(0), 1),
-        "softmax": (lambda: functional.softmax(x, 1), 2), "transpose": (lambda: x.t().contiguous(), 2),
-        "layer_norm": (lambda: functional.layer_norm(x, (1024,), row, row), 2),
-    }  # fmt: skip
-
-
-def bandwidth(m, tiny: bool) -> dict:
-    found = {}
-    for dtype in DTYPES:
-        size = m.tensor([], dtype=getattr(m, dtype)).element_size()
-        rows = (1 << 16 if tiny else 256 << 20) // (1024 * size)
-        x, y = (m.ones(rows, 1024, dtype=getattr(m, dtype), device="cuda") for _ in range(2))
-        clock, copy = Clock(m, tiny), None
-        for name, (op, tensors) in moving_ops(m, x, y, x[0].clone()).items():
-            rate = tensors * x.numel() * size / clock(op) / 1e6
-            copy = copy or rate
-            found[f"{name} {dtype}"] = {"GB_per_s": rate, "of_copy": rate / copy}
+def run_command(step: Step, seconds: float) -> dict:
+    lines, errors, status = output_of(list(step.command), seconds, dict(step.variables))
+    found: dict = {"lines": [line.rstrip() for line in lines][:2000]}
+    if status != 0:  # a machine may not have the tool, or not give the right to use it: the rest stands
+        found["refused"] = "its time was up" if status is None else f"status {status}: {errors.strip()[-300:]}"
     return found
-
-
-def matmul(m, tiny: bool) -> dict:
-    found = {}
-    for n in (64,) if tiny else (1024, 4096, 8192):
-        for dtype, tf32 in (("float32", False), ("float32", True), ("bfloat16", False), ("float16", False)):
-            m.backends.cuda.matmul.allow_tf32 = tf32
-            a, b = (m.ones(n, n, dtype=getattr(m, dtype), device="cuda") for _ in range(2))
-            found[f"{n} {'tf32' if tf32 else dtype}"] = {"TFLOP_per_s": 2 * n**3 / Clock(m, tiny)(lambda a=a, b=b: a @ b) / 1e9}
-    m.backends.cuda.matmul.allow_tf32 = False
-    return found
-
-
-def attend(m, shape: tuple[int, ...], dtype, causal: bool, clock: Clock) -> dict:
-    batch, heads, length, width = shape
-    q, k, v = (m.ones(shape, dtype=dtype, device="cuda").requires_grad_() for _ in range(3))
-    fixed, grad = [t.detach() for t in (q, k, v)], m.ones(shape, dtype=dtype, device="cuda")
-    attention = m.nn.functional.scaled_dot_product_attention
-    flops = 4 * batch * heads * length**2 * width * (0.5 if causal else 1)
-    forward = clock(lambda: attention(*fixed, is_causal=causal))
-    both = clock(lambda: attention(q, k, v, is_causal=causal).backward(grad))
-    return {"forward_TFLOP_per_s": flops / forward / 1e9, "both_TFLOP_per_s": 3.5 * flops / both / 1e9}
-
-
-def attention(m, tiny: bool) -> dict:
-    shapes = ((1, 2, 16, 8),) if tiny else ((8, 16, 1024, 64), (4, 16, 4096, 64), (4, 16, 2048, 128))
-    found = {}
-    for shape in shapes:
-        for dtype in DTYPES:
-            for causal in (False, True):
-                name = f"{'x'.join(map(str, shape))} {dtype}{' causal' if causal else ''}"
-                found[name] = attend(m, shape, getattr(m, dtype), causal, Clock(m, tiny))
-    return found
-
-
-def allocator(m, tiny: bool) -> dict:
-    """The time of each iteration from the first on, and what the driver was asked for in it."""
-    _, step = model_step(m, "mlp" if tiny else "resnet50", m.float32)
-    rows = []
-    for _ in range(6):
-        before = m.cuda.memory_stats()
-        start = time.perf_counter()
-        step()
-        m.cuda.synchronize()
-        after = m.cuda.memory_stats()
-        counters = ("num_device_alloc", "num_device_free", "segment.all.allocated")
-        asked = {key: after.get(key, 0) - before.get(key, 0) for key in counters}
-        rows.append({"ms": (time.perf_counter() - start) * 1e3, **asked, "reserved": m.cuda.memory_reserved()})
-    return {"iterations": rows}
-
-
-def timeline(m, tiny: bool) -> dict:
-    """When the host has queued a training step, and when the device has done it."""
-    _, step = model_step(m, "mlp" if tiny else "resnet50", m.float32)
-    rows = []
-    for _ in range(6):
-        m.cuda.synchronize()
-        start = time.perf_counter()
-        step()
-        queued = time.perf_counter() - start
-        m.cuda.synchronize()
-        rows.append({"queued_ms": queued * 1e3, "done_ms": (time.perf_counter() - start) * 1e3})
-    return {"steps": rows}
-
-
-def chains(m, x, y, row) -> dict:
-    """Functions that are written out in light ops, and how many tensors of the size of x each has to read and write."""
-
-    def softmax(x):
-        e = (x * 0.125 - x.amax(-1, keepdim=True)).exp()
-        return e / e.sum(-1, keepdim=True)
-
-    def adam(p, g):
-        first = p * 0.9 + g * 0.1
-        second = g * 0.999 + g * g * 0.001
-        return p - 0.01 * first / (second.abs().sqrt() + 1e-8)
-
-    return {
-        "arith": (lambda x, y: ((x * y + 1.5) * 0.5 - x) * y + x * 0.25, (x, y), 3),
-        "gelu": (lambda x: 0.5 * x * (1 + m.tanh(0.7978845608 * (x + 0.044715 * x * x * x))), (x,), 2),
-        "rows": (lambda x, row: m.relu(x * row + 1) * row - x, (x, row), 2),
-        "rms norm": (lambda x, row: x * m.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * row, (x, row), 2),
-        "softmax": (softmax, (x,), 2),
-        "adam": (adam, (x, y), 3),
-    }
-
-
-def compiled(m, tiny: bool) -> dict:
-    found = {}
-    for dtype in DTYPES:
-        size = m.tensor([], dtype=getattr(m, dtype)).element_size()
-        rows = (1 << 16 if tiny else 64 << 20) // (1024 * size)
-        x, y = (m.ones(rows, 1024, dtype=getattr(m, dtype), device="cuda") for _ in range(2))
-        clock = Clock(m, tiny)
-        for name, (function, arguments, tensors) in chains(m, x, y, x[0].clone()).items():
-            fast = m.compile(function)
-            for _ in range(4 if tiny else 8):  # until kernels are asked for
-                fast(*arguments)
-            if m.__name__ == "facula":
-                m._C._cuda_finish_groups()
-            eager, whole = clock(lambda f=function, a=arguments: f(*a)), clock(lambda f=fast, a=arguments: f(*a))
-            rate = tensors * x.numel() * size / whole / 1e6
-            found[f"{name} {dtype}"] = {"eager_ms": eager, "compiled_ms": whole, "times": eager / whole, "GB_per_s": rate}
-    return found
-
-
-FURTHER = tuple(getattr(first_run, name) for name in ("numerics", "trace", "costs", "convolution", "recurrent", "scaling"))
-PARTS = {f.__name__: f for f in (models, latency, bandwidth, matmul, attention, allocator, timeline, compiled, *FURTHER)}
-
-
-# ---- running them
 
 
 def run_tests(tiny: bool, seconds: float) -> dict:
     """File by file, in the order of their weight: what there is no time for is said."""
     found, end = {}, time.time() + seconds
-    for name in TESTS[:1] if tiny else TESTS:
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(ROOT / "tests" / name)]
-        try:
-            run = subprocess.run(command, capture_output=True, text=True, timeout=max(1, end - time.time()))
-        except subprocess.TimeoutExpired:
+    for name in TESTS[1:2] if tiny else TESTS:
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(ROOT / "tests" / name)]
+        if time.time() > end - 2:
             found[name] = {"unfinished": "no time"}
             continue
-        failed = re.findall(r"^FAILED (\S+)", run.stdout, re.M)
-        found[name] = {"summary": " ".join(run.stdout.strip().splitlines()[-1:]), "failed": failed}
-        if run.returncode:
-            found[name]["error"] = f"status {run.returncode}"
+        lines, _, status = output_of(command, end - time.time(), {})
+        text = "".join(lines)
+        if status is None:
+            found[name] = {"unfinished": "no time", "so_far": text.strip()[-200:]}
+            continue
+        found[name] = {"summary": " ".join(text.strip().splitlines()[-1:]), "failed": re.findall(r"^FAILED (\S+)", text, re.M)}
+        if status:
+            found[name]["error"] = f"status {status}"
     return found
 
 
-def run_part(name: str, library: str, tiny: bool, seconds: float) -> dict:
-    command = [sys.executable, str(Path(__file__).resolve()), "--part", name, "--library", library]
-    command += ["--tiny"] if tiny else []
-    start = time.time()
-    try:
-        if name == "tests":
-            return run_tests(tiny, seconds)
-        run = subprocess.run(command, capture_output=True, text=True, timeout=max(1, seconds))
-        if run.returncode:
-            return {"error": run.stderr.strip().splitlines()[-1:] or f"status {run.returncode}"}
-        return json.loads(run.stdout.splitlines()[-1])
-    except subprocess.TimeoutExpired:
-        return {"error": f"not done after {time.time() - start:.0f} s"}
+def run_step(step: Step, tiny: bool, seconds: float) -> dict:
+    if step.name == "tests":
+        return run_tests(tiny, seconds)
+    return run_command(step, seconds) if step.command else run_part(step, tiny, seconds)
+
+
+# ---- what is kept of it
 
 
 def device_of(library: str) -> dict | None:
     """What the library says of the device; None where it has none."""
     program = (f"import {library} as m, json; p = m.cuda.get_device_properties(0); print(json.dumps({{'name': p.name, "
                "'memory': p.total_memory, 'capability': [p.major, p.minor], 'version': str(m.__version__)}))")  # fmt: skip
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    try:
+        run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        return None
     return json.loads(run.stdout.splitlines()[-1]) if run.returncode == 0 else None
 
 
-def show(part: str, ours: dict, theirs: dict | None) -> None:
-    for name, figures in ours.items():
-        if not isinstance(figures, dict):
-            same = "" if theirs is None else f"  (PyTorch {'the same' if theirs.get(name) == figures else 'others'})"
-            print(f"  {part:10} {name:32} {str(figures)[:200]}{same}")
-            continue
-        rounded = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in figures.items()}
-        said = "  ".join(f"{key} {value}" for key, value in rounded.items())
-        other = (theirs or {}).get(name) or {}
-        numbers = [key for key in figures if isinstance(other.get(key), float)]
-        said += "".join(f"  (PyTorch {key} {other[key]:.4g})" for key in numbers)
-        print(f"  {part:10} {name:32} {said}")
+class Results:
+    """The files of a run."""
+
+    def __init__(self, folder: Path, device: dict, peer: dict | None, gpu: str | None) -> None:
+        self.folder, self.gpu = folder, gpu
+        self.all: dict = {"device": device, "peer": peer, "gpu": gpu, "parts": {}}
+        self.failed, self.count = 0, 0
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def add(self, step: Step, found: dict, seconds: float) -> None:
+        self.count += 1
+        rows = [row for row in found.values() if isinstance(row, dict)]
+        self.failed += "error" in found or any("error" in row for row in rows)
+        one = {"step": step.name, "seconds": round(seconds, 1), "figures": found}
+        (self.folder / f"{self.count:02}_{step.name}.json").write_text(json.dumps(one, indent=1) + "\n")
+        name = step.part if step.library == "torch" else step.name
+        part = self.all["parts"].setdefault(name, {"facula": None, "torch": None})
+        part[step.library] = found
+        if step.part == "numerics" and step.library == "torch":
+            part["compared"] = first_run.compared(part["facula"] or {}, found)
+        self.write()
+
+    def table(self) -> list[str]:
+        if self.gpu is None:
+            return ["no predictions for this device"]
+        return predictions.table(self.gpu, self.all["parts"])
+
+    def write(self) -> None:
+        kept = {**self.all, "parts": {name: dict(part) for name, part in self.all["parts"].items()}}
+        if "compared" in kept["parts"].get("numerics", {}):  # the values themselves are in the files of the steps
+            kept["parts"]["numerics"] = {"facula": kept["parts"]["numerics"]["compared"], "torch": None}
+        (self.folder / "all.json").write_text(json.dumps(kept, indent=1) + "\n")
+        (self.folder / "table.md").write_text("\n".join(self.table()) + "\n")
+
+
+def show(step: Step, found: dict) -> None:
+    if step.part == "numerics":
+        return
+    for name, figures in found.items():
+        if isinstance(figures, dict):
+            rounded = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in figures.items()}
+            print(f"  {step.name:14} {name:32} {'  '.join(f'{key} {value}' for key, value in rounded.items())[:200]}")
+        else:
+            print(f"  {step.name:14} {name:32} {str(figures)[:200]}")
+
+
+def wanted(steps: str, has_peer: bool) -> list[Step]:
+    names = [name for name in steps.split(",") if name]
+    unknown = set(names) - {step.name for step in STEPS}
+    if unknown:
+        raise SystemExit(f"--steps: of {', '.join(step.name for step in STEPS)}, got {', '.join(sorted(unknown))}")
+    return [step for step in STEPS if (not names or step.name in names) and (has_peer or step.library == "facula")]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiny", action="store_true", help="sizes that the emulated device can do")
-    parser.add_argument("--parts", default=",".join([*PARTS, "tests"]))
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--steps", default="", help="some of them, divided by commas")
+    parser.add_argument("--out", type=Path, help="the folder of the results")
+    parser.add_argument("--like", choices=[g.name for g in predictions.GPUS], help="whose predictions are shown")
     parser.add_argument("--part", help=argparse.SUPPRESS)
     parser.add_argument("--library", default="facula", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.part:
-        print(json.dumps(PARTS[args.part](importlib.import_module(args.library), args.tiny)))
+        print(json.dumps({"all": PARTS[args.part](importlib.import_module(args.library), args.tiny)}))
         return 0
-    device, peer = device_of("facula"), device_of("torch")
+    start = time.time()
+    device = device_of("facula")
     if not device:
         print("there is no CUDA device; FACULA_CUDA=emulated and --tiny run this program without one", file=sys.stderr)
         return 1
-    start, failed = time.time(), 0
-    results: dict = {"device": device, "peer": peer, "parts": {}}
-    for part in args.parts.split(","):
-        limit = TINY_LIMIT if args.tiny else min(LIMITS[part], start + ALL - time.time())
-        ours = run_part(part, "facula", args.tiny, limit)
-        theirs = run_part(part, "torch", args.tiny, limit) if peer and part != "tests" else None
-        if part == "numerics" and "error" not in ours:
-            ours, theirs = first_run.compared(ours, theirs), None
-        results["parts"][part] = {"facula": ours, "torch": theirs}
-        failed += "error" in ours or any(isinstance(row, dict) and "error" in row for row in ours.values())
-        print(f"{part}, {time.time() - start:.0f} s", flush=True)
-        show(part, ours, theirs)
     name = re.sub(r"\W+", "_", device["name"]).strip("_").lower()
-    path = args.json or ROOT / "benchmarks" / "results" / f"cuda_{name}.json"
-    path.write_text(json.dumps(results, indent=1) + "\n")
-    print(f"{path}: {len(results['parts'])} parts, {failed} failed, {time.time() - start:.0f} s")
-    return 1 if failed else 0
+    has_peer = device_of("torch")
+    results = Results(args.out or ROOT / "benchmarks" / "results" / f"cuda_{name}", device, has_peer,
+                      predictions.gpu_of(device["name"], device["capability"], args.like))  # fmt: skip
+    for step in wanted(args.steps, has_peer is not None):
+        left = start + ALL - time.time()
+        if left < 3 and not args.tiny:
+            print(f"{step.name}: no time is left")
+            continue
+        begin = time.time()
+        found = run_step(step, args.tiny, TINY_LIMIT if args.tiny else min(step.limit, left))
+        results.add(step, found, time.time() - begin)
+        print(f"{step.name}, {time.time() - start:.0f} s", flush=True)
+        show(step, found)
+    print("\n".join(results.table()))
+    print(f"{results.folder}: {results.count} steps, {results.failed} failed, {time.time() - start:.0f} s")
+    return 1 if results.failed else 0
 
 
 if __name__ == "__main__":

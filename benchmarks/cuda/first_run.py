@@ -14,6 +14,7 @@ import tempfile
 import time
 
 import numpy as np
+from parts import Rows
 
 SHOWN = 4096  # values of each result that are compared
 
@@ -136,7 +137,7 @@ print((time.perf_counter() - start) * 1e3)
 
 def first_kernels(library: str) -> dict:
     """Milliseconds of the first kernel of its kind in a process; with an empty and with a full folder of kernels."""
-    found = {}
+    found = Rows()
     with tempfile.TemporaryDirectory() as folder:
         for name in ("first kernel, cold", "first kernel, warm"):
             command = [sys.executable, "-c", FIRST.format(library=library)]
@@ -148,7 +149,7 @@ def first_kernels(library: str) -> dict:
 def costs(m, tiny: bool) -> dict:
     wait, turns, calls = m.cuda.synchronize, 2 if tiny else 20, 5 if tiny else 500
     x, event = m.ones(64, device="cuda"), m.cuda.Event()
-    found = {}
+    found = Rows()
     for name, op in {
         "launch (add_)": lambda: x.add_(1), "empty, cached": lambda: m.empty(1000, device="cuda"), "event record": event.record,
         "event record and query": lambda: (event.record(), event.query()), "current_stream": m.cuda.current_stream,
@@ -179,7 +180,7 @@ def convolution(m, tiny: bool) -> dict:
     shapes = {"3x3": (2, 4, 8, 4, 3)} if tiny else {
         "3x3": (64, 64, 56, 64, 3), "1x1": (64, 256, 56, 64, 1), "3x3 deep": (64, 512, 7, 512, 3), "7x7": (64, 3, 224, 64, 7),
     }  # fmt: skip
-    found = {}
+    found = Rows()
     for name, (batch, channels, size, outputs, kernel) in shapes.items():
         for dtype in ("float32", "bfloat16"):
             x, w = (m.ones(s, dtype=getattr(m, dtype), device="cuda").requires_grad_()
@@ -199,7 +200,7 @@ def convolution(m, tiny: bool) -> dict:
 
 
 def recurrent(m, tiny: bool) -> dict:
-    found = {}
+    found = Rows()
     for dtype in ("float32", "bfloat16"):
         length, batch, width = (3, 2, 8) if tiny else (128, 64, 512)
         layer = m.nn.LSTM(width, width, 1 if tiny else 2).cuda().to(getattr(m, dtype))

@@ -10,7 +10,7 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING
 
-from facula import _C
+from facula import _C, random
 from facula.func import _vmap
 from facula.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 
@@ -146,13 +146,12 @@ def _flat_vmap(func, batch_size, flat_in_dims, flat_args, args_spec, out_dims, r
 
 def _in_chunks(func, flat, spec, dims, size, out_dims, randomness, chunk, kwargs):
     parts = []
-    generator = _C.default_generator
-    start_state = generator.get_state() if randomness == "same" else None  # of all chunks
-    for start in range(0, size, chunk):
-        count = min(chunk, size - start)
-        piece = [v if d is None else v.narrow(d, start, count) for v, d in zip(flat, dims)]
-        if start_state is not None and start > 0:
-            generator.set_state(start_state)
+    start = random._states_of_all() if randomness == "same" else None  # of all chunks
+    for first in range(0, size, chunk):
+        count = min(chunk, size - first)
+        piece = [v if d is None else v.narrow(d, first, count) for v, d in zip(flat, dims)]
+        if start is not None and first > 0:
+            random._put_back(start)
         parts.append(_flat_vmap(func, count, dims, piece, spec, out_dims, randomness, **kwargs))
     rows, specs = zip(*map(tree_flatten, parts))
     joined = [

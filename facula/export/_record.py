@@ -42,11 +42,11 @@ def _tensor_attributes(module):
 def _undone(module):
     """Puts back what running the module changes: buffers, gradients of none, and random numbers."""
     state = [(tensor, tensor.detach().clone()) for kind, _, tensor, _ in named_state(module) if kind == "buffer"]
-    numbers = facula.get_rng_state()
+    numbers = facula.random._states_of_all()
     try:
         yield
     finally:
-        facula.set_rng_state(numbers)
+        facula.random._put_back(numbers)
         with facula.no_grad():
             for tensor, before in state:
                 tensor.copy_(before)

@@ -220,9 +220,9 @@ def check(trace: Trace, args: Any, kwargs: Any, tolerance: float) -> None:
     fresh = [leaf.detach().clone() if isinstance(leaf, facula.Tensor) else leaf for leaf in leaves]
     structure = _pytree.tree_structure((args, kwargs))
     with facula.no_grad(), facula.random.fork_rng():
-        state = facula.get_rng_state()
+        states = facula.random._states_of_all()
         found = _pytree.tree_leaves(trace(*args, **kwargs))
-        facula.set_rng_state(state)
+        facula.random._put_back(states)
         fresh_args, fresh_kwargs = _pytree.tree_unflatten(fresh, structure)
         wanted = _pytree.tree_leaves(trace.function(*fresh_args, **fresh_kwargs))
     for a, b in zip(found, wanted, strict=True):

@@ -1,7 +1,7 @@
 #include "autograd/batching.h"
 
 #include "autograd/inplace.h"
-#include "core/generator.h"
+#include "core/generator_looks.h"
 #include "functions.h"
 
 namespace facula {
@@ -209,6 +209,7 @@ SameDraws::SameDraws(Generator* generator, Device device)
     : generator_(generator ? generator : &default_generator(device)), state_(generator_->state_bytes()) {
   std::lock_guard<std::mutex> guard(generator_->mutex);
   generator_->get_state(state_.data());
+  note_look(*generator_);
 }
 void SameDraws::again() {
   std::lock_guard<std::mutex> guard(generator_->mutex);

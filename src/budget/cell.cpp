@@ -7,6 +7,7 @@
 
 #include "autograd/saved.h"
 #include "budget/repeat.h"
+#include "budget/times.h"
 #include "core/kernel.h"
 #include "core/storage_bytes.h"
 
@@ -261,5 +262,16 @@ Tensor copy_of_bytes(Storage* storage) {
 }
 uint64_t clock_ns() { return read_clock(CLOCK_MONOTONIC); }
 uint64_t thread_ns() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
+
+uint64_t time_of(Step& step) {
+  if (const uint64_t seen = step.times ? step.times->ns() : 0) step.ns = seen;
+  return step.ns;
+}
+
+uint64_t time_of_maker(const Tensor& tensor) {
+  const Locked locked;
+  Cell* cell = cell_of(tensor.storage());
+  return cell ? time_of(*cell->step) : 0;
+}
 
 }  // namespace facula::budget

@@ -33,6 +33,7 @@ namespace facula::budget {
 struct Cell;
 struct Step;
 class Moved;
+class Times;
 void retain(Cell* cell);
 void release(Cell* cell);
 void retain(Step* step);
@@ -73,7 +74,8 @@ struct Step {
   std::vector<Input> inputs;
   DrawStates drawn;
   std::vector<Cell*> made;         // by number of the result; null: it has none, or it died
-  uint64_t ns = 0;                 // processor time that a run takes
+  uint64_t ns = 0;                 // that a run takes (time_of)
+  Times* times = nullptr;          // what calls like it were seen to take; null: nobody looked
   uint32_t place = 0;              // where the program was (budget/places.h)
   bool writes = false;             // to its first input, in place
   bool repeatable = true;          // so are then the steps of all cells that it reads: these may go, too
@@ -180,6 +182,9 @@ bool is_alone(const Cell& cell);
 /// Whether a storage can be a cell's: bytes of a device's allocator that nobody else knows.
 bool can_be_in_cell(const Storage* storage);
 
+/// What a run of the step takes, as far as it is known now. With the lock held.
+uint64_t time_of(Step& step);
+
 /// Adds a step that is complete to the lists. With the lock held.
 void enlist(Step& step);
 
@@ -189,8 +194,7 @@ void install_cells();
 /// A copy of all bytes of a storage. Without the lock.
 Tensor copy_of_bytes(Storage* storage);
 
-/// Nanoseconds: of the clock on the wall, and of this thread on a processor.
+/// Nanoseconds of the clock on the wall.
 uint64_t clock_ns();
-uint64_t thread_ns();
 
 }  // namespace facula::budget

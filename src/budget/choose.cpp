@@ -86,7 +86,7 @@ class Walk {
   bool add(Step& step) {
     if (step.seen == number_) return false;
     step.seen = number_;
-    ns_ += step.ns;
+    ns_ += time_of(step);
     return true;
   }
   uint64_t number_, ns_ = 0;

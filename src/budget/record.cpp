@@ -7,6 +7,7 @@
 #include "budget/budget.h"
 #include "budget/moved.h"
 #include "budget/report.h"
+#include "budget/times.h"
 #include "core/kernel.h"
 #include "observe/observer.h"
 #include "program/inner.h"
@@ -42,20 +43,6 @@ const Row& row_of(uint16_t id, OpForm form) {
 
 constexpr uint32_t kNotRecorded = kBatched | kDual | kPythonDispatch | kSparse | kDeferred;
 
-/// What calls of one op with the same sizes were seen to take. The clock is a call of the system: it is asked for the
-/// first ones, and the least counts, since another program on the machine makes single times long.
-struct Times {
-  static constexpr uint32_t kLooks = 6;
-  std::atomic<uint64_t> least{UINT64_MAX};
-  std::atomic<uint32_t> looks{0};
-
-  bool are_wanted() const { return looks.load(std::memory_order_relaxed) < kLooks; }
-  void add(uint64_t ns) {
-    looks.fetch_add(1, std::memory_order_relaxed);
-    if (ns < least.load(std::memory_order_relaxed)) least.store(ns, std::memory_order_relaxed);
-  }
-};
-
 /// The call that this thread is in.
 struct Running {
   int depth = 0;
@@ -64,10 +51,10 @@ struct Running {
   bool recorded = false;
   bool repeatable = true;
   const Row* row = nullptr;
-  Ref<Cell> target;            // of a call that writes in place
-  Storage* storage = nullptr;  // of the target
-  Times* times = nullptr;      // null: not worth a look at the clock
-  uint64_t began = 0;          // 0: the time is known
+  Ref<Cell> target;                // of a call that writes in place
+  Storage* storage = nullptr;      // of the target
+  Times* times = nullptr;          // null: not worth a look at the clock
+  std::optional<Stopwatch> watch;  // none: the time is known
   DrawStates drawn;
   std::optional<NotedDraws> noting;
   std::vector<std::pair<uint32_t, Tensor>> before;  // what arguments that are written held
@@ -98,7 +85,7 @@ Times& times_of(const OpCall& call) {
   for (const Argument& argument : call.arguments) {
     if (argument.kind() == Argument::Kind::IntList) add_list(argument.as<IntList>());
     argument.each_tensor([&](const Tensor& t) {
-      add(static_cast<uint64_t>(t.dtype()));
+      add(static_cast<uint64_t>(t.dtype()) << 16 | number_of(t.device()));
       add_list(t.sizes());
     });
   }
@@ -178,11 +165,11 @@ class Reading {
   size_t result_bytes_, copied_ = 0;
 };
 
-Ref<Step> step_of(const OpCall& call, const Running& now, size_t result_bytes) {
+Ref<Step> step_of(const OpCall& call, const Running& now, size_t result_bytes, Device device) {
   auto step = Ref<Step>::adopt(new Step);
   step->op = now.row->op;
-  if (now.began) now.times->add(thread_ns() - now.began);
-  step->ns = now.times ? now.times->least.load(std::memory_order_relaxed) : result_bytes / 4;
+  step->times = now.times;
+  step->ns = guessed_ns(device, result_bytes);
   step->repeatable = now.repeatable;
   step->place = place_here();
   const Unwatched unseen;
@@ -245,7 +232,7 @@ void record_results(const OpCall& call, Running& now) {
   if (!now.row->is_timed.load(std::memory_order_relaxed)) now.row->is_timed.store(true, std::memory_order_relaxed);
   size_t bytes = 0;
   for (const Fresh& f : fresh) bytes += f.tensor->storage()->nbytes;
-  const Ref<Step> step = step_of(call, now, bytes);
+  const Ref<Step> step = step_of(call, now, bytes, fresh[0].tensor->device());
   if (!step) return;
   step->drawn = std::move(now.drawn);
   step->made.resize(fresh.back().which + 1);
@@ -281,7 +268,7 @@ void record_write(const OpCall& call, Running& now) {
     Locked locked;
     cell.version = counted;  // the step reads the cell as it was before
   }
-  const Ref<Step> step = step_of(call, now, cell.bytes);
+  const Ref<Step> step = step_of(call, now, cell.bytes, cell.device);
   if (step && step->inputs[0].cell.get() == &cell) {
     step->drawn = std::move(now.drawn);
     return record_write_of(cell, written, step, version);
@@ -298,6 +285,16 @@ size_t largest_of(const OpCall& call) {
   for (const Argument& argument : call.arguments)
     argument.each_tensor([&](const Tensor& t) { largest = std::max(largest, bytes_of_elements(t)); });
   return largest;
+}
+
+/// Where the first tensor of the call is; the CPU where it has none.
+Device device_of(const OpCall& call) {
+  std::optional<Device> first;
+  for (const Argument& argument : call.arguments) {
+    argument.each_tensor([&](const Tensor& t) { first = first.value_or(t.device()); });
+    if (first) return *first;
+  }
+  return kCPU;
 }
 
 void keep_written(const OpCall& call, Running& now) {
@@ -364,7 +361,7 @@ void begin(const OpCall& call, Running& now) {
   if (now.row->writes_others) keep_written(call, now);
   if (!now.row->is_timed.load(std::memory_order_relaxed) || largest_of(call) < smallest.load()) return;
   now.times = &times_of(call);
-  now.began = now.times->are_wanted() ? thread_ns() : 0;
+  if (now.times->are_wanted()) now.watch.emplace(device_of(call));
 }
 
 void op_begins(const OpCall& call) {
@@ -378,19 +375,11 @@ void op_begins(const OpCall& call) {
   }
 }
 
-/// Where the first tensor of the call is; the CPU where it has none.
-Device device_of(const OpCall& call) {
-  std::optional<Device> first;
-  for (const Argument& argument : call.arguments) {
-    argument.each_tensor([&](const Tensor& t) { first = first.value_or(t.device()); });
-    if (first) return *first;
-  }
-  return kCPU;
-}
-
 void op_ends(const OpCall& call, bool failed) {
   Running& now = running;
   if (--now.depth > 0) return;
+  if (now.watch && !failed) now.watch->end(now.times);
+  now.watch.reset();
   const bool large = now.times || !now.recorded;  // most of a backward pass is not recorded, and large
   now.call = nullptr;
   now.noting.reset();
@@ -405,7 +394,6 @@ void op_ends(const OpCall& call, bool failed) {
   now.recorded = false;
   now.target = nullptr;
   now.times = nullptr;
-  now.began = 0;
   now.drawn.clear();
   now.before.clear();
   if (++now.ended % kEndsPerLook == 0 || large) note_memory(device_of(call));
@@ -416,7 +404,7 @@ void op_ends(const OpCall& call, bool failed) {
 Ref<Step> copy_step(const char* key, const Tensor& to, const Tensor& from, std::vector<Value> rest, bool writes) {
   auto step = Ref<Step>::adopt(new Step);
   step->op = find_boxed(key);
-  step->ns = bytes_of_elements(to) / 4;
+  step->ns = guessed_ns(to.device(), bytes_of_elements(to));
   Running none;
   const Argument both[] = {to, from}, one[] = {from};
   const OpCall call{0, OpForm::Function, writes ? List<Argument>(both, 2) : List<Argument>(one, 1), {}};

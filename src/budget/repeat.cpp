@@ -1,11 +1,13 @@
 #include "budget/repeat.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "budget/budget.h"
 #include "budget/moved.h"
 #include "budget/report.h"
+#include "budget/times.h"
 #include "budget/why_full.h"
 #include "core/kernel.h"
 #include "core/parallel.h"
@@ -166,7 +168,8 @@ class Repetition {
   void make(uint32_t i) {
     const Ref<Cell> cell = items_[i].cell;
     const Ref<Step> step = cell->step;
-    const uint64_t began = thread_ns();
+    std::optional<Stopwatch> watch;
+    if (cell->device.is_cpu() || (step->times && step->times->are_wanted())) watch.emplace(cell->device);
     {
       const Shown shown(step->op->id);
       const AsBefore bare;
@@ -174,9 +177,13 @@ class Repetition {
       if (step->writes) write(items_[i], *step);
       else call(items_[i], *step);
     }
-    const uint64_t took = thread_ns() - began;
+    uint64_t took = watch ? watch->end(step->times) : 0;
+    {
+      const Locked locked;
+      if (took && !step->times) step->ns = std::min(step->ns, took);
+      if (!took) took = time_of(*step);  // the device has not come there yet: as long as before
+    }
     report_of(cell->device).note_again({step->op->id, step->place}, cell->bytes, took);
-    step->ns = std::min(step->ns, std::max<uint64_t>(took, 1));
     give(items_[i]);
   }
 

@@ -125,7 +125,7 @@ void Report::note_pass(bool begins) {
   }
   if (running_passes_ == 0) return;  // it began without a budget
   ++ended_passes_;
-  const ProcessorTime present{std::this_thread::get_id(), processor_ns()};
+  const StepTime present{std::this_thread::get_id(), by_wall_ ? static_cast<uint64_t>(now) : processor_ns()};
   const bool same = present.thread == last_pass_.thread;
   step_ = {same ? present.ns - last_pass_.ns : 0, again_ns_ - again_before_, most_gone_};
   if (step_.ns) {
@@ -227,7 +227,7 @@ Report& report_of(Device device) {
   std::atomic<Report*>& slot = reports[static_cast<size_t>(device.type)][index];
   Report* known = slot.load(std::memory_order_acquire);
   if (known) return *known;
-  auto fresh = std::make_unique<Report>();
+  auto fresh = std::make_unique<Report>(device);
   if (slot.compare_exchange_strong(known, fresh.get(), std::memory_order_acq_rel)) return *fresh.release();
   return *known;
 }

@@ -91,7 +91,7 @@ struct Pass {
   int64_t begin, end;  // end 0: it runs
 };
 
-/// From the end of a backward pass to the end of the next on the same thread, in processor time of that.
+/// From the end of a backward pass to the end of the next on the same thread: of the CPU in processor time of that.
 struct LastStep {
   uint64_t ns = 0;         // 0: not known, it was the first
   uint64_t again_ns = 0;   // of ops that ran again
@@ -118,6 +118,8 @@ struct Highest {
 class Report {
  public:
   static constexpr size_t kKept = 65536;
+
+  explicit Report(Device device) : by_wall_(!device.is_cpu()) {}
 
   // ---- notes
   void note_let_go(MadeBy by, IntList sizes, DType dtype, size_t bytes, Cause cause);
@@ -200,11 +202,12 @@ class Report {
   uint64_t again_ns_ = 0, again_before_ = 0, most_gone_ = 0;
   LastStep step_;
   uint64_t steps_ns_ = 0, steps_again_ns_ = 0;
-  struct ProcessorTime {
+  struct StepTime {
     std::thread::id thread;
     uint64_t ns = 0;
   };
-  ProcessorTime last_pass_;                       // at its end
+  const bool by_wall_;                            // the device has a clock of its own, and works while threads wait
+  StepTime last_pass_;                            // at its end
   std::map<uint32_t, Highest> watches_{{0, {}}};  // the first one never ends
   uint32_t last_watch_ = 0;
 };

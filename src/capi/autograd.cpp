@@ -2,6 +2,7 @@
 #include "autograd/engine.h"
 #include "capi/capi.h"
 #include "core/backend.h"
+#include "core/generator_looks.h"
 #include "core/generators.h"
 #include "functions.h"
 
@@ -144,6 +145,7 @@ fc_status fc_generator_state(fc_generator generator, fc_tensor* out) {
     const Tensor state = empty({static_cast<int64_t>(g.state_bytes())}, DType::UInt8);
     const std::scoped_lock lock(g.mutex);
     g.get_state(state.data<uint8_t>());
+    note_look(g);
     place = give(state);
   });
 }

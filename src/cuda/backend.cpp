@@ -17,22 +17,28 @@ void register_all_kernels();
 
 namespace {
 
-/// What errors begin with again when inner kernels end: of the kernels that have called the one that runs.
-std::vector<const char*>& inner_ops() {
-  static thread_local std::vector<const char*> ops;
-  return ops;
+/// What comes back when an inner kernel ends: how errors begin, and what the driver works with, of the kernel that has
+/// called it.
+struct Outer {
+  const char* op;
+  CUcontext before;
+};
+std::vector<Outer>& outer_kernels() {
+  static thread_local std::vector<Outer> all;
+  return all;
 }
 
 void enter(Device device, const char* kernel, bool) {
   check_not_forked(kernel);
-  activate(device.index);
+  CUcontext const before = activate(device.index);
   ThreadDevice& thread = thread_device;
   if (thread.kernels == 0) {
     const bool is_recorded = activity_is_recorded.load(std::memory_order_relaxed);
     if (__builtin_expect(is_recorded, 0)) activity_begins(device.index, kernel);
     thread.outer = thread.op;
+    thread.before = before;
   } else {
-    inner_ops().push_back(thread.op);
+    outer_kernels().push_back({thread.op, before});
   }
   ++thread.kernels;  // nothing throws from here on: leave() follows
   thread.op = kernel;
@@ -42,10 +48,13 @@ void leave(Device) {
   ThreadDevice& thread = thread_device;
   if (--thread.kernels == 0) {
     thread.op = thread.outer;
-    return activity_ends();
+    activity_ends();
+    return reactivate(thread.before);
   }
-  thread.op = inner_ops().back();
-  inner_ops().pop_back();
+  const Outer outer = outer_kernels().back();
+  outer_kernels().pop_back();
+  thread.op = outer.op;
+  reactivate(outer.before);
 }
 
 void* allocate_cuda(size_t bytes, Device device, Stream stream) {

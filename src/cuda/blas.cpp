@@ -1,6 +1,6 @@
 // Products by cublasLtMatmul. cuBLAS thinks in columns: a row-major matrix is to it the transpose of one whose leading
 // dimension is the row stride. So it is given out^T = b^T a^T, and no matrix is moved. What the library chose for a
-// problem is kept by thread.
+// problem is kept.
 #include "cuda/blas.h"
 
 #include <algorithm>
@@ -10,18 +10,19 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/host.h"
 #include "core/number.h"
 #include "cuda/abi_cublas.h"
 #include "cuda/device.h"
 #include "cuda/flags.h"
 #include "cuda/graph.h"
 #include "cuda/kernel.h"
-#include "cuda/problem_map.h"
+#include "cuda/plan_cache.h"
 #include "cuda/stream.h"
 #include "cuda/tuning.h"
 
@@ -173,6 +174,21 @@ struct Preference {
   }
 };
 
+/// Whether the heuristics say that they have no way for a problem, and not that the library or the device has failed.
+bool is_of_the_problem(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+         status == CUBLAS_STATUS_ARCH_MISMATCH;
+}
+/// Says once that there is none where there should be one.
+void note_failure(cublasStatus_t status) {
+  static std::atomic<bool> noted{false};
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || noted.exchange(true) || !host.warn) return;
+  host.warn(("matmul: cuBLAS has no way for a product, and Facula's own kernels compute it: "
+             "cublasLtMatmulAlgoGetHeuristic gives cuBLAS's status " +
+             std::to_string(static_cast<int>(status)))
+                .c_str());
+}
+
 /// What the library made of a problem.
 class Plan {
  public:
@@ -237,26 +253,23 @@ class Plan {
         blas().cublasLtMatmulAlgoGetHeuristic(handle_of(static_cast<int>(p.device)), desc, layouts[0], layouts[1],
                                               layouts[2], layouts[2], preference.is, wanted, ways.data(), &found);
     ways.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<size_t>(found) : 0);
-    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "cublasLtMatmulAlgoGetHeuristic");
+    if (is_of_the_problem(status)) note_failure(status);
+    else check(status, "cublasLtMatmulAlgoGetHeuristic");
     std::erase_if(ways, [](const Way& way) { return way.state != CUBLAS_STATUS_SUCCESS; });
   }
 };
 
 void tune(Plan& plan, const Problem& problem, const MatrixProduct& p);
 
-/// The plan of a problem that this thread has had before, or a new one. Sizes that never come again do not fill the
-/// memory.
-const Plan& plan_of(const Problem& problem, const MatrixProduct& p) {
-  constexpr size_t kMostPlans = 1024;
-  static thread_local ProblemMap<Problem, std::unique_ptr<Plan>> plans;
-  auto found = plans.find(problem);
-  if (found == plans.end()) {
-    if (plans.size() >= kMostPlans) plans.clear();
-    found = plans.emplace(problem, std::make_unique<Plan>(problem)).first;
-  }
-  Plan& plan = *found->second;
-  if (problem.tuning >= 0 && !plan.is_settled && plan.is_possible()) tune(plan, problem, p);
-  return plan;
+template <class Use>
+auto with_plan(const Problem& problem, const MatrixProduct& p, Use&& use) {
+  static auto& plans = *new PlanCache<Problem, Plan>;
+  return plans.with(
+      problem, [&] { return Plan(problem); },
+      [&](Plan& plan) {
+        if (problem.tuning >= 0 && !plan.is_settled && plan.is_possible()) tune(plan, problem, p);
+        return use(plan);
+      });
 }
 
 /// A factor as the library reads it.
@@ -409,7 +422,8 @@ bool product_over_bias(const MatrixProduct& p) {
   MatrixProduct rest = p;
   rest.bias = nullptr;
   rest.beta = 1;
-  if (!plan_of(problem_of(rest, types_of(rest.dtype)), rest).is_possible()) return false;
+  const auto is_possible = [](const Plan& plan) { return plan.is_possible(); };
+  if (!with_plan(problem_of(rest, types_of(rest.dtype)), rest, is_possible)) return false;
   const int device = active_index();
   const long long rows = p.rows, columns = p.columns, batch = p.batch, out_row = p.out_row, out_batch = p.out_batch;
   fill(device, {bits_of(item_size(p.dtype))}, grid_for(device, batch * rows * columns), static_cast<void*>(p.out),
@@ -424,10 +438,12 @@ bool product_by_library(const MatrixProduct& p) {
   const Types types = types_of(p.dtype);
   const Problem problem = problem_of(p, types);
   if (!fits(problem)) return false;
-  const Plan& plan = plan_of(problem, p);
-  if (!plan.is_possible()) return p.bias && product_over_bias(p);
-  check(queue(plan, plan.ways[plan.chosen], p, p.out), "cublasLtMatmul");
-  return true;
+  const bool done = with_plan(problem, p, [&](const Plan& plan) {
+    if (!plan.is_possible()) return false;
+    check(queue(plan, plan.ways[plan.chosen], p, p.out), "cublasLtMatmul");
+    return true;
+  });
+  return done || (p.bias && product_over_bias(p));
 }
 
 }  // namespace facula::cuda

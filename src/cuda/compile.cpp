@@ -4,10 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 #include <compare>
 #include <cstdlib>
 #include <map>
 
+#include "cuda/background.h"
 #include "cuda/device.h"
 #include "cuda/kernel.h"
 
@@ -76,6 +79,8 @@ Version compiler_version() {
   compiler().nvrtcVersion(&v.major, &v.minor);
   return v;
 }
+
+std::atomic<bool> are_relatives_strange{false};
 
 std::vector<std::string> options_for(int architecture) {
   const Target target = target_of(architecture);
@@ -154,7 +159,28 @@ Target target_of(int architecture) {
                ", makes kernels for devices of compute capability ", text(known.front()), " and newer, got one of ",
                text(architecture), "; an older compiler (nvidia-cuda-nvrtc) may know it");
   const int best = known.empty() ? architecture : *std::prev(above);
-  return {best, best != architecture};
+  const bool runs_it = best == architecture || (best / 10 == architecture / 10 && !are_relatives_strange);
+  return {best, !runs_it};
+}
+
+void use_no_relatives() { are_relatives_strange = true; }
+
+bool make_older(std::vector<char>& ptx, int driver_version) {
+  constexpr std::string_view kWord = ".version ";
+  const std::string_view text(ptx.data(), ptx.size());
+  const size_t at = text.rfind(kWord);
+  if (at == std::string_view::npos) return false;
+  const size_t begin = at + kWord.size(), end = text.find('\n', begin);
+  if (end == std::string_view::npos) return false;
+  // CUDA 11.x reads PTX 7.x and 12.x reads 8.x, but 12.6 and later one less.
+  const int major = driver_version / 1000, minor = driver_version % 1000 / 10;
+  const int readable = (major - 4) * 10 + minor - (major == 12 && minor >= 6);
+  const auto number = std::string(text.substr(begin, end - begin));
+  if (std::lround(std::atof(number.c_str()) * 10) <= readable) return false;
+  const std::string older = std::to_string(readable / 10) + "." + std::to_string(readable % 10);
+  ptx.erase(ptx.begin() + static_cast<ptrdiff_t>(begin), ptx.begin() + static_cast<ptrdiff_t>(end));
+  ptx.insert(ptx.begin() + static_cast<ptrdiff_t>(begin), older.begin(), older.end());
+  return true;
 }
 
 CompiledKernel compile(const KernelSource& kernel, int architecture, const std::vector<std::string>& more_options,
@@ -179,10 +205,16 @@ size_t cache_together(std::vector<KernelSource> kernels, int architecture, const
   CompiledKernel found;
   std::erase_if(kernels, [&](const KernelSource& k) { return read_cached(cache_key(k, architecture), found); });
   if (kernels.empty()) return 0;
-  FACULA_CHECK(is_emulated(), ErrorKind::Value, "cache_together: the emulated device, got another");
-  const auto made = compile_together(kernels, architecture, {"-library=" + library});
-  for (size_t i = 0; i < made.size(); ++i) write_cached(cache_key(kernels[i], architecture), made[i]);
-  return made.size();
+  FACULA_CHECK(library.empty() || is_emulated(), ErrorKind::Value, "cache_together: the emulated device, got another");
+  if (!library.empty()) {
+    const auto made = compile_together(kernels, architecture, {"-library=" + library});
+    for (size_t i = 0; i < made.size(); ++i) write_cached(cache_key(kernels[i], architecture), made[i]);
+    return made.size();
+  }
+  std::vector<std::string> keys;
+  for (const KernelSource& kernel : kernels) keys.push_back(cache_key(kernel, architecture));
+  write_cached_together(keys, compile_together(kernels, architecture));
+  return kernels.size();
 }
 
 CompiledKernel cached_or_compiled(const KernelSource& kernel, int architecture, bool* was_cached) {
@@ -191,7 +223,9 @@ CompiledKernel cached_or_compiled(const KernelSource& kernel, int architecture, 
   const bool cached = read_cached(key, found);
   if (was_cached) *was_cached = cached;
   if (cached) return found;
+  note_foreground_work();
   CompiledKernel made = compile(kernel, architecture);
+  note_foreground_work();
   write_cached(key, made);
   return made;
 }

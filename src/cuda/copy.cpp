@@ -57,13 +57,14 @@ void keep_for_replays(const Tensor& bytes, const Tensor& given, Graph& graph) {
   graph.keep(bytes);
 }
 
-/// Queues a copy of bytes; from memory that is not pinned the driver takes them before it returns.
+/// Queues a copy of bytes.
 void copy_bytes_from_host(const Tensor& out, const Tensor& in, const Tensor& given) {
   const Stream stream = current_stream(out.device().index);
   Graph* graph = captured_graph(out.device().index);
   if (graph) keep_for_replays(in, given, *graph);
+  else if (!is_pinned(in.data())) return copy_pageable(out.data(), in.data(), bytes_of(in), stream);
   FACULA_CUDA_CALL(cuMemcpyHtoDAsync_v2, address(out), in.data(), bytes_of(in), handle(stream));
-  if (graph || !is_pinned(in.data())) return;
+  if (graph) return;
   if (non_blocking_copies) use_pinned(in.data(), stream);
   else wait_for_results(out.device().index);  // the program may write there next
 }

@@ -7,7 +7,6 @@ namespace facula::cuda {
 
 thread_local constinit ThreadDevice thread_device __attribute__((tls_model("initial-exec")));
 std::array<std::atomic<const Properties*>, detail::kMostDevices> detail::known_properties{};
-std::atomic<bool> detail::are_several{false};
 
 namespace {
 
@@ -50,6 +49,7 @@ Properties read_properties(int index) {
   p.shared_per_block = bytes(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
   p.shared_per_block_optin = bytes(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   p.shared_per_multiprocessor = bytes(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
+  p.reads_pageable_memory = attribute(device, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
   p.integrated = attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED);
   p.multi_gpu_board = attribute(device, CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD);
   FACULA_CUDA_CALL(cuDevicePrimaryCtxRetain, &p.context, device);
@@ -62,7 +62,6 @@ int device_count() {
   static const int count = [] {
     int n = 0;
     if (!is_available() || driver().cuDeviceGetCount(&n) != CUDA_SUCCESS) return 0;
-    detail::are_several = n > 1;
     return n;
   }();
   return count;
@@ -97,14 +96,13 @@ void detail::make_active(int device) {
   thread_device.active = device;
 }
 
-bool detail::is_taken(int device) {
-  CUcontext now = nullptr;
-  return driver().cuCtxGetCurrent(&now) != CUDA_SUCCESS || now != properties(device).context;
-}
-
-void detail::go_back(int device) noexcept {
-  const bool done = driver().cuCtxSetCurrent(properties(device).context) == CUDA_SUCCESS;
-  thread_device.active = done ? device : -1;
+void detail::go_back(CUcontext context) noexcept {
+  thread_device.active = -1;
+  if (driver().cuCtxSetCurrent(context) != CUDA_SUCCESS) return;
+  for (size_t i = 0; i < known_properties.size(); ++i) {
+    const Properties* known = known_properties[i].load(std::memory_order_acquire);
+    if (known && known->context == context) thread_device.active = static_cast<int>(i);
+  }
 }
 
 }  // namespace facula::cuda

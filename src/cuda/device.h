@@ -21,6 +21,7 @@ struct Properties {
   int pci_domain = 0, pci_bus = 0, pci_device = 0;
   CUuuid uuid{};
   CUcontext context = nullptr;
+  bool reads_pageable_memory = false;  // of the host, by itself: copies from there may then be late
 };
 
 /// What this module keeps for each thread, in one place that is read without a call: the storage is initial-exec, of
@@ -32,6 +33,7 @@ struct ThreadDevice {
   const char* outer = nullptr;  // the op around the outermost kernel
   uint64_t* streams = nullptr;  // the current stream of each device; null: the default streams
   int kernels = 0;              // how many run inside each other
+  CUcontext before = nullptr;   // what the driver worked with outside of the outermost one, if that is something else
 };
 extern thread_local constinit ThreadDevice thread_device __attribute__((tls_model("initial-exec")));
 
@@ -42,9 +44,7 @@ constexpr int kMostDevices = 128;  // a Device's index is a signed byte
 extern std::array<std::atomic<const Properties*>, kMostDevices> known_properties;
 const Properties& read_properties_once(int device);
 void make_active(int device);
-extern std::atomic<bool> are_several;  // devices; from their first use on
-bool is_taken(int device);
-void go_back(int device) noexcept;
+void go_back(CUcontext context) noexcept;
 }  // namespace detail
 inline const Properties& properties(int device) {
   const auto at = static_cast<size_t>(device);
@@ -58,32 +58,37 @@ int checked_index(Device device, const char* op);
 inline int current_index() { return thread_device.current; }
 void set_current_index(int device);
 
-/// Makes the driver work with the device on this thread. Another library may have made it work with another one since
-/// (cudaSetDevice tells nobody): where there are several, the driver is asked, which takes some nanoseconds.
-inline void activate(int device) {
-  const bool ours = thread_device.active == device;
-  if (__builtin_expect(ours && !detail::are_several.load(std::memory_order_relaxed), 1)) return;
-  if (!ours || detail::is_taken(device)) detail::make_active(device);
+/// Makes the driver work with the device on this thread, and returns what it worked with before where that is something
+/// else: another device, or a context of another library's. Nobody tells of those (cudaSetDevice, cuCtxPushCurrent), so
+/// the driver is asked each time, which takes some nanoseconds.
+inline CUcontext activate(int device) {
+  CUcontext before = nullptr;
+  driver().cuCtxGetCurrent(&before);
+  if (__builtin_expect(before == properties(device).context, 1)) {
+    thread_device.active = device;
+    return nullptr;
+  }
+  detail::make_active(device);
+  return before;
 }
 /// That device: the one whose kernel runs.
 inline int active_index() { return thread_device.active; }
 
-/// Goes back to a device. The driver's error, if there is one, is not lost: the next activate() asks it again.
-inline void reactivate(int device) noexcept {
-  if (__builtin_expect(thread_device.active != device, 0)) detail::go_back(device);
+/// Goes back to what activate() returned. The driver's error, if there is one, is not lost: the next activate() asks it
+/// again.
+inline void reactivate(CUcontext before) noexcept {
+  if (__builtin_expect(before != nullptr, 0)) detail::go_back(before);
 }
 
-/// The device for a while, then the one that the driver worked with before.
+/// The device for a while, then what the driver worked with before.
 class DeviceGuard {
  public:
-  explicit DeviceGuard(int device) : before_(active_index()) { activate(device); }
-  ~DeviceGuard() {
-    if (before_ >= 0) reactivate(before_);
-  }
+  explicit DeviceGuard(int device) : before_(activate(device)) {}
+  ~DeviceGuard() { reactivate(before_); }
   DeviceGuard(const DeviceGuard&) = delete;
 
  private:
-  int before_;
+  CUcontext before_;
 };
 
 /// What errors begin with: the op whose kernel this thread runs.

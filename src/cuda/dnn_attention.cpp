@@ -8,14 +8,13 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
 #include "cuda/device.h"
 #include "cuda/dnn_graph.h"
 #include "cuda/flags.h"
+#include "cuda/plan_cache.h"
 #include "ops/copies.h"
 
 namespace facula::cuda {
@@ -360,24 +359,26 @@ struct Known {
   std::optional<dnn::Plans> plans;
   std::string why;  // there are none
 };
-/// The caller holds the library's mutex.
-Known& known_plans(const Problem& p) {
-  constexpr size_t kMostPlans = 1024;
-  static auto& all = *new std::unordered_map<std::string, Known>;
-  const std::string key(reinterpret_cast<const char*>(&p), sizeof p);
-  if (auto found = all.find(key); found != all.end()) return found->second;
-  if (all.size() >= kMostPlans) all.clear();
-  Known& known = all[key];
+Known make_plans(const Problem& p) {
+  Known known;
   try {
     Writer w(dnn::type_of(static_cast<DType>(p.dtype)));
     p.backwards ? write_backwards(w, p) : write_forwards(w, p);
     known.plans = w.plans(static_cast<int>(p.device), {false, p.deterministic != 0});
-    if (!known.plans || !known.plans->any()) known.why = "the library has no way to compute it";
+    if (!known.plans || !known.plans->any()) {
+      known.why = "the library has no way to compute it";
+      if (known.plans && !known.plans->why_none().empty()) known.why += ": " + known.plans->why_none();
+    }
   } catch (const Error& error) {  // a version of the library that wants such graphs in another form
     known.why = std::string("the library refuses it: ") + error.what();
   }
   if (!known.why.empty() && p.backwards) known.why += " (backwards)";
   return known;
+}
+template <class Use>
+auto with_plans(const Problem& p, Use&& use) {
+  static auto& all = *new PlanCache<Problem, Known>;
+  return all.with(p, [&] { return make_plans(p); }, use);
 }
 
 bool is_aligned(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.data()) % kAlignment == 0; }
@@ -466,13 +467,13 @@ struct Call {
 };
 
 void run(const Problem& p, const Given& given) {
-  std::lock_guard<std::mutex> guard(dnn::library_mutex());
-  Known& known = known_plans(p);
-  const bool done =
-      known.why.empty() && known.plans->run(current_stream(static_cast<int>(p.device)), given.ids(), given.addresses());
-  FACULA_CHECK(done, ErrorKind::Runtime, kOp, ": cuDNN has no way to compute it",
-               p.deterministic ? " that gives the same result each time" : "", p.backwards ? " backwards" : "",
-               "; nn.attention.sdpa_kernel chooses another implementation. ", known.why);
+  const Stream stream = current_stream(static_cast<int>(p.device));
+  with_plans(p, [&](Known& known) {
+    const bool done = known.why.empty() && known.plans->run(stream, given.ids(), given.addresses());
+    FACULA_CHECK(done, ErrorKind::Runtime, kOp, ": cuDNN has no way to compute it",
+                 p.deterministic ? " that gives the same result each time" : "", p.backwards ? " backwards" : "",
+                 "; nn.attention.sdpa_kernel chooses another implementation. ", known.why);
+  });
 }
 
 }  // namespace
@@ -485,9 +486,9 @@ std::string why_no_dnn_attention(const LibraryAttention& call) {
   if (std::string why = why_not_mask(call); !why.empty()) return why;
   const Tensor bias = spread(call.mask, call.query, call.key);
   const auto why = [&](bool backwards) {
-    return known_plans(problem_of(call.query, call.key, call.value, bias, call.dropout, call.is_causal, backwards)).why;
+    return with_plans(problem_of(call.query, call.key, call.value, bias, call.dropout, call.is_causal, backwards),
+                      [](const Known& known) { return known.why; });
   };
-  std::lock_guard<std::mutex> guard(dnn::library_mutex());
   std::string forwards = why(false);
   return forwards.empty() && call.with_gradients ? why(true) : forwards;
 }

@@ -4,16 +4,17 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
-#include <cstring>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
+#include "core/host.h"
 #include "cuda/device.h"
 #include "cuda/dnn_graph.h"
 #include "cuda/flags.h"
+#include "cuda/graph.h"
+#include "cuda/plan_cache.h"
 #include "ops/copies.h"
 
 namespace facula::cuda {
@@ -152,19 +153,25 @@ std::optional<dnn::Plans> plans_of(const Problem& p) {
 
 constexpr int64_t ids[] = {kX, kW, kY};
 
-/// False where no plan runs. Sizes that never come again do not fill the memory.
-bool run(const Problem& p, std::span<void* const> addresses) {
-  constexpr size_t kMostPlans = 1024;
-  static auto& known = *new std::unordered_map<std::string, std::optional<dnn::Plans>>;
-  const std::string key(reinterpret_cast<const char*>(&p), sizeof p);
+/// Says once that the library fails where it should have a way.
+void note_failure(const std::string& why) {
+  static std::atomic<bool> noted{false};
+  if (why.empty() || noted.exchange(true) || !host.warn) return;
+  host.warn(("convolution: cuDNN has no plan, and Facula's own kernels compute it: " + why).c_str());
+}
+
+/// False where no plan runs.
+bool run(Problem p, std::span<void* const> addresses) {
+  static auto& known = *new PlanCache<Problem, std::optional<dnn::Plans>>;
   const Stream stream = current_stream(static_cast<int>(p.device));
-  auto found = known.find(key);
-  if (found == known.end()) {
-    if (known.size() >= kMostPlans) known.clear();
-    found = known.emplace(key, plans_of(p)).first;
-    if (found->second && p.timed) found->second->time(static_cast<size_t>(p.timed - 1), stream, ids, addresses);
-  }
-  return found->second && found->second->run(stream, ids, addresses);
+  if (p.timed && is_captured(stream)) p.timed = 0;  // who captures cannot wait for a clock
+  const auto make = [&] {
+    std::optional<dnn::Plans> plans = plans_of(p);
+    if (plans && p.timed) plans->time(static_cast<size_t>(p.timed - 1), stream, ids, addresses);
+    if (plans && !plans->any()) note_failure(plans->why_none());
+    return plans;
+  };
+  return known.with(p, make, [&](auto& plans) { return plans && plans->run(stream, ids, addresses); });
 }
 
 bool is_taken(const Tensor& y, const Tensor& x, const Tensor& w) {
@@ -206,7 +213,6 @@ bool convolution_by_library(ConvMap map, const Tensor& y, const Tensor& x, const
   const Tensor weights = lies_so ? w : in_layout(w, channels_last, map == ConvMap::Weight);
   const Problem problem = problem_of(map, y, x, weights, g, channels_last);
   void* const addresses[] = {x.data(), weights.data(), y.data()};
-  std::lock_guard<std::mutex> guard(dnn::library_mutex());
   if (!run(problem, addresses)) return false;
   if (!weights.is_same(w) && map == ConvMap::Weight) copy_elements(w, weights);
   return true;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
 
 #include "core/tensor.h"
 #include "cuda/device.h"
+#include "cuda/library_handles.h"
 
 namespace facula::cuda::dnn {
 namespace {
@@ -26,6 +28,18 @@ const Loaded<Functions>& loaded() {
 /// Whether a status says that something cannot be done, and not that it was asked for in a wrong way.
 bool is_unsupported(cudnnStatus_t status) { return status / 1000 * 1000 == CUDNN_STATUS_NOT_SUPPORTED; }
 
+/// Whether a step on the way to a plan works. Where it does not, there is another way, or none, whatever status the
+/// library gives (it may not know a new device, or not be able to compile); `why` keeps those that do not just say that
+/// it does not support it. A library that was put together wrongly, and a device that has failed, are errors.
+bool works(cudnnStatus_t status, const char* call, std::string& why) {
+  constexpr int kKinds = 1000;
+  const int kind = status / kKinds * kKinds;
+  if (kind == kKinds || kind == CUDNN_STATUS_EXECUTION_FAILED) check(status, call);
+  if (status != CUDNN_STATUS_SUCCESS && !is_unsupported(status))
+    why = std::string(call) + " gives cuDNN's status " + std::to_string(static_cast<int>(status));
+  return status == CUDNN_STATUS_SUCCESS;
+}
+
 bool has_unwanted_note(const Descriptor& config, const Wishes& wishes) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   int64_t count = 0;
@@ -44,25 +58,25 @@ bool has_unwanted_note(const Descriptor& config, const Wishes& wishes) {
 }
 
 /// The library's proposals, best first.
-std::vector<Descriptor> proposals(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
+std::vector<Descriptor> proposals(const Descriptor& graph, cudnnBackendHeurMode_t mode, std::string& why) {
   Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, &mode);
-  if (!heuristic.try_finish()) return {};
   const auto ask = [&](int64_t requested, int64_t* count, void* values) {
-    check(functions().cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                               CUDNN_TYPE_BACKEND_DESCRIPTOR, requested, count, values),
-          "cudnnBackendGetAttribute");
+    return works(functions().cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, requested, count, values),
+                 "cudnnBackendGetAttribute (of heuristics)", why);
   };
   int64_t count = 0;
-  ask(0, &count, nullptr);
+  if (!works(heuristic.finish_status(), "cudnnBackendFinalize (of heuristics)", why) || !ask(0, &count, nullptr))
+    return {};
   std::vector<Descriptor> configs;
   std::vector<cudnnBackendDescriptor_t> raw;
   for (int64_t i = 0; i < count; ++i) {
     configs.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     raw.push_back(configs.back().get());
   }
-  if (count) ask(count, &count, raw.data());
+  if (count && !ask(count, &count, raw.data())) return {};
   configs.erase(configs.begin() + count, configs.end());
   return configs;
 }
@@ -77,12 +91,43 @@ void check(cudnnStatus_t status, const char* call) {
                " gives cuDNN's status ", static_cast<int>(status));
 }
 
-cudnnHandle_t handle_of(int device) {
-  static std::vector<cudnnHandle_t> handles(static_cast<size_t>(device_count()));
-  cudnnHandle_t& handle = handles[static_cast<size_t>(device)];
-  if (!handle) check(functions().cudnnCreate(&handle), "cudnnCreate");
-  return handle;
-}
+namespace {
+
+struct Cudnn {
+  using Handle = cudnnHandle_t;
+  static Handle make() {
+    Handle made = nullptr;
+    check(functions().cudnnCreate(&made), "cudnnCreate");
+    return made;
+  }
+  static void set_stream(Handle& library, CUstream stream) {
+    check(functions().cudnnSetStream(library, stream), "cudnnSetStream");
+  }
+};
+
+/// Plans are made with a handle of their own, by one thread at a time: a graph keeps the handle that it was made with.
+class Making {
+ public:
+  explicit Making(int device) : lock_(mutex()), device_(device) {}
+  cudnnHandle_t library() const {
+    static std::vector<cudnnHandle_t> handles(static_cast<size_t>(device_count()));
+    cudnnHandle_t& library = handles[static_cast<size_t>(device_)];
+    if (!library) library = Cudnn::make();
+    return library;
+  }
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex& one = *new std::mutex;
+    return one;
+  }
+  std::lock_guard<std::mutex> lock_;
+  int device_;
+};
+
+}  // namespace
+
+cudnnHandle_t handle_of(Stream stream) { return LibraryHandles<Cudnn>::of(stream); }
 
 cudnnDataType_t type_of(DType dtype) {
   switch (dtype) {
@@ -91,11 +136,6 @@ cudnnDataType_t type_of(DType dtype) {
     case DType::BFloat16: return CUDNN_DATA_BFLOAT16;
     default: return CUDNN_DATA_FLOAT;
   }
-}
-
-std::mutex& library_mutex() {
-  static std::mutex& mutex = *new std::mutex;
-  return mutex;
 }
 
 Descriptor::Descriptor(cudnnBackendDescriptorType_t type) {
@@ -132,8 +172,9 @@ Descriptor& Descriptor::finish() {
   check(functions().cudnnBackendFinalize(is_), "cudnnBackendFinalize");
   return *this;
 }
+cudnnStatus_t Descriptor::finish_status() { return functions().cudnnBackendFinalize(is_); }
 bool Descriptor::try_finish() {
-  const cudnnStatus_t status = functions().cudnnBackendFinalize(is_);
+  const cudnnStatus_t status = finish_status();
   if (is_unsupported(status)) return false;
   check(status, "cudnnBackendFinalize");
   return true;
@@ -148,14 +189,12 @@ bool Plan::run(Stream stream, std::span<const int64_t> ids, std::span<void* cons
     return false;
   }
   void* const workspace = workspace_ ? memory.data() : nullptr;
-  cudnnHandle_t library = handle_of(stream.device.index);
-  check(functions().cudnnSetStream(library, handle(stream)), "cudnnSetStream");
   Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids);
   pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, addresses);
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, std::span<void* const>(&workspace, 1));
   pack.finish();
-  const cudnnStatus_t status = functions().cudnnBackendExecute(library, plan_.get(), pack.get());
+  const cudnnStatus_t status = functions().cudnnBackendExecute(handle_of(stream), plan_.get(), pack.get());
   if (status >= CUDNN_STATUS_NOT_SUPPORTED) return false;  // or an error of its own
   check(status, "cudnnBackendExecute");
   wait_if_blocking(stream.device.index);
@@ -164,7 +203,8 @@ bool Plan::run(Stream stream, std::span<const int64_t> ids, std::span<void* cons
 
 Plans::Plans(std::span<const cudnnBackendDescriptor_t> operations, int device, const Wishes& wishes)
     : graph_(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR), device_(device), wishes_(wishes) {
-  graph_.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle_of(device));
+  const Making making(device);
+  graph_.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, making.library());
   graph_.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations.data(), std::ssize(operations));
   constexpr int kAll = 2;
   if (!graph_.try_finish()) modes_asked_ = kAll;
@@ -172,19 +212,20 @@ Plans::Plans(std::span<const cudnnBackendDescriptor_t> operations, int device, c
 
 std::optional<Plan> Plans::next() {
   constexpr cudnnBackendHeurMode_t modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
+  const Making making(device_);
   for (;;) {
     while (left_.empty()) {
       if (modes_asked_ == std::ssize(modes)) return {};
-      left_ = proposals(graph_, modes[modes_asked_++]);
+      left_ = proposals(graph_, modes[modes_asked_++], why_none_);
       std::reverse(left_.begin(), left_.end());
     }
     Descriptor config = std::move(left_.back());
     left_.pop_back();
     if (has_unwanted_note(config, wishes_)) continue;
     Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle_of(device_));
+    plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, making.library());
     plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-    if (!plan.try_finish()) continue;
+    if (!works(plan.finish_status(), "cudnnBackendFinalize (of a plan)", why_none_)) continue;
     int64_t count = 0, workspace = 0;
     check(functions().cudnnBackendGetAttribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
                                                1, &count, &workspace),

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,9 +25,8 @@ bool is_there();
 const Functions& functions();
 void check(cudnnStatus_t status, const char* call);
 
-/// The library's handle of a device: one, so that its users hold the mutex.
-cudnnHandle_t handle_of(int device);
-std::mutex& library_mutex();
+/// This thread's handle of the library, with the stream.
+cudnnHandle_t handle_of(Stream stream);
 
 cudnnDataType_t type_of(DType dtype);
 
@@ -55,6 +54,8 @@ class Descriptor {
   Descriptor& finish();
   /// False where the library cannot do it.
   bool try_finish();
+  /// What the library says.
+  cudnnStatus_t finish_status();
 
  private:
   cudnnBackendDescriptor_t is_ = nullptr;
@@ -79,7 +80,8 @@ class Plan {
   int64_t workspace_;
 };
 
-/// The plans of a graph: those that the library thinks best come first, and each is made when it is needed.
+/// The plans of a graph: those that the library thinks best come first, and each is made when it is needed. One thread
+/// at a time uses them (PlanCache).
 class Plans {
  public:
   /// The operations' descriptors are finished.
@@ -89,6 +91,8 @@ class Plans {
   bool any() { return found(1) != 0; }
   /// Queues the first that runs; those that do not are left out from then on. False where none does.
   bool run(Stream stream, std::span<const int64_t> ids, std::span<void* const> addresses);
+  /// Why there is none, as far as the library says so.
+  const std::string& why_none() const { return why_none_; }
   /// Times as many as `most` (all for 0) with these tensors, and puts the quickest first.
   void time(size_t most, Stream stream, std::span<const int64_t> ids, std::span<void* const> addresses);
 
@@ -103,6 +107,7 @@ class Plans {
   std::vector<Plan> plans_;
   std::vector<Descriptor> left_;  // configurations, the best last
   int modes_asked_ = 0;
+  std::string why_none_;
 };
 
 }  // namespace facula::cuda::dnn

@@ -5,6 +5,8 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 
 #include "core/draws.h"
@@ -13,6 +15,7 @@
 #include "cuda/flags.h"
 #include "cuda/generator.h"
 #include "cuda/graph.h"
+#include "cuda/plan_cache.h"
 #include "ops/copies.h"
 #include "ops/rnn.h"
 
@@ -107,13 +110,13 @@ struct Layout {
 };
 
 /// The place of a matrix or bias whose gates follow each other; nothing where they do not.
-std::optional<Place> joined_gates(const RnnIs& rnn, int device, const Tensor& memory, int layer, int first, int gates,
-                                  bool bias) {
+std::optional<Place> joined_gates(const RnnIs& rnn, cudnnHandle_t library, const Tensor& memory, int layer, int first,
+                                  int gates, bool bias) {
   TensorIs matrix, vector;
   Place place{};
   for (int i = 0; i < gates; ++i) {
     void *at = nullptr, *bias_at = nullptr;
-    FACULA_DNN_CALL(cudnnGetRNNWeightParams, dnn::handle_of(device), rnn.get(), layer,
+    FACULA_DNN_CALL(cudnnGetRNNWeightParams, library, rnn.get(), layer,
                     static_cast<size_t>(memory.numel() * memory.item_size()), memory.data(), first + i, matrix.get(),
                     &at, vector.get(), &bias_at);
     cudnnDataType_t type{};
@@ -131,10 +134,11 @@ std::optional<Place> joined_gates(const RnnIs& rnn, int device, const Tensor& me
 std::optional<Layout> layout_of(const RnnNetwork& n, DType dtype, int device) {
   const DropoutIs none;
   const RnnIs rnn;
-  FACULA_DNN_CALL(cudnnSetDropoutDescriptor, none.get(), dnn::handle_of(device), 0.0f, nullptr, 0, 0);
+  cudnnHandle_t library = dnn::handle_of(current_stream(device));
+  FACULA_DNN_CALL(cudnnSetDropoutDescriptor, none.get(), library, 0.0f, nullptr, 0, 0);
   if (describe(rnn, n, dtype, none) != CUDNN_STATUS_SUCCESS) return {};
   size_t bytes = 0;
-  FACULA_DNN_CALL(cudnnGetRNNWeightSpaceSize, dnn::handle_of(device), rnn.get(), &bytes);
+  FACULA_DNN_CALL(cudnnGetRNNWeightSpaceSize, library, rnn.get(), &bytes);
   Layout layout{static_cast<int64_t>(bytes) / item_size(dtype), {}};
   const Tensor memory = facula::empty({layout.elements}, dtype, Device{DeviceType::CUDA, static_cast<int8_t>(device)});
   const int gates = number(gate_factor(n.mode));
@@ -151,22 +155,25 @@ std::optional<Layout> layout_of(const RnnNetwork& n, DType dtype, int device) {
   for (int layer = 0; layer < n.layers * n.directions(); ++layer)
     for (const Part& part : parts) {
       if (!part.there) continue;
-      const auto place = joined_gates(rnn, device, memory, layer, part.first, part.count, part.bias);
+      const auto place = joined_gates(rnn, library, memory, layer, part.first, part.count, part.bias);
       if (!place) return {};
       layout.places.push_back(*place);
     }
   return layout;
 }
 
-/// Null where the library cannot. The caller holds the library's mutex.
-const Layout* known_layout(const RnnNetwork& n, DType dtype, int device) {
-  using Key = std::array<int64_t, 9>;
-  static auto& layouts = *new std::map<Key, std::optional<Layout>>;
-  const Key key{static_cast<int64_t>(n.mode), n.input, n.hidden, n.projected, n.layers, n.biased, n.bidirectional,
-                static_cast<int64_t>(dtype),  device};
-  auto found = layouts.find(key);
-  if (found == layouts.end()) found = layouts.emplace(key, layout_of(n, dtype, device)).first;
-  return found->second ? &*found->second : nullptr;
+/// Null where the library cannot.
+std::shared_ptr<const Layout> known_layout(const RnnNetwork& n, DType dtype, int device) {
+  using Problem = std::array<int64_t, 9>;
+  static auto& layouts = *new PlanCache<Problem, std::shared_ptr<const Layout>>;
+  const Problem problem{
+      static_cast<int64_t>(n.mode), n.input, n.hidden, n.projected, n.layers, n.biased, n.bidirectional,
+      static_cast<int64_t>(dtype),  device};
+  const auto make = [&]() -> std::shared_ptr<const Layout> {
+    std::optional<Layout> layout = layout_of(n, dtype, device);
+    return layout ? std::make_shared<const Layout>(std::move(*layout)) : nullptr;
+  };
+  return layouts.with(problem, make, [](const auto& layout) { return layout; });
 }
 
 /// Views of the block, of the shapes of the weights.
@@ -204,12 +211,13 @@ Tensor copied_block(const Layout& layout, const std::vector<Tensor>& weights) {
   return block;
 }
 
-// ---- dropout between layers: the library's states are made from the seed of the device's generator, and made anew
-// when it was set back (manual_seed); they are of one stream
+// ---- dropout between layers: the library's states are made from the seed and the offset of the device's generator,
+// and made anew when it was set back (manual_seed), or when its state was looked at or set since the last call: who
+// keeps a state and puts it back (checkpoint, fork_rng) gets the same masks. They are of one stream.
 
 struct DropoutStates {
   Tensor memory;
-  uint64_t seed = 0, offset = 0;
+  uint64_t seed = 0, offset = 0, looks = 0;
 };
 
 Tensor states_for(cudnnHandle_t library, Device device) {
@@ -220,12 +228,14 @@ Tensor states_for(cudnnHandle_t library, Device device) {
 
 /// Returns the memory that is drawn from, which the caller holds meanwhile.
 Tensor describe_dropout(const DropoutIs& dropout, double p, Stream stream, bool draws) {
-  cudnnHandle_t library = dnn::handle_of(stream.device.index);
+  cudnnHandle_t library = dnn::handle_of(stream);
   if (p == 0) {
     FACULA_DNN_CALL(cudnnSetDropoutDescriptor, dropout.get(), library, 0.0f, nullptr, 0, 0);
     return {};
   }
   static auto& all = *new std::map<std::pair<int, uintptr_t>, DropoutStates>;
+  static std::mutex& mutex = *new std::mutex;
+  const std::lock_guard one_draws(mutex);
   DropoutStates& known = all[{stream.device.index, static_cast<uintptr_t>(stream.id)}];
   bool anew = !known.memory.defined();
   if (anew) known.memory = states_for(library, stream.device);
@@ -237,9 +247,10 @@ Tensor describe_dropout(const DropoutIs& dropout, double p, Stream stream, bool 
     {
       std::lock_guard<std::mutex> lock(generator.mutex);
       if (!again) note_draw(generator);
+      const uint64_t looks = generator.looks();
       const PhiloxState now = generator.take(4);
-      anew |= now.seed != states.seed || now.offset <= states.offset;
-      states.seed = now.seed, states.offset = now.offset;
+      anew |= now.seed != states.seed || now.offset <= states.offset || looks != states.looks;
+      states.seed = now.seed, states.offset = now.offset, states.looks = looks;
     }
     if (again) {  // what the library has drawn since then stays as it is
       const Tensor& before = repeated_library_states();
@@ -269,9 +280,7 @@ struct Described {
   cudnnHandle_t library;
   Tensor dropout_states;
 
-  Described(const RnnNetwork& n, const Tensor& input, Stream stream, bool draws)
-      : library(dnn::handle_of(stream.device.index)) {
-    dnn::check(dnn::functions().cudnnSetStream(library, handle(stream)), "cudnnSetStream");
+  Described(const RnnNetwork& n, const Tensor& input, Stream stream, bool draws) : library(dnn::handle_of(stream)) {
     dropout_states = describe_dropout(dropout, n.dropout, stream, draws);
     dnn::check(describe(rnn, n, input.dtype(), dropout), "cudnnSetRNNDescriptor_v8");
     const cudnnDataType_t type = dnn::type_of(input.dtype());
@@ -316,9 +325,9 @@ void rnn_network_dnn(const RnnNetwork& n, const RnnNetworkInputs& given, RnnNetw
   const RnnNetworkInputs in = contiguous(given);
   const Device device = in.input.device();
   const DType dtype = in.input.dtype();
-  std::lock_guard<std::mutex> guard(dnn::library_mutex());
   const Described is(n, in.input, current_stream(device.index), n.training);
-  const Layout& layout = *known_layout(n, dtype, device.index);
+  const auto known = known_layout(n, dtype, device.index);
+  const Layout& layout = *known;
   Tensor copy;
   const void* weights = block_of(layout, in.weights);
   if (!weights) weights = (copy = copied_block(layout, in.weights)).data();
@@ -346,9 +355,9 @@ void rnn_network_backward_dnn(const RnnNetwork& n, const RnnNetworkInputs& given
   if (!grad_output.defined()) zero(grad_output = facula::empty(output.sizes(), dtype, device));
   // The library writes into what it kept, and a graph that is kept needs it again.
   const Tensor reserve = ops::contiguous_copy(forward.reserve);
-  std::lock_guard<std::mutex> guard(dnn::library_mutex());
   const Described is(n, in.input, current_stream(device.index), false);
-  const Layout& layout = *known_layout(n, dtype, device.index);
+  const auto known = known_layout(n, dtype, device.index);
+  const Layout& layout = *known;
   const auto weight_bytes = static_cast<size_t>(layout.elements * in.input.item_size());
   Tensor copy;
   const void* weights = block_of(layout, in.weights);
@@ -373,8 +382,8 @@ void rnn_network_backward_dnn(const RnnNetwork& n, const RnnNetworkInputs& given
 }
 
 void rnn_flatten_dnn(const RnnNetwork& n, const RnnNetworkInputs& in, std::vector<Tensor>& copies) {
-  std::lock_guard<std::mutex> guard(dnn::library_mutex());
-  const Layout& layout = *known_layout(n, in.weights[0].dtype(), in.weights[0].device().index);
+  const auto known = known_layout(n, in.weights[0].dtype(), in.weights[0].device().index);
+  const Layout& layout = *known;
   copies = views_of(layout, copied_block(layout, in.weights), in.weights);
 }
 
@@ -388,7 +397,6 @@ bool takes(const RnnNetwork& n, DType dtype, Device device) {
   constexpr int64_t most = std::numeric_limits<int>::max();
   if (widest > most || rows > most / widest || states > most / widest || n.input == 0) return false;
   if (n.dropout > 0 && captured_graph(device.index)) return false;  // its states would be drawn from once
-  std::lock_guard<std::mutex> guard(dnn::library_mutex());
   return known_layout(n, dtype, device.index) != nullptr;
 }
 

@@ -3,13 +3,8 @@
 #include "cuda/fft_library.h"
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
-#include <list>
-#include <memory>
-#include <mutex>
 #include <string>
-#include <unordered_map>
 
 #include "core/kernel.h"
 #include "cuda/abi_cufft.h"
@@ -17,6 +12,7 @@
 #include "cuda/kernel.h"
 #include "cuda/kernels/fft_args.h"
 #include "cuda/library.h"
+#include "cuda/plan_cache.h"
 #include "cuda/stream.h"
 #include "ops/fft_plan.h"
 
@@ -133,60 +129,14 @@ class Plan {
 
 // ---- plans, kept
 
-/// The plans of a device. A plan is told its stream and its workspace before it runs, so one thread at a time uses
-/// them.
-class Plans {
- public:
-  template <class Use>
-  void with(const Problem& problem, Use&& use) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (most_ == 0) return use(Plan(problem));
-    const std::string key(reinterpret_cast<const char*>(&problem), sizeof problem);
-    const auto found = places_.find(key);
-    if (found != places_.end()) {
-      kept_.splice(kept_.begin(), kept_, found->second);
-    } else {
-      auto plan = std::make_unique<Plan>(problem);
-      shrink_to(most_ - 1);
-      kept_.push_front({key, std::move(plan)});
-      places_[key] = kept_.begin();
-    }
-    use(*kept_.front().plan);
-  }
-  size_t size() const {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return kept_.size();
-  }
-  size_t most() const {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return most_;
-  }
-  void set_most(size_t most) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    most_ = most;
-    shrink_to(most);
-  }
-  void clear() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    shrink_to(0);
-  }
+using Plans = PlanCache<Problem, Plan>;
+constexpr size_t kMostPlans = 4096;
 
- private:
-  struct Kept {
-    std::string key;
-    std::unique_ptr<Plan> plan;
-  };
-  void shrink_to(size_t count) {
-    for (; kept_.size() > count; kept_.pop_back()) places_.erase(kept_.back().key);
-  }
-
-  mutable std::mutex mutex_;
-  size_t most_ = 4096;
-  std::list<Kept> kept_;  // the most recently used first
-  std::unordered_map<std::string, std::list<Kept>::iterator> places_;
+struct PlansOfDevice : Plans {
+  PlansOfDevice() : Plans(kMostPlans) {}
 };
 Plans& plans_of(int device) {
-  static auto& all = *new std::deque<Plans>(static_cast<size_t>(device_count()));
+  static auto& all = *new std::deque<PlansOfDevice>(static_cast<size_t>(device_count()));
   return all[static_cast<size_t>(device)];
 }
 
@@ -244,15 +194,19 @@ bool transform(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, 
   if (!is_for_library(p, kind)) return false;
   const bool backward = kind == FftKind::Backward || kind == FftKind::HalfToReal;
   const Tensor points = kind == FftKind::HalfToReal ? settled_half(out, in, dims[0], is_ours) : aligned(in);
-  plans_of(out.device().index).with(p, [&](const Plan& plan) {
-    plan.run(out, points, backward ? CUFFT_INVERSE : CUFFT_FORWARD);
-  });
+  plans_of(out.device().index)
+      .with(
+          p, [&] { return Plan(p); },
+          [&](const Plan& plan) { plan.run(out, points, backward ? CUFFT_INVERSE : CUFFT_FORWARD); });
   return true;
 }
 
 size_t plans(int device) { return plans_of(device).size(); }
 size_t most_plans(int device) { return plans_of(device).most(); }
-void set_most_plans(int device, size_t most) { plans_of(device).set_most(most); }
+void set_most_plans(int device, size_t most) {
+  const DeviceGuard guard(device);
+  plans_of(device).set_most(most);
+}
 void forget_plans(int device) {
   const DeviceGuard guard(device);
   plans_of(device).clear();

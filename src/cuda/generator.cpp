@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/generator_looks.h"
 #include "cuda/graph.h"
 
 namespace facula::cuda {
@@ -20,6 +21,7 @@ void PhiloxGenerator::seed(uint64_t seed) {
   std::lock_guard<std::mutex> lock(values_->mutex);
   values_->seed = seed;
   values_->offset = 0;
+  ++values_->looks;
 }
 
 uint64_t PhiloxGenerator::initial_seed() const {
@@ -34,6 +36,11 @@ void PhiloxGenerator::set_offset(uint64_t offset) {
   check_offset(offset, "set_offset");
   std::lock_guard<std::mutex> lock(values_->mutex);
   values_->offset = offset;
+  ++values_->looks;
+}
+uint64_t PhiloxGenerator::looks() const {
+  std::lock_guard<std::mutex> lock(values_->mutex);
+  return values_->looks;
 }
 
 // The seed, then the offset, as PyTorch's states of CUDA generators.
@@ -41,6 +48,11 @@ void PhiloxGenerator::get_state(uint8_t* out) const {
   std::lock_guard<std::mutex> lock(values_->mutex);
   std::memcpy(out, &values_->seed, 8);
   std::memcpy(out + 8, &values_->offset, 8);
+}
+
+void PhiloxGenerator::note_look() const {
+  std::lock_guard<std::mutex> lock(values_->mutex);
+  ++values_->looks;
 }
 
 void PhiloxGenerator::set_state(const uint8_t* state, size_t bytes) {
@@ -52,6 +64,7 @@ void PhiloxGenerator::set_state(const uint8_t* state, size_t bytes) {
   std::lock_guard<std::mutex> lock(values_->mutex);
   std::memcpy(&values_->seed, state, 8);
   values_->offset = offset;
+  ++values_->looks;
 }
 
 std::unique_ptr<Generator> PhiloxGenerator::clone() const {
@@ -83,6 +96,11 @@ PhiloxState PhiloxGenerator::take(uint64_t numbers) {
   return state;
 }
 
-std::unique_ptr<Generator> make_generator(Device device) { return std::make_unique<PhiloxGenerator>(device); }
+std::unique_ptr<Generator> make_generator(Device device) {
+  look_hook = [](const Generator& generator) {
+    if (generator.device().is_cuda()) static_cast<const PhiloxGenerator&>(generator).note_look();
+  };
+  return std::make_unique<PhiloxGenerator>(device);
+}
 
 }  // namespace facula::cuda

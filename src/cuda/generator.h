@@ -16,7 +16,7 @@ struct PhiloxState {
 /// Of a generator; graphs that draw from it keep them.
 struct PhiloxValues {
   std::mutex mutex;
-  uint64_t seed = Generator::kDefaultSeed, offset = 0;
+  uint64_t seed = Generator::kDefaultSeed, offset = 0, looks = 0;
 };
 
 class PhiloxGenerator final : public Generator {
@@ -28,11 +28,15 @@ class PhiloxGenerator final : public Generator {
   size_t state_bytes() const override { return 16; }
   void get_state(uint8_t* out) const override;
   void set_state(const uint8_t* state, size_t bytes) override;
+  void note_look() const;
   std::unique_ptr<Generator> clone() const override;
 
   /// A state from which every thread may draw `numbers`; the caller holds the mutex.
   PhiloxState take(uint64_t numbers);
   uint64_t offset() const;
+  /// How often its state was given away (note_look) or set. A library whose own states follow this one's makes them
+  /// anew then.
+  uint64_t looks() const;
   /// Throws where it is no multiple of 4.
   void set_offset(uint64_t offset);
   /// Another one that goes on with this one; the caller holds the mutexes.

@@ -8,6 +8,7 @@
 #include "core/host.h"
 #include "cuda/activity.h"
 #include "cuda/device.h"
+#include "cuda/host_allocator.h"
 #include "cuda/stream.h"
 
 namespace facula::cuda {
@@ -147,7 +148,7 @@ void Graph::replay() {
   for (const Drawn& d : drawn_) {
     std::lock_guard<std::mutex> lock(d.values->mutex);
     const uint64_t start[] = {d.values->seed, d.values->offset};
-    FACULA_CUDA_CALL(cuMemcpyHtoDAsync_v2, reinterpret_cast<CUdeviceptr>(d.memory), start, sizeof start, stream);
+    copy_pageable(d.memory, start, sizeof start, current_stream(device));
     d.values->offset += d.numbers;
   }
   FACULA_CUDA_CALL(cuGraphLaunch, executable_, stream);

@@ -95,7 +95,7 @@ CUfunction function_of(const Group& group, const GroupForm& form, int device) {
       kernel->state.compare_exchange_strong(state, GroupKernel::Asked)) {
     const KernelSource text = text_of(group, form);
     if (mode == GroupMode::Wait) make_kernel(*kernel, text, device);
-    else in_background([kernel, text, device] { make_kernel(*kernel, text, device); });
+    else in_background(Urgency::Soon, [kernel, text, device] { make_kernel(*kernel, text, device); });
     state = kernel->state.load(std::memory_order_acquire);
   }
   if (state == GroupKernel::Failed) report(*kernel, mode);
@@ -298,7 +298,7 @@ void set_group_mode(std::string_view name) {
 }
 
 GroupCounts count_groups() { return {launches, in_steps, compiled_groups, bytes_moved}; }
-void finish_groups() { finish_background(); }
+void finish_groups() { finish_background(Urgency::Soon); }
 
 void register_group() {
   run_group.set(DeviceType::CUDA, run_group_cuda);

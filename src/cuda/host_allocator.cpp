@@ -5,6 +5,7 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <cstring>
 #include <list>
 #include <map>
 #include <memory>
@@ -247,5 +248,22 @@ void reset_peak_host_stats() { allocator().reset_peak(); }
 void reset_accumulated_host_stats() { allocator().reset_accumulated(); }
 
 void register_host_allocator() { pinned_memory = {make_storage, is_pinned}; }
+
+// The driver takes a copy of such bytes before it returns, but where the device can read the host's pages by itself
+// (Grace, and drivers with heterogeneous memory): there it may read them late. So few bytes go through a pinned block,
+// and of many the end is waited for.
+void copy_pageable(void* to, const void* from, size_t bytes, Stream stream) {
+  constexpr size_t kMostStaged = size_t{1} << 20;
+  const auto address = reinterpret_cast<CUdeviceptr>(to);
+  const bool late = properties(stream.device.index).reads_pageable_memory;
+  if (late && bytes <= kMostStaged) {
+    const std::unique_ptr<void, void (*)(void*)> block(allocate_pinned(bytes), release_pinned);
+    std::memcpy(block.get(), from, bytes);
+    FACULA_CUDA_CALL(cuMemcpyHtoDAsync_v2, address, block.get(), bytes, handle(stream));
+    return use_pinned(block.get(), stream);
+  }
+  FACULA_CUDA_CALL(cuMemcpyHtoDAsync_v2, address, from, bytes, handle(stream));
+  if (late) FACULA_CUDA_CALL(cuStreamSynchronize, handle(stream));
+}
 
 }  // namespace facula::cuda

@@ -30,6 +30,9 @@ bool is_pinned(const void* memory);
 /// is released.
 void use_pinned(const void* memory, Stream stream);
 
+/// Queues a copy to the device of bytes that are not pinned; the caller may change them at once.
+void copy_pageable(void* to, const void* from, size_t bytes, Stream stream);
+
 /// Gives blocks that nobody uses back to the driver.
 void empty_pinned_cache();
 HostStats host_stats();

@@ -13,6 +13,7 @@
 #include "core/host.h"
 #include "cuda/compile.h"
 #include "cuda/device.h"
+#include "cuda/family.h"
 #include "cuda/stream.h"
 
 namespace facula::cuda {
@@ -35,24 +36,67 @@ void note_target(int architecture, const Target& target) {
                 .c_str());
 }
 
-CUmodule load_module(const CompiledKernel& kernel) {
+std::string driver_text() {
+  int version = 0;
+  driver().cuDriverGetVersion(&version);
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+/// A compiler that is newer than the driver writes PTX of a version that the driver does not read: it gets an older
+/// one.
+CUmodule load_module(CompiledKernel kernel) {
   char log[2048] = {};
   CUjit_option names[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   void* values[] = {log, reinterpret_cast<void*>(sizeof log - 1)};
   CUmodule module = nullptr;
-  const CUresult result = driver().cuModuleLoadDataEx(&module, kernel.image.data(), 2, names, values);
-  check(result, (std::string("cuModuleLoadDataEx") + (*log ? ": " : "") + log).c_str());
+  const auto load = [&] { return driver().cuModuleLoadDataEx(&module, kernel.image.data(), 2, names, values); };
+  CUresult result = load();
+  const bool is_unread = result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION || result == CUDA_ERROR_INVALID_PTX;
+  if (is_unread) {
+    int version = 0;
+    FACULA_CUDA_CALL(cuDriverGetVersion, &version);
+    if (make_older(kernel.image, version)) result = load();
+  }
+  std::string text = std::string("cuModuleLoadDataEx") + (*log ? ": " : "") + log;
+  if (is_unread)
+    text += " (the driver is one of CUDA " + driver_text() +
+            " and older than CUDA's compiler: a newer driver, or an older nvidia-cuda-nvrtc, may do)";
+  check(result, text.c_str());
   return module;
 }
 
-CUfunction load(int device, const KernelSource& source) {
+/// The module of a kernel's image; one that several kernels share is loaded once.
+CUmodule module_of(int device, const CompiledKernel& kernel) {
+  if (kernel.shared.empty()) return load_module(kernel);
+  static std::mutex& mutex = *new std::mutex;
+  static auto& shared = *new std::map<std::pair<int, std::string>, CUmodule>;
+  std::lock_guard lock(mutex);
+  CUmodule& module = shared[{device, kernel.shared}];
+  if (!module) module = load_module(kernel);
+  return module;
+}
+
+CUfunction load(int device, const KernelSource& source, const Family& family) {
   const Properties& p = properties(device);
   const int architecture = p.major * 10 + p.minor;
   note_target(architecture, target_of(architecture));
-  const CompiledKernel kernel = cached_or_compiled(source, architecture);
+  bool was_cached = false;
+  CompiledKernel kernel = cached_or_compiled(source, architecture, &was_cached);
   DeviceGuard guard(device);
   RelaxedCapture relaxed;
-  const CUmodule module = load_module(kernel);
+  CUmodule module = nullptr;
+  try {
+    module = module_of(device, kernel);
+  } catch (const DriverError& error) {
+    const Target target = target_of(architecture);
+    const bool is_relatives = target.architecture != architecture && !target.is_virtual;
+    if (!is_relatives || error.result() != CUDA_ERROR_NO_BINARY_FOR_GPU) throw;
+    use_no_relatives();
+    note_target(architecture, target_of(architecture));
+    kernel = cached_or_compiled(source, architecture, &was_cached);
+    module = module_of(device, kernel);
+  }
+  if (!was_cached && family && families_are_wanted()) compile_soon(architecture, family());
   CUfunction function = nullptr;
   FACULA_CUDA_CALL(cuModuleGetFunction, &function, module, kernel.name.c_str());
   return function;
@@ -74,7 +118,7 @@ std::string TemplateArgument::text() const { return code_ & 0x80 ? kTypeNames[co
 
 // Threads that ask for a kernel that is being compiled wait for it; others compile meanwhile.
 CUfunction compiled(int device, const std::string& source, const std::string& expression,
-                    const std::vector<int>& argument_bytes, unsigned threads) {
+                    const std::vector<int>& argument_bytes, unsigned threads, const Family& family) {
   static std::mutex mutex;
   static auto& known = *new std::map<std::tuple<int, std::string, std::string>, std::shared_future<CUfunction>>;
   std::promise<CUfunction> promise;
@@ -93,7 +137,7 @@ CUfunction compiled(int device, const std::string& source, const std::string& ex
   if (mine) {
     try {
       log_kernel({source, expression}, argument_bytes, threads);
-      promise.set_value(load(device, {source, expression}));
+      promise.set_value(load(device, {source, expression}, family));
     } catch (...) {
       promise.set_exception(std::current_exception());
       std::lock_guard<std::mutex> lock(mutex);

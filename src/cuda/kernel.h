@@ -10,6 +10,7 @@
 
 #include "core/dtype.h"
 #include "cuda/driver.h"
+#include "cuda/family.h"
 
 namespace facula::cuda {
 
@@ -55,8 +56,9 @@ extern const DeviceLoop device_loops[];
 
 /// Compiles `expression` (a kernel's name with its template arguments) of the program `source` for the device,
 /// unless that was done before. How it is first launched goes into the log of kernels (compile.h), for who checks it.
+/// Where no process has compiled it yet, its `family` is asked for (family.h).
 CUfunction compiled(int device, const std::string& source, const std::string& expression,
-                    const std::vector<int>& argument_bytes, unsigned threads);
+                    const std::vector<int>& argument_bytes, unsigned threads, const Family& family = {});
 
 /// The number of threads and blocks, and the dynamic shared memory of each block.
 struct Grid {

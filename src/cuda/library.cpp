@@ -4,6 +4,7 @@
 #include <glob.h>
 #include <link.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -25,8 +26,9 @@ struct File {
   int cuda;          // the major version of CUDA that it is of; 0 for any
 };
 struct Known {
-  const char *name, *what, *probe;  // `probe` is a function that it must have
-  std::array<File, 3> files;        // best first
+  const char *name, *what, *probe;         // `probe` is a function that it must have
+  std::array<File, 3> files;               // best first
+  std::array<const char*, 12> needs = {};  // what it opens by bare names, in an order in which that works
 };
 constexpr Known known[kLibraries] = {
     {"driver", "NVIDIA's driver", "cuInit", {{{"libcuda.so.1", 0}}}},
@@ -38,12 +40,23 @@ constexpr Known known[kLibraries] = {
      "cuBLAS (pip package nvidia-cublas)",
      "cublasLtMatmul",
      {{{"libcublasLt.so.13", 13}, {"libcublasLt.so.12", 12}}}},
-    {"cudnn", "cuDNN (pip package nvidia-cudnn-cu13)", "cudnnBackendExecute", {{{"libcudnn.so.9", 0}}}},
-    {"cufft", "cuFFT (pip package nvidia-cufft)", "cufftCreate", {{{"libcufft.so.12", 13}, {"libcufft.so.11", 12}}}},
+    {"cudnn",
+     "cuDNN (pip package nvidia-cudnn-cu13)",
+     "cudnnBackendExecute",
+     {{{"libcudnn.so.9", 0}}},
+     {"libnvrtc.so", "libcublasLt.so", "libcublas.so", "libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9",
+      "libcudnn_adv.so.9", "libcudnn_heuristic.so.9", "libcudnn_engines_precompiled.so.9",
+      "libcudnn_engines_runtime_compiled.so.9"}},
+    {"cufft",
+     "cuFFT (pip package nvidia-cufft)",
+     "cufftCreate",
+     {{{"libcufft.so.12", 13}, {"libcufft.so.11", 12}}},
+     {"libnvJitLink.so"}},
     {"cusolver",
      "cuSOLVER (pip package nvidia-cusolver)",
      "cusolverDnCreate",
-     {{{"libcusolver.so.12", 13}, {"libcusolver.so.11", 12}}}},
+     {{{"libcusolver.so.12", 13}, {"libcusolver.so.11", 12}}},
+     {"libnvJitLink.so", "libcublasLt.so", "libcublas.so", "libcusparse.so"}},
     {"cupti",
      "CUPTI (pip package nvidia-cuda-cupti)",
      "cuptiGetVersion",
@@ -102,13 +115,45 @@ int driver_major() {
   return version / kMajor;
 }
 
+/// A library by its file's name: another package's copy where one is loaded, else the first of its places.
+void* open_file(const std::string& name) {
+  if (void* loaded = dlopen(name.c_str(), RTLD_NOW | RTLD_NOLOAD)) return loaded;
+  for (const std::string& place : places(name))
+    if (void* handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+  return nullptr;
+}
+
+/// Whether a library lies where the system does not look by itself, and so may what it opens by a bare name.
+bool is_in_known_folder(const char* name) {
+  std::error_code ignored;
+  const std::vector<std::string> all = places(name);
+  return std::any_of(all.begin(), all.end(), [&](const std::string& place) {
+    return place.find('/') != std::string::npos && fs::exists(place, ignored);
+  });
+}
+
+/// Opens what a library needs before itself, as far as it is there: the loader then finds it by its name, wherever it
+/// lies. Of the same CUDA where that is known, else of all that the driver takes.
+void open_needs(const Known& library, int cuda) {
+  constexpr int kNewest = 13, kOldest = 11;  // versions in the names of files
+  const int newest = cuda ? cuda : driver_major() ? std::min(driver_major(), kNewest) : kNewest;
+  for (const char* need : library.needs) {
+    if (!need) break;
+    if (std::string_view(need).find(".so.") != std::string_view::npos) {
+      open_file(need);
+      continue;
+    }
+    for (int version = newest; version >= kOldest; --version)
+      if (open_file(std::string(need) + "." + std::to_string(version)) && cuda) break;
+  }
+}
+
 void* open_first(const Known& library, std::string& error) {
   for (const File& file : library.files) {
     if (!file.name) break;
     if (file.cuda && driver_major() && file.cuda > driver_major()) continue;
-    if (void* loaded = dlopen(file.name, RTLD_NOW | RTLD_NOLOAD)) return loaded;  // another package's copy
-    for (const std::string& place : places(file.name))
-      if (void* handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+    if (is_in_known_folder(file.name)) open_needs(library, file.cuda);
+    if (void* handle = open_file(file.name)) return handle;
   }
   const char* text = dlerror();
   error = text ? text : "not found";

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "cuda/device.h"
+#include "cuda/pointwise_family.h"
 #include "cuda/strided.h"
 #include "ops/kernel_table.h"
 
@@ -78,7 +79,7 @@ constexpr LoopKernel kAny{"pointwise.cuh", "pointwise_any", sizeof(PointwiseArgs
     kStrided{"strided.cuh", "pointwise_strided", sizeof(StridedArgs)};
 
 CUfunction function_of(const LoopKernel& kernel, const DeviceLoop& loop, int device, TemplateArguments types,
-                       unsigned threads) {
+                       unsigned threads, const Plan& plan) {
   // the kernels have different numbers of template arguments
   const FunctionKey key{&loop, packed(types), device};
   if (CUfunction function = recent_function(key)) return function;
@@ -87,7 +88,8 @@ CUfunction function_of(const LoopKernel& kernel, const DeviceLoop& loop, int dev
   for (const TemplateArgument& t : types) expression += ", " + t.text();
   const std::string source = std::string("#include \"") + loop.header + "\"\n#include \"" + kernel.header +
                              "\"\nnamespace facula::cuda {\n" + loop.body + "\n}\n";
-  return keep_function(key, compiled(device, source, expression + ">", {kernel.argument_bytes}, threads));
+  return keep_function(key, compiled(device, source, expression + ">", {kernel.argument_bytes}, threads,
+                                     [&] { return family_of(loop, plan); }));
 }
 
 void run_direct(const DeviceLoop& loop, const Plan& plan, DType memory, int device) {
@@ -96,7 +98,7 @@ void run_direct(const DeviceLoop& loop, const Plan& plan, DType memory, int devi
   const int width = direct_width(plan);
   const Grid grid = grid_for(device, (plan.numel + width - 1) / width);
   const TemplateArguments types = {plan.compute, plan.loop_result, memory, plan.out.dtype, width};
-  launch(function_of(kDirect, loop, device, types, grid.threads), device, grid, addresses);
+  launch(function_of(kDirect, loop, device, types, grid.threads, plan), device, grid, addresses);
 }
 
 void run_any(const DeviceLoop& loop, const Plan& plan, int device) {
@@ -105,7 +107,7 @@ void run_any(const DeviceLoop& loop, const Plan& plan, int device) {
   const DType offsets = plan.numel <= INT32_MAX ? DType::UInt32 : DType::Int64;
   const Grid grid = grid_for(device, plan.numel);
   const TemplateArguments types = {plan.compute, plan.loop_result, offsets};
-  launch(function_of(kAny, loop, device, types, grid.threads), device, grid, addresses);
+  launch(function_of(kAny, loop, device, types, grid.threads, plan), device, grid, addresses);
 }
 
 void run_strided(const DeviceLoop& loop, const Plan& plan, const JoinedPlan& joined, int device) {
@@ -118,7 +120,7 @@ void run_strided(const DeviceLoop& loop, const Plan& plan, const JoinedPlan& joi
   }
   const TemplateArguments types = {plan.compute, plan.loop_result, plan.out.dtype, strided.form.number(), in[0], in[1],
                                    in[2]};
-  launch(function_of(kStrided, loop, device, types, kStridedThreads), device, {kStridedThreads, strided.blocks},
+  launch(function_of(kStrided, loop, device, types, kStridedThreads, plan), device, {kStridedThreads, strided.blocks},
          addresses);
 }
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <map>
-#include <mutex>
 #include <vector>
 
 #include "core/kernel.h"
@@ -13,6 +11,7 @@
 #include "cuda/flags.h"
 #include "cuda/host_allocator.h"
 #include "cuda/library.h"
+#include "cuda/library_handles.h"
 #include "cuda/linalg.h"
 #include "cuda/stream.h"
 
@@ -79,55 +78,18 @@ struct Handle {
   cusolverDnHandle_t handle = nullptr;
   cusolverDnParams_t params = nullptr;
 };
-/// A handle is one thread's at a time. Those of threads that have ended are used again.
-struct Handles {
-  std::mutex mutex;
-  std::map<int, std::vector<Handle>> unused;  // by device
-};
-Handles& handles() {
-  static Handles& all = *new Handles;
-  return all;
-}
-
-class OwnHandles {
- public:
-  ~OwnHandles() {
-    std::lock_guard<std::mutex> lock(handles().mutex);
-    for (const auto& [device, handle] : mine_) handles().unused[device].push_back(handle);
-  }
-  const Handle& of(int device) {
-    const auto found = mine_.find(device);
-    if (found != mine_.end()) return found->second;
-    return mine_[device] = unused_or_new(device);
-  }
-
- private:
-  static Handle unused_or_new(int device) {
-    {
-      std::lock_guard<std::mutex> lock(handles().mutex);
-      auto& unused = handles().unused[device];
-      if (!unused.empty()) {
-        const Handle handle = unused.back();
-        unused.pop_back();
-        return handle;
-      }
-    }
+struct Cusolver {
+  using Handle = solver::Handle;
+  static Handle make() {
     Handle made;
     FACULA_SOLVER_CALL(cusolverDnCreate, &made.handle);
     FACULA_SOLVER_CALL(cusolverDnCreateParams, &made.params);
     return made;
   }
-
-  std::map<int, Handle> mine_;
+  static void set_stream(Handle& h, CUstream stream) { FACULA_SOLVER_CALL(cusolverDnSetStream, h.handle, stream); }
 };
-
 /// This thread's handle of the device, with the current stream.
-const Handle& handle_for(const Tensor& t) {
-  static thread_local OwnHandles mine;
-  const Handle& h = mine.of(device_of(t));
-  FACULA_SOLVER_CALL(cusolverDnSetStream, h.handle, handle(current_stream(device_of(t))));
-  return h;
-}
+Handle handle_for(const Tensor& t) { return LibraryHandles<Cusolver>::of(current_stream(device_of(t))); }
 
 // ---- arguments
 

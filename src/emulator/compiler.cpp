@@ -33,7 +33,7 @@ using facula::cuda::contents, facula::cuda::finish, facula::cuda::host_compiler,
 
 // Whom the compiler knows: a device of FACULA_EMULATED_CAPABILITY may be newer or older than all of them.
 constexpr int kArchitectures[] = {75, 80, 86, 89, 90, 100, 120};
-constexpr int kImageFormat = 2;
+constexpr int kImageFormat = 3;
 
 struct Program {
   std::string source, name, log, image;
@@ -119,6 +119,7 @@ void make_image(Program& p, const fs::path& library) {
     bytes = contents(library);
   }
   p.image = image_head(p, kept != p.options.end() ? "FACULAEP" : "FACULAEM", bytes.size()) + bytes;
+  if (p.is_virtual) p.image += "\n.version 9.0\n";  // as PTX says it
 }
 
 }  // namespace

@@ -35,6 +35,8 @@ struct cublasLtMatmulPreferenceOpaque_t {
 
 namespace {
 
+cublasStatus_t failing_heuristics = CUBLAS_STATUS_SUCCESS;
+
 using Desc = cublasLtMatmulDescOpaque_t;
 using Layout = cublasLtMatrixLayoutOpaque_t;
 
@@ -271,6 +273,11 @@ FACULA_EMULATED cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatm
   return set(preference->alignments[matrix], value, bytes, __func__);
 }
 
+/// For tests: with which status the heuristics fail (0: they do not).
+FACULA_EMULATED void facula_emulated_blas_heuristics(int status) {
+  failing_heuristics = static_cast<cublasStatus_t>(status);
+}
+
 FACULA_EMULATED cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
@@ -279,6 +286,7 @@ FACULA_EMULATED cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h
   *found = 0;
   if (!handle || !desc || !a || !b || !c || !d || !preference || requested < 1 || !results)
     return invalid(__func__, "a null pointer");
+  if (failing_heuristics) return failing_heuristics;
   if (const std::string why = mismatch(*desc, *a, *b, *c, *d); !why.empty()) return invalid(__func__, why);
   if (!is_supported(*desc, d->type)) return CUBLAS_STATUS_NOT_SUPPORTED;
   remember("cublasLtMatmulAlgoGetHeuristic type=" + std::to_string(d->type) +

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <map>
 #include <vector>
 
@@ -351,6 +352,8 @@ std::vector<cudnnBackendNumericalNote_t> notes_of(const Graph& graph) {
 // What tests say that an engine needs, and that it fails.
 int64_t workspaces[kEngines] = {0, 0, kWorkspace};
 cudnnStatus_t failures[kEngines] = {};
+std::map<int, cudnnStatus_t> failing_heuristics;  // by mode
+std::atomic<int> handles_made{0}, streams_set{0};
 int64_t workspace_of(int engine) { return workspaces[engine]; }
 
 // ---- loops
@@ -501,8 +504,17 @@ FACULA_EMULATED void facula_emulated_dnn_engine(int engine, int64_t workspace, i
   failures[engine] = static_cast<cudnnStatus_t>(status);
 }
 
+/// For tests: with which status the heuristics fail in a mode (0: they do not).
+FACULA_EMULATED void facula_emulated_dnn_heuristics(int mode, int status) {
+  failing_heuristics[mode] = static_cast<cudnnStatus_t>(status);
+}
+/// For tests: how many handles were made, and how often one was given a stream.
+FACULA_EMULATED int facula_emulated_dnn_handles() { return handles_made; }
+FACULA_EMULATED int facula_emulated_dnn_streams() { return streams_set; }
+
 FACULA_EMULATED size_t cudnnGetVersion() { return 91900; }
 FACULA_EMULATED cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  ++handles_made;
   *handle = new cudnnContext;
   return CUDNN_STATUS_SUCCESS;
 }
@@ -512,6 +524,7 @@ FACULA_EMULATED cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
 }
 FACULA_EMULATED cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, CUstream stream) {
   if (!handle) return wrong(__func__, "a null handle");
+  ++streams_set;
   handle->stream = stream;
   return CUDNN_STATUS_SUCCESS;
 }
@@ -577,7 +590,9 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t 
     return to->finished = true;
   };
   if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS && d->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) {
-    const int first = d->one<int>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK ? kEngines - 1 : 0;
+    const int mode = d->one<int>(CUDNN_ATTR_ENGINEHEUR_MODE);
+    if (failing_heuristics[mode]) return failing_heuristics[mode];
+    const int first = mode == CUDNN_HEUR_MODE_FALLBACK ? kEngines - 1 : 0;
     *count = kEngines - first;
     for (int64_t i = 0; i < std::min<int64_t>(requested, *count); ++i)
       if (!give(i, first + static_cast<int>(i), CUDNN_BACKEND_ENGINECFG_DESCRIPTOR))

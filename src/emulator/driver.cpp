@@ -26,6 +26,7 @@ namespace {
 
 std::atomic<bool> initialized{false};
 std::atomic<int> failing_switch{0};
+constexpr uintptr_t kForeign = 0xf0;
 
 constexpr unsigned kMostThreads = 1024, kMostGrid = 65535, kMostDynamicShared = 227 << 10,
                    kDefaultDynamicShared = 48 << 10;
@@ -196,7 +197,7 @@ API CUresult cuInit(unsigned) {
   return CUDA_SUCCESS;
 }
 API CUresult cuDriverGetVersion(int* version) {
-  *version = 13000;
+  *version = settings().driver;
   return CUDA_SUCCESS;
 }
 API CUresult cuGetErrorName(CUresult error, const char** text) {
@@ -236,6 +237,7 @@ API CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUde
   *value = 0;
   for (const Attribute& a : attributes)
     if (a.attribute == attribute) *value = a.value;
+  if (attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) *value = settings().reads_pageable;
   if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) *value = settings().capability / 10;
   if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) *value = settings().capability % 10;
   return CUDA_SUCCESS;
@@ -249,15 +251,18 @@ API CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   *context = reinterpret_cast<CUcontext>(static_cast<uintptr_t>(device) + 1);
   return is_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
+// One of kForeign is another library's (cuCtxCreate): nothing of a primary context works in it.
 API CUresult cuCtxSetCurrent(CUcontext context) {
   if (failing_switch > 0 && --failing_switch == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  const int device = static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 1;
-  if (!is_device(device)) return CUDA_ERROR_INVALID_CONTEXT;
-  current_device = device;
+  const auto number = reinterpret_cast<uintptr_t>(context);
+  const int device = static_cast<int>(number) - 1;
+  if (!is_device(device) && number != kForeign) return CUDA_ERROR_INVALID_CONTEXT;
+  current_device = number == kForeign ? kForeignDevice : device;
   return CUDA_SUCCESS;
 }
 API CUresult cuCtxGetCurrent(CUcontext* context) {
-  *context = reinterpret_cast<CUcontext>(static_cast<uintptr_t>(current_device) + 1);
+  const uintptr_t number = current_device == kForeignDevice ? kForeign : static_cast<uintptr_t>(current_device) + 1;
+  *context = reinterpret_cast<CUcontext>(number);
   return CUDA_SUCCESS;
 }
 API CUresult cuCtxSynchronize() {
@@ -278,6 +283,7 @@ FACULA_EMULATED void facula_emulated_fail_switch(int n) { failing_switch = n; }
 
 API CUresult cuMemAlloc_v2(CUdeviceptr* memory, size_t bytes) {
   if (const CUresult refused = refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
+  if (current_device == kForeignDevice) return CUDA_ERROR_INVALID_CONTEXT;
   return allocate(memory, bytes, current_device);
 }
 API CUresult cuMemFree_v2(CUdeviceptr memory) {
@@ -311,13 +317,14 @@ API CUresult cuMemFreeHost(void* memory) {
   std::free(memory);
   return CUDA_SUCCESS;
 }
-// Pinned memory of the host is read when the device gets there, other memory before the call returns.
+// Pinned memory of the host is read when the device gets there, other memory before the call returns, unless the device
+// can read it by itself.
 API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
   if (!is_allocated(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
   const StreamPointer s = stream_here(stream);
   if (!s) return CUDA_ERROR_INVALID_HANDLE;
   const What what = copy_of(bytes, CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, host_kind(from), CUPTI_ACTIVITY_MEMORY_KIND_DEVICE);
-  if (pinned.holds(from)) return queue_copy(host(to), from, what, stream);
+  if (pinned.holds(from) || settings().reads_pageable) return queue_copy(host(to), from, what, stream);
   const auto read = [=](BlockRunner&) { std::memcpy(host(to), from, bytes); };  // in a graph: at every launch
   if (captured(*s, read, what)) return sticky_error;
   auto staged =
@@ -384,13 +391,26 @@ API CUresult cuProfilerStop() { return CUDA_SUCCESS; }
 
 // ---- kernels
 
-/// Whether the device runs an image: code of its major version that is not newer, and PTX of any that is not.
-bool is_for_device(const char* image) {
+struct ImageFacts {  // compiler.cpp wrote them
+  int32_t architecture, is_virtual;
+};
+ImageFacts facts_of(const char* image) {
   constexpr size_t kFacts = 16;
-  int32_t facts[2];  // compiler.cpp wrote them
-  std::memcpy(facts, image + kFacts, sizeof facts);
+  ImageFacts facts;
+  std::memcpy(&facts, image + kFacts, sizeof facts);
+  return facts;
+}
+/// Whether the device runs an image: code of its major version that is not newer, and PTX of any that is not.
+bool is_for_device(const ImageFacts& image) {
   const int own = settings().capability;
-  return facts[0] <= own && (facts[1] || facts[0] / 10 == own / 10);
+  const bool is_relative = settings().runs_relatives && image.architecture / 10 == own / 10;
+  return image.architecture <= own && (image.is_virtual || image.architecture == own || is_relative);
+}
+/// Whether the driver is as new as PTX, which has its version behind the library: 9.x is of CUDA 13.
+bool is_read(const char* ptx) {
+  int major = 0, minor = 0;
+  return std::sscanf(ptx, " .version %d.%d", &major, &minor) == 2 &&
+         major * 10 + minor <= (settings().driver / 1000 - 4) * 10 + settings().driver % 1000 / 10;
 }
 
 // A module is the shared library that compiler.cpp made, behind the length of it and who runs it; or the library's
@@ -404,10 +424,12 @@ API CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   const auto* bytes = static_cast<const char*>(image);
   const bool is_path = std::memcmp(bytes, "FACULAEP", 8) == 0;
   if (!is_path && std::memcmp(bytes, "FACULAEM", 8) != 0) return CUDA_ERROR_INVALID_IMAGE;
-  if (!is_for_device(bytes)) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  const ImageFacts facts = facts_of(bytes);
+  if (!is_for_device(facts)) return CUDA_ERROR_NO_BINARY_FOR_GPU;
   uint64_t length;
   std::memcpy(&length, bytes + 8, sizeof length);
   bytes += 24;
+  if (facts.is_virtual && !is_read(bytes + length)) return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
   std::string path(bytes, is_path ? length : 0);
   int file = -1;
   if (!is_path) {

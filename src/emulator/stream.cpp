@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -29,6 +30,11 @@ Settings read_settings() {
   s.memory = static_cast<size_t>(std::max(1, std::atoi(variable("FACULA_EMULATED_MEMORY_MIB", "8192").data()))) << 20;
   const double capability = std::atof(variable("FACULA_EMULATED_CAPABILITY", "9.0").data());
   s.capability = static_cast<int>(capability * 10 + 0.5);
+  int major = 0, minor = 0;
+  std::sscanf(variable("FACULA_EMULATED_DRIVER", "13.0").data(), "%d.%d", &major, &minor);
+  s.driver = major * 1000 + minor * 10;
+  s.runs_relatives = variable("FACULA_EMULATED_RELATIVES", "run") != "strange";
+  s.reads_pageable = variable("FACULA_EMULATED_PAGEABLE", "copied") == "read";
   return s;
 }
 

@@ -38,6 +38,9 @@ struct Settings {
   int devices;
   size_t memory;   // bytes of each device
   int capability;  // 90 for 9.0
+  bool reads_pageable;
+  int driver;           // 13000 for 13.0
+  bool runs_relatives;  // code of older devices of its major version
 };
 const Settings& settings();
 
@@ -90,12 +93,15 @@ class Stream {
 
 /// The device that the driver works with on the calling thread.
 inline thread_local int current_device = 0;
+constexpr int kForeignDevice = -2;  // in a context of another library's
 
 /// The stream of a handle; that of null (and CUDA's numbers 1 and 2) is the device's default one. Null where the handle
 /// was never made, or is destroyed.
 using StreamPointer = std::shared_ptr<Stream>;
 StreamPointer stream_of(CUstream handle, int device);
-inline StreamPointer stream_here(CUstream handle) { return stream_of(handle, current_device); }
+inline StreamPointer stream_here(CUstream handle) {
+  return current_device == kForeignDevice ? nullptr : stream_of(handle, current_device);
+}
 CUresult make_stream(CUstream* handle, int device);
 CUresult destroy_stream(CUstream handle);
 void synchronize_all();

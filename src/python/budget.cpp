@@ -4,6 +4,7 @@
 #include "budget/moved.h"
 #include "budget/record.h"
 #include "budget/report.h"
+#include "budget/times.h"
 #include "budget/why_full.h"
 #include "cpu/allocator.h"
 #include "cuda/allocator.h"
@@ -86,6 +87,13 @@ PyObject* set(PyObject*, PyObject* args) {
 
 PyObject* get(PyObject*, PyObject* args) {
   return guarded([&] { return number(budget::budget_of(Given(args, 1).device())); });
+}
+
+PyObject* time_of_maker(PyObject*, PyObject* tensor) {
+  return guarded([&] {
+    FACULA_CHECK(is_tensor(tensor), ErrorKind::Type, "_budget_time: expected a Tensor, got ", Py_TYPE(tensor)->tp_name);
+    return number(budget::time_of_maker(tensor_of(tensor)));
+  });
 }
 
 PyObject* set_threshold(PyObject*, PyObject* value) {
@@ -240,6 +248,8 @@ PyMethodDef functions[] = {
      "_budget_why(device, bytes): the text of an error for a request that fails now."},
     {"_budget_threshold", set_threshold, METH_O,
      "_budget_threshold(bytes): smaller results are not let go of; returns the threshold before."},
+    {"_budget_time", time_of_maker, METH_O,
+     "_budget_time(tensor): nanoseconds that the op took that made it, as far as is known; 0 where nobody keeps that."},
     {"_budget_folder", set_folder, METH_O,
      "_budget_folder(path): where bytes of the CPU are moved to, b'' nowhere, None as FACULA_BUDGET_DIR says; returns "
      "the folder before."},

@@ -1,5 +1,6 @@
 // Kernels for CUDA devices that need not be there: for tests of the sources, and to fill the disk cache.
 #include "cuda/compile.h"
+#include "cuda/family.h"
 #include "cuda/group.h"
 #include "python/bindings.h"
 #include "python/free_threading.h"
@@ -115,7 +116,27 @@ PyObject* finish_groups(PyObject*, PyObject*) {
   });
 }
 
+PyObject* families(PyObject*, PyObject*) {
+  return guarded([&] {
+    const cuda::FamilyCounts c = cuda::count_families();
+    return Py_BuildValue("{sLsL}", "kernels", static_cast<long long>(c.kernels), "programs",
+                         static_cast<long long>(c.programs));
+  });
+}
+
+PyObject* finish_families(PyObject*, PyObject*) {
+  return guarded([&] {
+    WithoutLock lock;
+    cuda::finish_families();
+    return Py_NewRef(Py_None);
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_cuda_finish_families", finish_families, METH_NOARGS, "Wait for the families that are being compiled."},
+    {"_cuda_families", families, METH_NOARGS,
+     "How many kernels were compiled in the background since others of their family were used, and in how many "
+     "programs."},
     {"_cuda_group_mode", group_mode, METH_O,
      "(name): groups of compiled functions are compiled in the \"background\", or calls \"wait\" for them, or ops run "
      "one by one, in \"steps\"."},
@@ -128,8 +149,8 @@ PyMethodDef functions[] = {
      "([(source, expression), ...], architecture, option=None) -> (names, image, log): compiles kernels as one "
      "program."},
     {"_cuda_keep_together", keep_together, METH_VARARGS,
-     "([(source, expression), ...], architecture, library) -> how many were compiled, for the emulated device: their "
-     "code becomes the file `library`, to which the disk cache refers."},
+     "([(source, expression), ...], architecture, library) -> how many were compiled, as one program, and put into the "
+     "disk cache. With a name of a file, for the emulated device, that becomes their code."},
     {"_cuda_keep", keep, METH_VARARGS,
      "(source, expression, architecture) -> whether the kernel had to be compiled: afterwards it is in the disk "
      "cache."},

@@ -1,6 +1,7 @@
 // facula.Generator, and the default generator's seed and state.
 #include "cuda/generator.h"
 
+#include "core/generator_looks.h"
 #include "core/generators.h"
 #include "functions.h"
 #include "python/args.h"
@@ -95,6 +96,7 @@ PyObject* get_state(PyObject* o, PyObject*) {
     {
       Detaching guard(g.mutex);
       g.get_state(state.data<uint8_t>());
+      note_look(g);
     }
     return wrap(state);
   });

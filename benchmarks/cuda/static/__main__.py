@@ -1,6 +1,6 @@
 """Predictions for GPUs that need not be there, out of the machine code of kernels, beside what was measured.
 
-    python -m benchmarks.cuda.static                       # A100, H100 and H200, and all results of benchmarks/results/cuda_*
+    python -m benchmarks.cuda.static                       # A100, H100 and H200, and all results of benchmarks/results/cuda_*/
     python -m benchmarks.cuda.static --only softmax --gpu H200 --results FILE
 
 Needs nvidia-cuda-nvrtc and nvidia-cuda-nvdisasm from PyPI (`static-kernels` of pyproject.toml). Columns: instructions of an
@@ -40,7 +40,7 @@ def measured(figure: Figure, bound: Bound, by_device: dict[str, dict]) -> str:
     is_rate = bool(figure.instance.product)
     said = f"{bound.teraflops * PRODUCT:.0f} TF" if is_rate else f"{min(1, bound.share / COPY):.2f} of copy"
     for name, parts in by_device.items():
-        values = parts.get(part, {}).get("facula", {}).get(row, {})
+        values = (parts.get(f"own_{part}", parts.get(part, {})).get("facula") or {}).get(row, {})
         value = values.get("TFLOP_per_s", values.get("forward_TFLOP_per_s")) if is_rate else values.get("of_copy")
         if value is not None and bound.gpu.name in name:
             said += f", measured {value:.0f} TF" if is_rate else f", measured {value:.2f}"
@@ -62,7 +62,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="only instances with this text in their names")
     parser.add_argument("--gpu", choices=[g.name for g in GPUS], help="one instead of all")
-    kept = sorted((ROOT / "benchmarks" / "results").glob("cuda_*.json"))
+    kept = sorted((ROOT / "benchmarks" / "results").glob("cuda_*/all.json"))
     parser.add_argument("--results", type=Path, nargs="*", default=kept)
     args = parser.parse_args()
     gpus = [g for g in GPUS if args.gpu in (None, g.name)]

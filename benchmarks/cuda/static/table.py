@@ -39,7 +39,9 @@ class Figure:
             "warps": resident_warps(self.code, self.instance, self.kernel.threads, self.capability),
             "tensor": {unit: n for unit, n in self.code.units.items() if unit in TENSOR},
             "kernels": self.kernel.kernels,
-        }
+            "bounds": {b.gpu.name: {"share": round(b.share, 3), "limit": b.limit, "teraflops": round(b.teraflops, 1)}
+                       for b in self.bounds},
+        }  # fmt: skip
 
     @property
     def bounds(self) -> list[Bound]:

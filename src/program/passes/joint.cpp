@@ -3,6 +3,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/function_support.h"
+#include "core/generator_looks.h"
 #include "core/generators.h"
 #include "functions.h"
 #include "program/effects.h"
@@ -46,6 +47,7 @@ class Redrawn {
     const std::lock_guard lock(generator.mutex);
     std::vector<uint8_t> state(generator.state_bytes());
     generator.get_state(state.data());
+    note_look(generator);
     states_.try_emplace(&generator, std::move(state));
   }
   std::map<Generator*, std::vector<uint8_t>> states_;

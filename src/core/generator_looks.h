@@ -1,0 +1,14 @@
+// Who is given a generator's state may set it again later, to get the same numbers. A backend that draws by a library
+// with states of its own wants to know, and begins these anew.
+#pragma once
+
+#include "core/generator.h"
+
+namespace facula {
+
+/// Said by whoever has been given the state.
+void note_look(const Generator& generator);
+/// Set by a backend; null: none wants to know.
+extern void (*look_hook)(const Generator& generator);
+
+}  // namespace facula

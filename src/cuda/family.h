@@ -1,0 +1,33 @@
+// Families: kernels around one loop that differ in template arguments, of which a program that uses one is likely to
+// use others soon.
+//
+// Policy: a call compiles the one kernel that it needs. Its relatives are compiled behind it, in the background, as one
+// program, which takes a fraction of the time for each, into the disk cache, where the next that is asked for is found.
+// So the variants of a loop (dtypes, ways to read its operands) can be many without being waited for. Of processes that
+// share the cache one compiles a family. FACULA_CUDA_FAMILIES is `background` or `off`; without it they are compiled
+// for devices, and not for the emulated one, whose compiler takes as long for each as for one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "cuda/compile.h"
+
+namespace facula::cuda {
+
+using Family = std::function<std::vector<KernelSource>()>;
+
+/// How many have been compiled by this process, in how many programs.
+struct FamilyCounts {
+  int64_t kernels = 0, programs = 0;
+};
+FamilyCounts count_families();
+/// Waits for those that were asked for.
+void finish_families();
+
+bool families_are_wanted();
+/// Asks for kernels. The list is bounded: what comes when it is full is left out.
+void compile_soon(int architecture, std::vector<KernelSource> kernels);
+
+}  // namespace facula::cuda

@@ -1,0 +1,205 @@
+// What libraries make of problems (plans, layouts, or that they have none), kept for all threads.
+//
+//   - A problem is a struct of 64-bit members only, which is hashed and compared by its words.
+//   - A thread looks into a table of the plans that it used last before it asks the map that all share, whose mutex is
+//     held to look and to insert; a plan is made under its own mutex, so that others are found meanwhile.
+//   - Plans are told streams, pointers and workspaces, and libraries do not promise that two threads may use one at
+//     once: its mutex is held while it is used, which is while work is queued, and hardly ever waited for.
+//   - What was not used for longest goes when there are more than `most`.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "cuda/stream.h"
+
+namespace facula::cuda {
+
+struct ProblemHash {
+  template <class Problem>
+  size_t operator()(const Problem& problem) const {
+    constexpr size_t kWords = sizeof(Problem) / sizeof(uint64_t);
+    static_assert(sizeof(Problem) % sizeof(uint64_t) == 0);
+    uint64_t words[kWords], sum = 0;
+    std::memcpy(words, &problem, sizeof problem);
+    for (size_t i = 0; i < kWords; ++i) sum += (words[i] + i) * (0x9e3779b97f4a7c15 + 2 * i);
+    return sum ^ sum >> 32;
+  }
+};
+struct SameProblem {
+  template <class Problem>
+  bool operator()(const Problem& a, const Problem& b) const {
+    return std::memcmp(&a, &b, sizeof a) == 0;
+  }
+};
+
+template <class Problem, class Plan>
+class PlanCache {
+ public:
+  /// Sizes that never come again do not fill the memory.
+  static constexpr size_t kUsualMost = 1024;
+
+  explicit PlanCache(size_t most = kUsualMost) : most_(most) {}
+  PlanCache(const PlanCache&) = delete;
+
+  /// Calls use(plan) with the plan of the problem, which make() gives where none is kept. What make() throws is thrown,
+  /// and nothing is kept.
+  template <class Make, class Use>
+  auto with(const Problem& problem, Make&& make, Use&& use) {
+    Recents& mine = recents();
+    const Inside inside(mine);
+    for (;;) {
+      std::shared_ptr<Entry> shared;  // of a call inside of another's use, which may need the slot for longer
+      Entry& entry = entry_of(problem, mine, shared);
+      std::lock_guard lock(entry.mutex);
+      if (entry.dropped.load(std::memory_order_relaxed)) continue;
+      if (__builtin_expect(!entry.plan, 0)) fill(entry, make);
+      if (__builtin_expect(most_.load(std::memory_order_relaxed) != 0, 1)) return use(*entry.plan);
+      const auto only = std::move(entry.plan);
+      drop_from_map(entry);
+      return use(*only);
+    }
+  }
+
+  size_t size() const {
+    std::shared_lock lock(mutex_);
+    return entries_.size();
+  }
+  size_t most() const { return most_; }
+  void set_most(size_t most) {
+    most_ = most;
+    shrink(most);
+  }
+  void clear() { shrink(0); }
+
+ private:
+  struct Entry {
+    explicit Entry(const Problem& p) : problem(p) {}
+    const Problem problem;
+    std::mutex mutex;  // of the plan
+    std::unique_ptr<Plan> plan;
+    std::atomic<bool> dropped{false};  // from the map: nobody takes it any more
+    std::atomic<uint64_t> used{0};     // the higher the later
+  };
+  struct Recent {
+    const PlanCache* cache = nullptr;
+    std::shared_ptr<Entry> entry;
+  };
+  static constexpr size_t kRecent = 64;
+  struct Recents {
+    Recent slots[kRecent];
+    int depth = 0;  // how many uses this thread is in
+  };
+  struct Inside {
+    explicit Inside(Recents& r) : recents(r) { ++recents.depth; }
+    ~Inside() { --recents.depth; }
+    Inside(const Inside&) = delete;
+    Recents& recents;
+  };
+
+  /// Found by one look at the thread's variables; not an array there, since there is little room.
+  static Recents& recents() {
+    static thread_local constinit Recents* mine = nullptr;
+    struct Owner {
+      ~Owner() { delete std::exchange(mine, nullptr); }
+    };
+    if (__builtin_expect(!mine, 0)) {
+      static thread_local Owner owner;
+      static_cast<void>(owner);
+      mine = new Recents;
+    }
+    return *mine;
+  }
+
+  Entry& entry_of(const Problem& problem, Recents& mine, std::shared_ptr<Entry>& shared) {
+    if (__builtin_expect(mine.depth > 1, 0)) {
+      shared = shared_entry(problem);
+      return *shared;
+    }
+    Recent& slot = mine.slots[ProblemHash()(problem) % kRecent];
+    const bool known = slot.cache == this && SameProblem()(slot.entry->problem, problem) &&
+                       !slot.entry->dropped.load(std::memory_order_relaxed);
+    if (__builtin_expect(!known, 0)) slot = {this, shared_entry(problem)};
+    // Two threads may count one use: which plan is the oldest is then no less true.
+    const uint64_t now = clock_.load(std::memory_order_relaxed) + 1;
+    clock_.store(now, std::memory_order_relaxed);
+    slot.entry->used.store(now, std::memory_order_relaxed);
+    return *slot.entry;
+  }
+
+  std::shared_ptr<Entry> shared_entry(const Problem& problem) {
+    {
+      std::shared_lock lock(mutex_);
+      if (const auto found = entries_.find(problem); found != entries_.end()) return found->second;
+    }
+    std::shared_ptr<Entry> entry;
+    bool is_full;
+    {
+      std::unique_lock lock(mutex_);
+      auto& place = entries_[problem];
+      if (!place) {
+        place = std::make_shared<Entry>(problem);
+        place->used = clock_.load();
+      }
+      entry = place;
+      is_full = entries_.size() > most_ && most_;
+    }
+    if (is_full) shrink(most_);
+    return entry;
+  }
+
+  /// Calls of a library that makes a plan may be such as a capture forbids.
+  template <class Make>
+  void fill(Entry& entry, Make& make) {
+    try {
+      const RelaxedCapture relaxed;
+      entry.plan.reset(new Plan(make()));
+    } catch (...) {
+      drop_from_map(entry);
+      throw;
+    }
+  }
+
+  void drop_from_map(Entry& entry) {
+    entry.dropped = true;
+    std::unique_lock lock(mutex_);
+    const auto found = entries_.find(entry.problem);
+    if (found != entries_.end() && found->second.get() == &entry) entries_.erase(found);
+  }
+
+  /// Plans go at once, though other threads still know their entries. The map's mutex is not held while a plan's is
+  /// waited for.
+  void shrink(size_t count) {
+    std::vector<std::shared_ptr<Entry>> gone;
+    {
+      std::unique_lock lock(mutex_);
+      while (entries_.size() > count) {
+        auto oldest = entries_.begin();
+        for (auto each = entries_.begin(); each != entries_.end(); ++each)
+          if (each->second->used < oldest->second->used) oldest = each;
+        gone.push_back(std::move(oldest->second));
+        entries_.erase(oldest);
+      }
+    }
+    for (const auto& entry : gone) {
+      std::lock_guard lock(entry->mutex);
+      entry->dropped = true;
+      entry->plan.reset();
+    }
+  }
+
+  std::atomic<size_t> most_;
+  std::atomic<uint64_t> clock_{1};
+  mutable std::shared_mutex mutex_;
+  std::unordered_map<Problem, std::shared_ptr<Entry>, ProblemHash, SameProblem> entries_;
+};
+
+}  // namespace facula::cuda
