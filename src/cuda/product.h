@@ -44,9 +44,15 @@ class ProductKernels {
     const ProductPlan plan = plan_product(args.tiles, types.sums, device, partial);
     const DeviceKernel& kernel = plan.way == ProductWay::Tiles ? by_tiles_ : by_results_;
     kernel(device, {types.memory, types.sums, positions, plan.size}, plan.grid, args);
-    if (args.tiles.parts > 1)
-      of_parts_(device, {types.memory, types.sums, positions},
-                grid_for(device, args.tiles.batch * args.tiles.rows * args.tiles.columns), args);
+    add_parts(device, dtype, positions, args);
+  }
+  /// Adds up the parts of divided sums, where they were divided.
+  template <class Args>
+  void add_parts(int device, DType dtype, DType positions, const Args& args) const {
+    if (args.tiles.parts <= 1) return;
+    const ProductTypes types = product_types(dtype);
+    of_parts_(device, {types.memory, types.sums, positions},
+              grid_for(device, args.tiles.batch * args.tiles.rows * args.tiles.columns), args);
   }
 
  private:
