@@ -86,44 +86,81 @@ void write_factor(const Scalar& value, DType dtype, DType sums, char* to) {
   std::memcpy(to, number.data(), static_cast<size_t>(item_size(sums)));
 }
 
-/// How a side lies for the tensor cores, whose copies are of 16 bytes.
-enum class Lie : uint8_t { Along, Across, Unfit };  // along a line; across lines
+/// One side of a product for the tensor cores: rows of a or columns of b, in `args`.
+struct TensorSide {
+  const void*& data;
+  long long &batch, &line, &step;
+  int64_t lines, inner, count;
 
-Lie lie_of(const MatrixOperand& o, int64_t batch, int64_t line_step, int64_t inner, int64_t step, int64_t bytes) {
-  const auto is_even = [bytes](int64_t elements) { return elements * bytes % 16 == 0; };
-  if (reinterpret_cast<uintptr_t>(o.data) % 16 != 0 || (batch > 1 && !is_even(o.batch))) return Lie::Unfit;
-  if ((step == 1 || inner == 1) && is_even(line_step)) return Lie::Along;
-  return line_step == 1 && (is_even(step) || inner == 1) ? Lie::Across : Lie::Unfit;
+  /// Whether elements of a line lie next to each other, rather than the lines.
+  bool is_along() const { return step == 1 || inner == 1; }
+  int64_t rows() const { return is_along() ? lines : inner; }  // in memory
+  int64_t columns() const { return is_along() ? inner : lines; }
+  long long& row_step() const { return is_along() ? line : step; }
+
+  /// Whether rows in memory begin at multiples of what is copied at once.
+  bool is_aligned(int64_t bytes) const {
+    const auto fits = [bytes](int64_t elements) { return elements * bytes % kUnit == 0; };
+    return reinterpret_cast<uintptr_t>(data) % kUnit == 0 && fits(row_step()) && (count == 1 || fits(batch));
+  }
+  /// Copies it to where they do; what it returns keeps that.
+  Tensor align(DType dtype, int device) const {
+    static const DeviceKernel kernel{"matmul_tensor.cuh", "copy_rows"};
+    constexpr unsigned kThreads = 256;
+    const int64_t unit = kUnit / item_size(dtype), wide = (columns() + unit - 1) / unit * unit,
+                  matrices = batch == 0 ? 1 : count;
+    const Tensor copy =
+        facula::empty({matrices, rows(), wide}, dtype, Device{DeviceType::CUDA, static_cast<int8_t>(device)});
+    kernel(device, {bits_of(item_size(dtype))}, grid_for(device, matrices * rows() * kThreads, kThreads), copy.data(),
+           data, static_cast<long long>(matrices), static_cast<long long>(rows()), static_cast<long long>(columns()),
+           batch, row_step(), static_cast<long long>(wide));
+    data = copy.data();
+    if (batch != 0) batch = rows() * wide;
+    row_step() = wide;
+    return copy;
+  }
+
+ private:
+  static constexpr int64_t kUnit = 16;
+};
+
+/// Whether copies of matrices whose rows are not aligned cost less than what the tensor cores save.
+bool is_worth_copies(const ProductTiles& t) {
+  constexpr int64_t kLeast = 128;
+  return std::min({t.rows, t.columns, t.inner}) >= kLeast;
 }
 
 /// Queues the product by the tensor cores; false where they cannot do it.
-bool product_by_tensor_cores(const MatrixProduct& p, MatricesArgs& args, const ProductKernels& kernels) {
+bool product_by_tensor_cores(DType dtype, MatricesArgs& args, const ProductKernels& kernels) {
   static const DeviceKernel kernel{"matmul_tensor.cuh", "product_by_tensor_cores"};
+  using Tensors = TensorProducts;
   constexpr int64_t kMostSize = INT32_MAX / 2;
   constexpr int kFirstMajor = 8;  // of devices whose instructions the kernel has
   const int device = active_index();
   ProductTiles& t = args.tiles;
-  if (p.dtype != DType::BFloat16 && p.dtype != DType::Float16 && p.dtype != DType::Float32) return false;
+  if (dtype != DType::BFloat16 && dtype != DType::Float16 && dtype != DType::Float32) return false;
   if (properties(device).major < kFirstMajor || std::min(t.rows, t.columns) <= kFew ||
       std::max({t.rows, t.columns, t.inner}) > kMostSize)
     return false;
-  const int64_t bytes = item_size(p.dtype);
-  const Lie left = lie_of(p.a, p.batch, p.a.row, p.inner, p.a.column, bytes),
-            right = lie_of(p.b, p.batch, p.b.column, p.inner, p.b.row, bytes);
-  if (left == Lie::Unfit || right == Lie::Unfit) return false;
   const int size = blocks_of(t, 8) >= properties(device).multiprocessors ? 8 : 4;
   const int64_t blocks = blocks_of(t, size);
-  Tensor partial;
+  if (blocks > kMostBlocks) return false;
+  const TensorSide left{args.a, args.a_batch, args.a_row, args.a_column, t.rows, t.inner, t.batch},
+      right{args.b, args.b_batch, args.b_column, args.b_row, t.columns, t.inner, t.batch};
+  Tensor copies[2], partial;
+  for (const TensorSide* side : {&left, &right}) {
+    if (side->is_aligned(item_size(dtype))) continue;
+    if (!is_worth_copies(t)) return false;
+    copies[side == &right] = side->align(dtype, device);
+  }
   t.part = std::max<int64_t>(t.inner, 1);
   divide_inner(t, blocks, DType::Float32, device, partial);
-  if (blocks * t.parts > kMostBlocks) return false;
-  using Tensors = TensorProducts;
-  const int precision = p.dtype != DType::Float32   ? Tensors::kAsIs
+  const int precision = dtype != DType::Float32     ? Tensors::kAsIs
                         : flags()[Flag::MatmulTf32] ? Tensors::kTf32
                                                     : Tensors::kWhole;
-  kernel(device, {p.dtype, precision, left == Lie::Along, right == Lie::Along, size},
+  kernel(device, {dtype, precision, left.is_along(), right.is_along(), size},
          {Tensors::threads(size), blocks * t.parts, 1, 1, Tensors::bytes(size)}, args);
-  kernels.add_parts(device, p.dtype, DType::Int64, args);
+  kernels.add_parts(device, dtype, DType::Int64, args);
   return true;
 }
 
@@ -144,7 +181,7 @@ void matrix_product_cuda(const MatrixProduct& p) {
   const DType sums = product_types(p.dtype).sums;
   if (args.has_alpha) write_factor(p.alpha, p.dtype, sums, args.alpha);
   if (args.has_beta) write_factor(p.beta, p.dtype, sums, args.beta);
-  if (!product_by_tensor_cores(p, args, kernels)) kernels(active_index(), p.dtype, DType::Int64, args);
+  if (!product_by_tensor_cores(p.dtype, args, kernels)) kernels(active_index(), p.dtype, DType::Int64, args);
 }
 
 }  // namespace

@@ -296,4 +296,15 @@ __global__ __launch_bounds__(TensorProducts::threads(kSize), kPrecision == Tenso
   store_sums<T, kPrecision == TensorProducts::kWhole, kLines, kThreads>(p, tile, begin, end, sums);
 }
 
+/// Rows of matrices to where each begins at a multiple of 16 bytes. T has the size of the elements.
+template <class T>
+__global__ __launch_bounds__(256) void copy_rows(void* to, const void* from, Int64 batch, Int64 rows, Int64 columns,
+                                                 Int64 from_batch, Int64 from_row, Int64 to_row) {
+  for (Int64 row = blockIdx.x; row < batch * rows; row += gridDim.x) {
+    const T* source = static_cast<const T*>(from) + row / rows * from_batch + row % rows * from_row;
+#pragma unroll 4
+    for (Int64 c = threadIdx.x; c < columns; c += blockDim.x) static_cast<T*>(to)[row * to_row + c] = source[c];
+  }
+}
+
 }  // namespace facula::cuda
