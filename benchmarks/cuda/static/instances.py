@@ -148,7 +148,8 @@ INSTANCES = [
     Instance("adam f32", "p = t.nn.Parameter(f(1024, 1024)); p.grad = f(1024, 1024); t.optim.Adam([p]).step()", 16, 12,
              kernel="optim_pass"),
     # products
-    tensor_product("matmul f32", "f(1024, 1024) @ f(1024, 1024)", product=1 / 3, goal=(36, 128), measured="matmul/4096 float32"),
+    tensor_product("matmul f32", "f(1024, 1024) @ f(1024, 1024)", product=1 / 3, goal=(36, 128),
+                   measured="matmul/4096 float32"),
     tensor_product("matmul f32 turned", "f(1024, 1024).t() @ f(1024, 1024)", product=1 / 3, goal=(36, 128)),
     tensor_product("linear f32", "F.linear(f(1024, 1024), f(1024, 1024), f(1024))", product=1 / 3, goal=(36, 128)),
     tensor_product("linear tf32", "with_tf32(lambda: F.linear(f(1024, 1024), f(1024, 1024)))", goal=(16, 128)),

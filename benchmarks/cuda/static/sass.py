@@ -190,7 +190,7 @@ def in_flight(way: list[Instruction], turns: int = 2) -> int:
 class Hints:
     """Say where a kernel's work is done, which machine code does not by itself."""
 
-    loop: str = "auto"  # the innermost loop with tensor cores or that moves most; "each" innermost one; "outer"; "none": no loop
+    loop: str = "auto"  # the innermost of tensor cores, or that moves most; "each" innermost; the largest, "outer"; "none"
     want: tuple[list[int], int] | None = None  # the way with these loads and so many bytes stored
     trips: tuple[float, ...] = ()  # how often the loops inside the chosen one run, in the order of their places
     divisions: int = 0  # that the way has to have
