@@ -87,48 +87,47 @@ class TensorSide {
 template <class T, int kPrecision, int kTall, int kWide>
 FACULA_FN void multiply_fragments(float (&sum)[kTall][2 * kWide][4], UInt32 (&left)[kTall][4],
                                   UInt32 (&right)[kWide][4]) {
-  [[maybe_unused]] UInt32 left_rest[kTall][4], right_rest[kWide][4];
-  if constexpr (kPrecision != TensorProducts::kAsIs) {
-    const auto split = [](UInt32& word, UInt32& rest) {
-      const float value = kernels::from_bits(word);
-      if constexpr (kPrecision == TensorProducts::kTf32) {
-        word = to_tf32(value);
-      } else {
-        word = (word + 0x1000u) & 0xffffe000u;
-        rest = kernels::bits(value - kernels::from_bits(word));  // NaN, if the factor is not finite
-      }
-    };
+  const auto split = [](UInt32(&words)[4], UInt32(&rest)[4]) {
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
-#pragma unroll
-      for (int i = 0; i < kTall; ++i) split(left[i][q], left_rest[i][q]);
-#pragma unroll
-      for (int j = 0; j < kWide; ++j) split(right[j][q], right_rest[j][q]);
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < kTall; ++i)
-#pragma unroll
-    for (int j = 0; j < 2 * kWide; ++j) {
-      const UInt32 b0 = right[j / 2][j % 2 * 2], b1 = right[j / 2][j % 2 * 2 + 1];
-      if constexpr (kPrecision == TensorProducts::kAsIs) mma<T>(sum[i][j], left[i], b0, b1);
-      else if constexpr (kPrecision == TensorProducts::kTf32) mma_tf32(sum[i][j], left[i], b0, b1);
-      else {
-        float part[4] = {};
-        mma_tf32(part, left_rest[i], b0, b1);
-        mma_tf32(part, left[i], right_rest[j / 2][j % 2 * 2], right_rest[j / 2][j % 2 * 2 + 1]);
-        mma_tf32(part, left[i], b0, b1);
-#pragma unroll
-        for (int q = 0; q < 4; ++q) sum[i][j][q] += part[q];
+      const float value = kernels::from_bits(words[q]);
+      if constexpr (kPrecision == TensorProducts::kTf32) words[q] = to_tf32(value);
+      if constexpr (kPrecision == TensorProducts::kWhole) {
+        words[q] = (words[q] + 0x1000u) & 0xffffe000u;
+        rest[q] = kernels::bits(value - kernels::from_bits(words[q]));  // NaN, if the factor is not finite
       }
     }
+  };
+  UInt32 left_rest[kTall][4], right_rest[4];
+#pragma unroll
+  for (int i = 0; i < kTall; ++i) split(left[i], left_rest[i]);
+#pragma unroll
+  for (int j = 0; j < kWide; ++j) {
+    split(right[j], right_rest);
+#pragma unroll
+    for (int h = 0; h < 4; h += 2)
+#pragma unroll
+      for (int i = 0; i < kTall; ++i) {
+        float(&to)[4] = sum[i][2 * j + h / 2];
+        const UInt32 b0 = right[j][h], b1 = right[j][h + 1];
+        if constexpr (kPrecision == TensorProducts::kAsIs) mma<T>(to, left[i], b0, b1);
+        else if constexpr (kPrecision == TensorProducts::kTf32) mma_tf32(to, left[i], b0, b1);
+        else {
+          float part[4] = {};
+          mma_tf32(part, left_rest[i], b0, b1);
+          mma_tf32(part, left[i], right_rest[h], right_rest[h + 1]);
+          mma_tf32(part, left[i], b0, b1);
+#pragma unroll
+          for (int q = 0; q < 4; ++q) to[q] += part[q];
+        }
+      }
+  }
 }
 
 /// Which tile a block makes. Blocks that run at the same time have tiles of strips, 8 tiles high, so that they share rows
 /// of a and columns of b in the cache.
 struct TensorTile {
-  int row, column;
-  Int64 batch, part;
+  int row, column, batch, part;
   FACULA_FN TensorTile(const ProductTiles& t, int lines) {
     constexpr UInt32 kStrip = 8;
     const UInt32 tall = UInt32(t.rows + lines - 1) / lines, wide = UInt32(t.columns + lines - 1) / lines,
@@ -137,8 +136,8 @@ struct TensorTile {
                  high = tall - above < kStrip ? tall - above : kStrip;
     column = int(within / high) * lines;
     row = int(above + within % high) * lines;
-    part = product / t.batch;
-    batch = product - part * t.batch;
+    part = int(product / UInt32(t.batch));
+    batch = int(product - part * UInt32(t.batch));
   }
 };
 
@@ -246,7 +245,7 @@ __global__ __launch_bounds__(TensorProducts::threads(kSize), kPrecision == Tenso
   constexpr int kPiece = Left::kElements + Right::kElements;
   const ProductTiles& t = p.tiles;
   const TensorTile tile(t, kLines);
-  const int begin = int(tile.part * t.part), end = int(t.part < t.inner - begin ? begin + t.part : t.inner);
+  const int begin = tile.part * int(t.part), end = int(t.part < t.inner - begin ? begin + t.part : t.inner);
   Left left(static_cast<const T*>(p.a) + tile.batch * p.a_batch, kLeftAlong ? p.a_row : p.a_column, tile.row,
             int(t.rows), begin, end);
   Right right(static_cast<const T*>(p.b) + tile.batch * p.b_batch, kRightAlong ? p.b_column : p.b_row, tile.column,
