@@ -23,6 +23,8 @@ ProductTypes product_types(DType dtype) {
 
 namespace {
 
+constexpr int64_t kFew = 4, kMostBlocks = INT32_MAX;
+
 int64_t blocks_of(const ProductTiles& t, int each) {
   const int64_t lines = 16 * each;
   return (t.rows + lines - 1) / lines * ((t.columns + lines - 1) / lines) * t.batch;
@@ -59,8 +61,6 @@ void divide_inner(ProductTiles& t, int64_t blocks, DType sums, int device, Tenso
 
 }  // namespace
 
-constexpr int64_t kFew = 4, kMostBlocks = INT32_MAX;
-
 ProductPlan plan_product(ProductTiles& t, DType sums, int device, Tensor& partial) {
   t.parts = 1;
   t.part = std::max<int64_t>(t.inner, 1);
@@ -72,6 +72,25 @@ ProductPlan plan_product(ProductTiles& t, DType sums, int device, Tensor& partia
   const int64_t blocks = blocks_of(t, each);
   divide_inner(t, blocks, sums, device, partial);
   return {ProductWay::Tiles, each, {256, std::min<int64_t>(blocks * t.parts, kMostBlocks)}};
+}
+
+bool fits_tensor_cores(const ProductTiles& t, DType dtype, int device) {
+  constexpr int64_t kMostSize = INT32_MAX / 2;
+  constexpr int kFirstMajor = 8;  // of devices whose instructions the kernels have
+  return (dtype == DType::BFloat16 || dtype == DType::Float16 || dtype == DType::Float32) &&
+         properties(device).major >= kFirstMajor && std::min(t.rows, t.columns) > kFew &&
+         std::max({t.rows, t.columns, t.inner}) <= kMostSize && blocks_of(t, 4) <= kMostBlocks;
+}
+
+TensorPlan plan_tensor_product(ProductTiles& t, DType dtype, bool rounds, int device, Tensor& partial) {
+  using Tensors = TensorProducts;
+  const int size = blocks_of(t, 8) >= properties(device).multiprocessors ? 8 : 4;
+  const int64_t blocks = blocks_of(t, size);
+  t.parts = 1;
+  t.part = std::max<int64_t>(t.inner, 1);
+  divide_inner(t, blocks, DType::Float32, device, partial);
+  const int precision = dtype != DType::Float32 ? Tensors::kAsIs : rounds ? Tensors::kTf32 : Tensors::kWhole;
+  return {size, precision, {Tensors::threads(size), blocks * t.parts, 1, 1, Tensors::bytes(size)}};
 }
 
 namespace {
@@ -133,18 +152,9 @@ bool is_worth_copies(const ProductTiles& t) {
 /// Queues the product by the tensor cores; false where they cannot do it.
 bool product_by_tensor_cores(DType dtype, MatricesArgs& args, const ProductKernels& kernels) {
   static const DeviceKernel kernel{"matmul_tensor.cuh", "product_by_tensor_cores"};
-  using Tensors = TensorProducts;
-  constexpr int64_t kMostSize = INT32_MAX / 2;
-  constexpr int kFirstMajor = 8;  // of devices whose instructions the kernel has
   const int device = active_index();
   ProductTiles& t = args.tiles;
-  if (dtype != DType::BFloat16 && dtype != DType::Float16 && dtype != DType::Float32) return false;
-  if (properties(device).major < kFirstMajor || std::min(t.rows, t.columns) <= kFew ||
-      std::max({t.rows, t.columns, t.inner}) > kMostSize)
-    return false;
-  const int size = blocks_of(t, 8) >= properties(device).multiprocessors ? 8 : 4;
-  const int64_t blocks = blocks_of(t, size);
-  if (blocks > kMostBlocks) return false;
+  if (!fits_tensor_cores(t, dtype, device)) return false;
   const TensorSide left{args.a, args.a_batch, args.a_row, args.a_column, t.rows, t.inner, t.batch},
       right{args.b, args.b_batch, args.b_column, args.b_row, t.columns, t.inner, t.batch};
   Tensor copies[2], partial;
@@ -153,13 +163,8 @@ bool product_by_tensor_cores(DType dtype, MatricesArgs& args, const ProductKerne
     if (!is_worth_copies(t)) return false;
     copies[side == &right] = side->align(dtype, device);
   }
-  t.part = std::max<int64_t>(t.inner, 1);
-  divide_inner(t, blocks, DType::Float32, device, partial);
-  const int precision = dtype != DType::Float32     ? Tensors::kAsIs
-                        : flags()[Flag::MatmulTf32] ? Tensors::kTf32
-                                                    : Tensors::kWhole;
-  kernel(device, {dtype, precision, left.is_along(), right.is_along(), size},
-         {Tensors::threads(size), blocks * t.parts, 1, 1, Tensors::bytes(size)}, args);
+  const TensorPlan plan = plan_tensor_product(t, dtype, flags()[Flag::MatmulTf32] != 0, device, partial);
+  kernel(device, {dtype, plan.precision, left.is_along(), right.is_along(), plan.size}, plan.grid, args);
   kernels.add_parts(device, dtype, DType::Int64, args);
   return true;
 }

@@ -25,6 +25,16 @@ struct ProductPlan {
 /// Fills in the parts of `tiles`; `partial` keeps the memory of their sums.
 ProductPlan plan_product(ProductTiles& tiles, DType sums, int device, Tensor& partial);
 
+/// How a product goes to the tensor cores.
+struct TensorPlan {
+  int size, precision;  // template arguments: of tiles, and of TensorProducts
+  Grid grid;
+};
+/// Whether they can do it, and not worse than other kernels.
+bool fits_tensor_cores(const ProductTiles& tiles, DType dtype, int device);
+/// As plan_product(). `rounds`: whether float32 may be rounded to TF32.
+TensorPlan plan_tensor_product(ProductTiles& tiles, DType dtype, bool rounds, int device, Tensor& partial);
+
 /// The kernels of one Problem of the file.
 class ProductKernels {
  public:

@@ -8,34 +8,14 @@
 
 namespace facula::cuda {
 
-/// One side of a tile, of kLines rows of a or columns of b, by pieces of 64 bytes of each line. Where the elements of a
-/// line lie next to each other (kAlong) a line is a row in shared memory, else one position of all lines is. In memory
-/// rows begin at multiples of 16 bytes.
+/// How one side of a tile, of kLines rows of a or columns of b, lies in shared memory, by pieces of 64 bytes of each line.
+/// Where the elements of a line lie next to each other (kAlong) a line is a row there, else one position of all lines is.
 template <class T, int kLines, int kThreads, bool kAlong>
-class TensorSide {
+class SideLayout {
  public:
   static constexpr int kPack = 16 / sizeof(T), kDepth = TensorProducts::kPieceBytes / sizeof(T);
   static constexpr bool kPadded = !kAlong && sizeof(T) == 4;
   static constexpr int kElements = kPadded ? (kLines + TensorProducts::kPad) * kDepth : kLines * kDepth;
-
-  FACULA_FN TensorSide(const void* data, Int64 row_step, int first_line, int lines, int begin, int end)
-      : step(row_step), row(threadIdx.x / kChunks), chunk(threadIdx.x % kChunks) {
-    const int line = first_line + (kAlong ? row : chunk * kPack), place = begin + (kAlong ? chunk * kPack : row);
-    lines_left = lines - line;
-    places_left = end - place;
-    from = static_cast<const T*>(data) + (kAlong ? line * step + place : place * step + line);
-  }
-
-  /// Orders the copies of the next piece; zeros stand for what there is not.
-  FACULA_FN void fetch(T* room) {
-    const int rows_left = kAlong ? lines_left : places_left, columns_left = kAlong ? places_left : lines_left;
-    const int elements = columns_left < kPack ? columns_left > 0 ? columns_left : 0 : kPack;
-#pragma unroll
-    for (int j = 0; j < kRows; j += kTogether)
-      copy_async_part(room + place(row + j, chunk), from + j * step, j < rows_left ? elements * sizeof(T) : 0);
-    from += kAlong ? kDepth : kDepth * step;
-    places_left -= kDepth;
-  }
 
   /// Fragments of 16 lines and 32 bytes of each: of the left side of a product, whose words are of the lines' first and
   /// last 8, then of the second 16 bytes of these.
@@ -60,11 +40,14 @@ class TensorSide {
       for (int q = 0; q < 4; ++q) words[q] = element(room, line + q / 2 * 8, depth + q % 2 * 4);
   }
 
- private:
+ protected:
   static constexpr int kRows = kAlong ? kLines : kDepth, kChunks = (kAlong ? kDepth : kLines) / kPack;
   static constexpr int kTogether = kThreads / kChunks;
   static_assert(kRows % kTogether == 0);
 
+  /// Which row and which 16 bytes of it this thread copies first; the other rows are kTogether apart.
+  FACULA_FN static int first_row() { return threadIdx.x / kChunks; }
+  FACULA_FN static int first_chunk() { return threadIdx.x % kChunks; }
   /// Where 16 bytes of a row are, so that what is read together lies in different banks: matrices of rows, or four
   /// rows' elements of 8 lines.
   FACULA_FN static int place(int row, int chunk) {
@@ -75,7 +58,37 @@ class TensorSide {
     const int lane = threadIdx.x % 32;
     return __builtin_bit_cast(UInt32, room[(depth + lane % 4) * (kLines + TensorProducts::kPad) + line + lane / 4]);
   }
+};
 
+/// A side that is a matrix in memory, whose rows begin at multiples of 16 bytes.
+template <class T, int kLines, int kThreads, bool kAlong>
+class TensorSide : public SideLayout<T, kLines, kThreads, kAlong> {
+  using Layout = SideLayout<T, kLines, kThreads, kAlong>;
+  using Layout::kRows, Layout::kTogether;
+
+ public:
+  using Layout::kPack, Layout::kDepth;
+
+  FACULA_FN TensorSide(const void* data, Int64 row_step, int first_line, int lines, int begin, int end)
+      : step(row_step), row(Layout::first_row()), chunk(Layout::first_chunk()) {
+    const int line = first_line + (kAlong ? row : chunk * kPack), place = begin + (kAlong ? chunk * kPack : row);
+    lines_left = lines - line;
+    places_left = end - place;
+    from = static_cast<const T*>(data) + (kAlong ? line * step + place : place * step + line);
+  }
+
+  /// Orders the copies of the next piece; zeros stand for what there is not.
+  FACULA_FN void fetch(T* room) {
+    const int rows_left = kAlong ? lines_left : places_left, columns_left = kAlong ? places_left : lines_left;
+    const int elements = columns_left < kPack ? columns_left > 0 ? columns_left : 0 : kPack;
+#pragma unroll
+    for (int j = 0; j < kRows; j += kTogether)
+      copy_async_part(room + Layout::place(row + j, chunk), from + j * step, j < rows_left ? elements * sizeof(T) : 0);
+    from += kAlong ? kDepth : kDepth * step;
+    places_left -= kDepth;
+  }
+
+ private:
   const T* from;
   Int64 step;
   int row, chunk, lines_left, places_left;
@@ -139,6 +152,11 @@ struct TensorTile {
     part = int(product / UInt32(t.batch));
     batch = int(product - part * UInt32(t.batch));
   }
+  /// Its part of the inner dimension.
+  FACULA_FN int begin(const ProductTiles& t) const { return part * int(t.part); }
+  FACULA_FN int end(const ProductTiles& t) const {
+    return int(t.part < t.inner - begin(t) ? begin(t) + t.part : t.inner);
+  }
 };
 
 /// Whether four neighbours are there, of `left`, and begin at a multiple of their size.
@@ -190,9 +208,9 @@ FACULA_FN int place_of_sums(int row, int column) {
 }
 
 /// Stores the sums of a tile, which are in shared memory. Those that are not finite are, where the factors were split,
-/// made again: the rest of an infinite factor is no number.
-template <class T, bool kSplit, int kLines, int kThreads>
-FACULA_FN void store_sums(const MatricesArgs& p, const TensorTile& tile, int begin, int end, const float* sums) {
+/// made again, by again(row, column): the rest of an infinite factor is no number.
+template <class T, bool kSplit, int kLines, int kThreads, class Again>
+FACULA_FN void store_sums(const MatricesArgs& p, const TensorTile& tile, const float* sums, Again again) {
   const ProductTiles& t = p.tiles;
   float alpha = 1, beta = 0;
   if (p.has_alpha) alpha = *reinterpret_cast<const float*>(p.alpha);
@@ -206,8 +224,7 @@ FACULA_FN void store_sums(const MatricesArgs& p, const TensorTile& tile, int beg
     if constexpr (kSplit) {
 #pragma unroll
       for (int k = 0; k < 4; ++k)
-        if (four.at[k] - four.at[k] != 0 && k < left)
-          four.at[k] = sum_in_order<T>(p, tile.batch, row, column + k, begin, end);
+        if (four.at[k] - four.at[k] != 0 && k < left) four.at[k] = again(row, column + k);
     }
     if (t.parts > 1) {
       float* partial = static_cast<float*>(t.partial) + (tile.part * t.batch + tile.batch) * t.rows * t.columns;
@@ -231,25 +248,14 @@ FACULA_FN void store_sums(const MatricesArgs& p, const TensorTile& tile, int beg
   }
 }
 
-/// A block of kSize x kSize / 8 warps makes a tile of 16 kSize x 16 kSize results: its half of the rows each, and so many
-/// columns.
-template <class T, int kPrecision, bool kLeftAlong, bool kRightAlong, int kSize>
-__global__ __launch_bounds__(TensorProducts::threads(kSize), kPrecision == TensorProducts::kWhole
-                                                                 ? 1
-                                                                 : 2) void product_by_tensor_cores(MatricesArgs p) {
+/// A block of kSize x kSize / 8 warps makes a tile of 16 kSize x 16 kSize results, from places begin to end of both
+/// sides: each warp its half of the rows, and so many columns.
+template <class T, int kPrecision, int kSize, class Left, class Right, class Again>
+FACULA_FN void multiply_sides(const MatricesArgs& p, const TensorTile& tile, int begin, int end, Left& left,
+                              Right& right, Again again) {
   constexpr int kLines = 16 * kSize, kThreads = TensorProducts::threads(kSize), kStages = TensorProducts::kStages,
-                kTall = kSize / 2, kWide = 2, kAside = kSize / 2;
-  using Left = TensorSide<T, kLines, kThreads, kLeftAlong>;
-  using Right = TensorSide<T, kLines, kThreads, kRightAlong>;
+                kTall = kSize / 2, kWide = 2, kAside = kSize / 2, kPiece = Left::kElements + Right::kElements;
   FACULA_DYNAMIC_SHARED(T, room);
-  constexpr int kPiece = Left::kElements + Right::kElements;
-  const ProductTiles& t = p.tiles;
-  const TensorTile tile(t, kLines);
-  const int begin = tile.part * int(t.part), end = int(t.part < t.inner - begin ? begin + t.part : t.inner);
-  Left left(static_cast<const T*>(p.a) + tile.batch * p.a_batch, kLeftAlong ? p.a_row : p.a_column, tile.row,
-            int(t.rows), begin, end);
-  Right right(static_cast<const T*>(p.b) + tile.batch * p.b_batch, kRightAlong ? p.b_column : p.b_row, tile.column,
-              int(t.columns), begin, end);
   const int steps = (end - begin + Left::kDepth - 1) / Left::kDepth;
   const auto fetch = [&](int step) {
     if (step < steps) {
@@ -292,7 +298,25 @@ __global__ __launch_bounds__(TensorProducts::threads(kSize), kPrecision == Tenso
         store_vector(sums + place_of_sums<kLines>(row + 16 * i + 8 * h + lane / 4, column + 8 * j + lane % 4 * 2),
                      Vector<float, 2>{sum[i][j][2 * h], sum[i][j][2 * h + 1]});
   __syncthreads();
-  store_sums<T, kPrecision == TensorProducts::kWhole, kLines, kThreads>(p, tile, begin, end, sums);
+  store_sums<T, kPrecision == TensorProducts::kWhole, kLines, kThreads>(p, tile, sums, again);
+}
+
+template <class T, int kPrecision, bool kLeftAlong, bool kRightAlong, int kSize>
+__global__ __launch_bounds__(TensorProducts::threads(kSize), kPrecision == TensorProducts::kWhole
+                                                                 ? 1
+                                                                 : 2) void product_by_tensor_cores(MatricesArgs p) {
+  constexpr int kLines = 16 * kSize, kThreads = TensorProducts::threads(kSize);
+  const TensorTile tile(p.tiles, kLines);
+  const int begin = tile.begin(p.tiles), end = tile.end(p.tiles);
+  TensorSide<T, kLines, kThreads, kLeftAlong> left(static_cast<const T*>(p.a) + tile.batch * p.a_batch,
+                                                   kLeftAlong ? p.a_row : p.a_column, tile.row, int(p.tiles.rows),
+                                                   begin, end);
+  TensorSide<T, kLines, kThreads, kRightAlong> right(static_cast<const T*>(p.b) + tile.batch * p.b_batch,
+                                                     kRightAlong ? p.b_column : p.b_row, tile.column,
+                                                     int(p.tiles.columns), begin, end);
+  multiply_sides<T, kPrecision, kSize>(p, tile, begin, end, left, right, [&](int row, int column) {
+    return sum_in_order<T>(p, tile.batch, row, column, begin, end);
+  });
 }
 
 /// Rows of matrices to where each begins at a multiple of 16 bytes. T has the size of the elements.
