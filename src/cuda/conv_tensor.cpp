@@ -1,5 +1,5 @@
-// Convolutions as products of matrices one of which is read out of images (kernels/conv_tensor.cuh). Channels lie next to
-// each other: tensors that are not so are copied, which costs little beside the product.
+// Convolutions as products of matrices one of which is read out of images (kernels/conv_tensor.cuh). Channels lie next
+// to each other: tensors that are not so are copied, which costs little beside the product.
 #include "cuda/conv_tensor.h"
 
 #include <algorithm>

@@ -63,9 +63,10 @@ def transpose(name: str, call: str, bytes: int, per_turn: int, **more) -> Instan
     return Instance(name, call, bytes, bytes, kernel="transpose", hints=hints, per_turn=per_turn, **more)
 
 
-def tensor_product(name: str, call: str, bytes: float = 4, product: float = 1, size: int = 8, **more) -> Instance:
-    return Instance(name, call, bytes, 0, kernel="product_by_tensor_cores", product=product, tensor=True, tf32=bytes == 4,
-                    shared=512 * (16 * size + 8), **more)  # fmt: skip
+def tensor_product(name: str, call: str, bytes: float = 4, product: float = 1, size: int = 8,
+                   kernel: str = "product_by_tensor_cores", **more) -> Instance:  # fmt: skip
+    shared = 512 * (16 * size + 8)
+    return Instance(name, call, bytes, 0, kernel, product=product, tensor=True, tf32=bytes == 4, shared=shared, **more)
 
 
 def whole(loop: str = "outer", **more) -> Hints:
@@ -158,6 +159,13 @@ INSTANCES = [
     tensor_product("linear bf16", "F.linear(b(1024, 1024), b(1024, 1024), b(1024))", 2, goal=(5, 128)),
     tensor_product("linear f16", "F.linear(h(1024, 1024), h(1024, 1024))", 2, goal=(5, 128)),
     tensor_product("matmul bf16 in parts", "b(64, 4096) @ b(4096, 64)", 2, size=4, goal=(4, 128)),
+    tensor_product("conv bf16", "F.conv2d(b(8, 64, 56, 56), b(128, 64, 3, 3), padding=1)", 2, kernel="windows_by", goal=(7, 128),
+                   hints=Hints(dearest=True)),
+    tensor_product("conv f32", "F.conv2d(f(8, 64, 56, 56), f(128, 64, 3, 3), padding=1)", kernel="windows_by", product=1 / 3,
+                   goal=(40, 128), hints=Hints(dearest=True)),
+    tensor_product("conv backward weight bf16", "F.conv2d(b(8, 64, 56, 56), b(128, 64, 3, 3).requires_grad_(), padding=1)"
+                   ".backward(b(8, 128, 56, 56))", 2, kernel="windows_by_tensor_cores<facula::cuda::BFloat16, 0, 0",
+                   goal=(7, 128), hints=Hints(dearest=True)),
     Instance("attention f32 d=128", "F.scaled_dot_product_attention(*[f(4, 16, 2048, 128)] * 3)", 4, 0, kernel="attention",
              product=1),
     Instance("attention bf16 d=128", "F.scaled_dot_product_attention(*[b(4, 16, 2048, 128)] * 3)", 2, 0, kernel="attention",

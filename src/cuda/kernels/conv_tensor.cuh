@@ -1,5 +1,5 @@
-// Convolution by the tensor cores: products of a matrix and one whose elements are found in images that are read as they
-// lie, channels innermost.
+// Convolution by the tensor cores: products of a matrix and one whose elements are found in images that are read as
+// they lie, channels innermost.
 #pragma once
 
 #include "conv_args.h"
@@ -43,9 +43,9 @@ class WindowSide : public SideLayout<T, kLines, kThreads, kAlong> {
   using Layout::kPack, Layout::kDepth;
 
   FACULA_FN WindowSide(const WindowMatrix& m, const void* data, int first_line, int lines, int begin, int end)
-      : matrix(m), images(static_cast<const T*>(data)), row(Layout::first_row()), chunk(Layout::first_chunk()) {
-    window = (kAlong ? first_line : begin) + row;
-    column = (kAlong ? begin : first_line) + chunk * kPack;
+      : matrix(m), images(static_cast<const T*>(data)) {
+    window = (kAlong ? first_line : begin) + Layout::first_row();
+    column = (kAlong ? begin : first_line) + Layout::first_chunk() * kPack;
     windows = kAlong ? lines : end;
     columns = kAlong ? end : lines;
   }
@@ -55,7 +55,8 @@ class WindowSide : public SideLayout<T, kLines, kThreads, kAlong> {
     for (int j = 0; j < kRows; j += kTogether) {
       Int64 offset = 0;
       const bool there = column < columns && window + j < windows && shown.find(matrix, window + j, offset);
-      copy_async(room + Layout::place(row + j, chunk), images + (there ? offset : 0), there);
+      copy_async(room + Layout::place(Layout::first_row() + j, Layout::first_chunk()), images + (there ? offset : 0),
+                 there);
     }
     (kAlong ? column : window) += kDepth;
   }
@@ -63,11 +64,11 @@ class WindowSide : public SideLayout<T, kLines, kThreads, kAlong> {
  private:
   const WindowMatrix& matrix;
   const T* images;
-  int row, chunk, window, column, windows, columns;
+  int window, column, windows, columns;
 };
 
-/// The matrix of windows is the left side, and the right one a matrix with kAlong; or it is the right one, and the left one
-/// is a matrix with its lines next to each other.
+/// The matrix of windows is the left side, and the lines of the right one lie in one piece each; or it is the right one,
+/// and the lines of the left one lie next to each other.
 template <class T, int kPrecision, bool kLeft, int kSize>
 __global__ __launch_bounds__(TensorProducts::threads(kSize), kPrecision == TensorProducts::kWhole
                                                                  ? 1

@@ -8,8 +8,9 @@
 
 namespace facula::cuda {
 
-/// How one side of a tile, of kLines rows of a or columns of b, lies in shared memory, by pieces of 64 bytes of each line.
-/// Where the elements of a line lie next to each other (kAlong) a line is a row there, else one position of all lines is.
+/// How one side of a tile, of kLines rows of a or columns of b, lies in shared memory, by pieces of 64 bytes of each
+/// line. Where the elements of a line lie next to each other (kAlong) a line is a row there, else one position of all
+/// lines is.
 template <class T, int kLines, int kThreads, bool kAlong>
 class SideLayout {
  public:
@@ -94,9 +95,9 @@ class TensorSide : public SideLayout<T, kLines, kThreads, kAlong> {
   int row, chunk, lines_left, places_left;
 };
 
-/// 16 x 8 sums and 32 bytes of each line. Of float32 the factors are rounded to 19 bits; or (kWhole) split into two such
-/// numbers, and of their four products the three that count are added to sums in float32: tensor cores do not round sums
-/// to the nearest.
+/// Adds the products of 32 bytes of each line. Of float32 the factors are rounded to 19 bits; or (kWhole) split into two
+/// such numbers, and of their four products the three that count are added to sums in float32: tensor cores do not round
+/// sums to the nearest.
 template <class T, int kPrecision, int kTall, int kWide>
 FACULA_FN void multiply_fragments(float (&sum)[kTall][2 * kWide][4], UInt32 (&left)[kTall][4],
                                   UInt32 (&right)[kWide][4]) {
@@ -137,8 +138,8 @@ FACULA_FN void multiply_fragments(float (&sum)[kTall][2 * kWide][4], UInt32 (&le
   }
 }
 
-/// Which tile a block makes. Blocks that run at the same time have tiles of strips, 8 tiles high, so that they share rows
-/// of a and columns of b in the cache.
+/// Which tile a block makes. Blocks that run at the same time have tiles of strips, 8 tiles high, so that they share
+/// rows of a and columns of b in the cache.
 struct TensorTile {
   int row, column, batch, part;
   FACULA_FN TensorTile(const ProductTiles& t, int lines) {
