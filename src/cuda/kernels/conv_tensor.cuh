@@ -67,8 +67,8 @@ class WindowSide : public SideLayout<T, kLines, kThreads, kAlong> {
   int window, column, windows, columns;
 };
 
-/// The matrix of windows is the left side, and the lines of the right one lie in one piece each; or it is the right one,
-/// and the lines of the left one lie next to each other.
+/// The matrix of windows is the left side, and the lines of the right one lie in one piece each; or it is the right
+/// one, and the lines of the left one lie next to each other.
 template <class T, int kPrecision, bool kLeft, int kSize>
 __global__ __launch_bounds__(TensorProducts::threads(kSize), kPrecision == TensorProducts::kWhole
                                                                  ? 1

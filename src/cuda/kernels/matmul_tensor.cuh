@@ -95,9 +95,9 @@ class TensorSide : public SideLayout<T, kLines, kThreads, kAlong> {
   int row, chunk, lines_left, places_left;
 };
 
-/// Adds the products of 32 bytes of each line. Of float32 the factors are rounded to 19 bits; or (kWhole) split into two
-/// such numbers, and of their four products the three that count are added to sums in float32: tensor cores do not round
-/// sums to the nearest.
+/// Adds the products of 32 bytes of each line. Of float32 the factors are rounded to 19 bits; or (kWhole) split into
+/// two such numbers, and of their four products the three that count are added to sums in float32: tensor cores do not
+/// round sums to the nearest.
 template <class T, int kPrecision, int kTall, int kWide>
 FACULA_FN void multiply_fragments(float (&sum)[kTall][2 * kWide][4], UInt32 (&left)[kTall][4],
                                   UInt32 (&right)[kWide][4]) {
