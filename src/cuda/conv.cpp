@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "cuda/conv_tensor.h"
 #include "cuda/dnn_conv.h"
 #include "cuda/kernels/conv_args.h"
 #include "cuda/product.h"
@@ -94,6 +95,7 @@ void convolution_cuda(ConvMap map, const Tensor& y, const Tensor& x, const Tenso
     if (bias.defined()) add_channels_cuda(result, bias);
     return;
   }
+  if (convolution_by_tensor_cores(map, y, x, w, bias, g)) return;
   const Tensor kernel = w.is_contiguous()        ? w
                         : map == ConvMap::Weight ? facula::empty(w.sizes(), w.dtype(), w.device())
                                                  : ops::contiguous_copy(w);

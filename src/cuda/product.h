@@ -25,6 +25,16 @@ struct ProductPlan {
 /// Fills in the parts of `tiles`; `partial` keeps the memory of their sums.
 ProductPlan plan_product(ProductTiles& tiles, DType sums, int device, Tensor& partial);
 
+/// How a product goes to the tensor cores.
+struct TensorPlan {
+  int size, precision;  // template arguments: of tiles, and of TensorProducts
+  Grid grid;
+};
+/// Whether they can do it, and not worse than other kernels.
+bool fits_tensor_cores(const ProductTiles& tiles, DType dtype, int device);
+/// As plan_product(). `rounds`: whether float32 may be rounded to TF32.
+TensorPlan plan_tensor_product(ProductTiles& tiles, DType dtype, bool rounds, int device, Tensor& partial);
+
 /// The kernels of one Problem of the file.
 class ProductKernels {
  public:
@@ -44,9 +54,15 @@ class ProductKernels {
     const ProductPlan plan = plan_product(args.tiles, types.sums, device, partial);
     const DeviceKernel& kernel = plan.way == ProductWay::Tiles ? by_tiles_ : by_results_;
     kernel(device, {types.memory, types.sums, positions, plan.size}, plan.grid, args);
-    if (args.tiles.parts > 1)
-      of_parts_(device, {types.memory, types.sums, positions},
-                grid_for(device, args.tiles.batch * args.tiles.rows * args.tiles.columns), args);
+    add_parts(device, dtype, positions, args);
+  }
+  /// Adds up the parts of divided sums, where they were divided.
+  template <class Args>
+  void add_parts(int device, DType dtype, DType positions, const Args& args) const {
+    if (args.tiles.parts <= 1) return;
+    const ProductTypes types = product_types(dtype);
+    of_parts_(device, {types.memory, types.sums, positions},
+              grid_for(device, args.tiles.batch * args.tiles.rows * args.tiles.columns), args);
   }
 
  private:

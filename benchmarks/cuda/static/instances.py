@@ -20,6 +20,10 @@ def f(*shape, dtype=t.float32): return t.empty(*shape, dtype=dtype, device="cuda
 def b(*shape): return f(*shape, dtype=B)
 def h(*shape): return f(*shape, dtype=H)
 def i(*shape): return t.zeros(*shape, dtype=t.int64, device="cuda")
+def with_tf32(call):
+    t.backends.cuda.matmul.allow_tf32 = True
+    call()
+    t.backends.cuda.matmul.allow_tf32 = False
 """
 
 
@@ -57,6 +61,12 @@ def laid(name: str, call: str, read: float, write: int, loads: list[int], per_tu
 def transpose(name: str, call: str, bytes: int, per_turn: int, **more) -> Instance:
     hints = Hints("none")
     return Instance(name, call, bytes, bytes, kernel="transpose", hints=hints, per_turn=per_turn, **more)
+
+
+def tensor_product(name: str, call: str, bytes: float = 4, product: float = 1, size: int = 8,
+                   kernel: str = "product_by_tensor_cores", **more) -> Instance:  # fmt: skip
+    shared = 512 * (16 * size + 8)
+    return Instance(name, call, bytes, 0, kernel, product=product, tensor=True, tf32=bytes == 4, shared=shared, **more)
 
 
 def whole(loop: str = "outer", **more) -> Hints:
@@ -168,10 +178,23 @@ INSTANCES = [
     Instance("adam f32", "p = t.nn.Parameter(f(1024, 1024)); p.grad = f(1024, 1024); t.optim.Adam([p]).step()", 16, 12,
              kernel="optim_pass"),
     # products
-    Instance("matmul f32", "f(1024, 1024) @ f(1024, 1024)", 4, 0, hints=Hints(trips=(4,)), product=1,
-             measured="matmul/4096 float32"),
-    Instance("matmul bf16", "b(1024, 1024) @ b(1024, 1024)", 2, 0, hints=Hints(trips=(4,)), product=1, tensor=True,
-             measured="matmul/4096 bfloat16"),
+    tensor_product("matmul f32", "f(1024, 1024) @ f(1024, 1024)", product=1 / 3, goal=(36, 128),
+                   measured="matmul/4096 float32"),
+    tensor_product("matmul f32 turned", "f(1024, 1024).t() @ f(1024, 1024)", product=1 / 3, goal=(36, 128)),
+    tensor_product("linear f32", "F.linear(f(1024, 1024), f(1024, 1024), f(1024))", product=1 / 3, goal=(36, 128)),
+    tensor_product("linear tf32", "with_tf32(lambda: F.linear(f(1024, 1024), f(1024, 1024)))", goal=(16, 128)),
+    tensor_product("matmul bf16", "b(1024, 1024) @ b(1024, 1024)", 2, goal=(5, 128), measured="matmul/4096 bfloat16"),
+    tensor_product("matmul bf16 turned", "b(1024, 1024).t() @ b(1024, 1024)", 2, goal=(5, 128)),
+    tensor_product("linear bf16", "F.linear(b(1024, 1024), b(1024, 1024), b(1024))", 2, goal=(5, 128)),
+    tensor_product("linear f16", "F.linear(h(1024, 1024), h(1024, 1024))", 2, goal=(5, 128)),
+    tensor_product("matmul bf16 in parts", "b(64, 4096) @ b(4096, 64)", 2, size=4, goal=(4, 128)),
+    tensor_product("conv bf16", "F.conv2d(b(8, 64, 56, 56), b(128, 64, 3, 3), padding=1)", 2, kernel="windows_by",
+                   goal=(7, 128), hints=Hints(dearest=True)),
+    tensor_product("conv f32", "F.conv2d(f(8, 64, 56, 56), f(128, 64, 3, 3), padding=1)", kernel="windows_by",
+                   product=1 / 3, goal=(40, 128), hints=Hints(dearest=True)),
+    tensor_product("conv backward weight bf16", "F.conv2d(b(8, 64, 56, 56), b(128, 64, 3, 3).requires_grad_(), padding=1)"
+                   ".backward(b(8, 128, 56, 56))", 2, kernel="windows_by_tensor_cores<facula::cuda::BFloat16, 0, 0",
+                   goal=(7, 128), hints=Hints(dearest=True)),
     Instance("attention f32 d=128", "F.scaled_dot_product_attention(*[f(4, 16, 2048, 128)] * 3)", 4, 0, kernel="attention",
              product=1),
     Instance("attention bf16 d=128", "F.scaled_dot_product_attention(*[b(4, 16, 2048, 128)] * 3)", 2, 0, kernel="attention",

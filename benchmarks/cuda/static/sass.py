@@ -190,7 +190,7 @@ def in_flight(way: list[Instruction], turns: int = 2) -> int:
 class Hints:
     """Say where a kernel's work is done, which machine code does not by itself."""
 
-    loop: str = "auto"  # the innermost loop that moves most; "each" innermost one; "outer": the largest; "none": all of it
+    loop: str = "auto"  # the innermost of tensor cores, or that moves most; "each" innermost; the largest, "outer"; "none"
     want: tuple[list[int], int] | None = None  # the way with these loads and so many bytes stored
     trips: tuple[float, ...] = ()  # how often the loops inside the chosen one run, in the order of their places
     divisions: int = 0  # that the way has to have
@@ -241,7 +241,7 @@ def chosen(flow: Flow, loops: list[tuple[int, set[int]]], which: str) -> list[tu
 
     def weight(loop: tuple[int, set[int]]) -> tuple:
         moved = sum(code[n].bytes for n in loop[1] if code[n].loads or code[n].stores)
-        return any(code[n].loads for n in loop[1]), moved, len(loop[1])
+        return any("MMA." in code[n].op for n in loop[1]), any(code[n].loads for n in loop[1]), moved, len(loop[1])
 
     if which == "none" or not moving:
         return [(0, None)]

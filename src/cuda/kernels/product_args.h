@@ -20,6 +20,18 @@ struct MatricesArgs {
   alignas(16) char alpha[16], beta[16];  // of the type that sums have
 };
 
+/// Products by the tensor cores (matmul_tensor.cuh).
+struct TensorProducts {
+  /// How factors go to them: as they are; float32 rounded to 19 bits, or as the sum of two such numbers.
+  enum Precision : int { kAsIs, kTf32, kWhole };
+  /// Pieces of both sides that are in shared memory at once, bytes of a line in each, and elements of 32 bits between
+  /// rows that are read by elements.
+  static constexpr int kStages = 4, kPieceBytes = 64, kPad = 8;
+  /// Shared memory of a block, whose tile has 16 size rows and columns.
+  static constexpr unsigned bytes(int size) { return 2u * kStages * kPieceBytes * unsigned(16 * size + kPad); }
+  static constexpr unsigned threads(int size) { return size == 8 ? 256 : 128; }
+};
+
 /// The three maps of a convolution: y = x * w. Missing dimensions come first, with size one.
 struct ConvArgs {
   ProductTiles tiles;
