@@ -194,3 +194,38 @@ def test_unscaling_many_tensors_of_many_dtypes():
                 found, factor)
         """
     ) == ["True 0.0 1.0"] * 4 + ["[0.25, 0.25] 0.0", "True 0"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_unscaling_finds_what_is_not_finite_wherever_it_is(dtype):
+    """Among whole vectors and behind them, of tensors that begin at multiples of 16 bytes and of others."""
+    assert run(
+        f"""
+        dtype = torch.{dtype}
+        generator = torch.Generator().manual_seed(3)
+        found, factor = torch.zeros((), device="cuda"), torch.full((), 0.3, device="cuda")
+        def unscaled(values, offset, by=factor):
+            there = torch.zeros(values.numel() + offset, dtype=dtype, device="cuda")[offset:]
+            there.copy_(values)
+            found.zero_()
+            torch._amp_foreach_non_finite_check_and_unscale_([there, torch.ones(3, device="cuda", dtype=dtype)], found, by)
+            return there.cpu(), found.item()
+        for size in (1, 7, 33, 1023, 1024, 1025, 40_003):
+            x = torch.randn(size, generator=generator).to(dtype)
+            expected = x.clone()
+            torch._amp_foreach_non_finite_check_and_unscale_([expected], torch.zeros(()), factor.cpu())
+            for offset in (0, 1):
+                values, bad = unscaled(x, offset)
+                assert torch.equal(values, expected) and bad == 0, (size, offset)
+                values, bad = unscaled(x, offset, torch.ones((), device="cuda"))
+                assert torch.equal(values, x) and bad == 0
+            for at in {{0, size // 2, size - 1, max(size - 9, 0)}}:
+                for wrong in (float("inf"), float("-inf"), float("nan")):
+                    y = x.clone()
+                    y[at] = wrong
+                    for offset in (0, 1):
+                        assert unscaled(y, offset)[1] == 1, (size, at, wrong)
+                        assert unscaled(y, offset, torch.ones((), device="cuda"))[1] == 1
+        print("ok")
+        """
+    ) == ["ok"]

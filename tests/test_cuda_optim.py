@@ -146,3 +146,32 @@ def test_capturable_is_for_parameters_on_a_device():
         print("ok")
         """
     ) == ["ok"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("name, options", [("Adam", {"amsgrad": True}), ("SGD", {"momentum": 0.9}), ("SGD", {})])
+def test_vectors_give_what_elements_give(name, options, dtype):
+    """Parameters that begin at multiples of 16 bytes are read by vectors, others not; what is left over, one by one."""
+    assert run(
+        f"""
+        dtype = facula.{dtype}
+        def trained(device, offset):
+            g = facula.Generator().manual_seed(1)
+            ps = []
+            for size in (1, 7, 33, 0, 1023, 1024, 1025, 9001):
+                values, grads = (facula.randn(size, generator=g).to(dtype) for _ in range(2))
+                room = [facula.zeros(size + offset, dtype=dtype, device=device)[offset:] for _ in range(2)]
+                p = facula.nn.Parameter(room[0].copy_(values))
+                p.grad = room[1].copy_(grads)
+                ps.append(p)
+            optimizer = optim.{name}(ps, lr=0.01, **{options})
+            for _ in range(3):
+                optimizer.step()
+            return [p.detach().cpu() for p in ps]
+        aligned, others, here = trained("cuda", 0), trained("cuda", 1), trained("cpu", 0)
+        assert all(facula.equal(a, b) for a, b in zip(aligned, others))
+        tolerance = {{"float16": 2e-3, "bfloat16": 2e-2}}.get("{dtype}", 1e-5)
+        assert all(facula.allclose(a, b, rtol=tolerance, atol=tolerance) for a, b in zip(aligned, here))
+        print("ok")
+        """
+    ) == ["ok"]

@@ -237,4 +237,10 @@ Grid grid_for(int device, int64_t count, unsigned threads) {
   return {threads, std::min((count + threads - 1) / threads, most)};
 }
 
+int aligned_width(DType dtype, std::span<const void* const> tensors) {
+  for (const void* tensor : tensors)
+    if (reinterpret_cast<uintptr_t>(tensor) % 16 != 0) return 1;
+  return static_cast<int>(16 / item_size(dtype));
+}
+
 }  // namespace facula::cuda

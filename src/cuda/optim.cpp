@@ -45,8 +45,11 @@ void optim_cuda(const OptimPasses& p) {
     std::copy(first.numbers.begin(), first.numbers.end(), g.numbers);
     for (const OptimPass& pass : p.passes.slice(from, std::min<size_t>(p.passes.size() - from, kMostOptimTensors)))
       if (pass.count) add(g, pass);
+    const auto count = static_cast<size_t>(g.tensors);
+    int wide = std::min(aligned_width(first.dtype, {g.params, count}), aligned_width(first.dtype, {g.grads, count}));
+    for (const auto& states : g.states) wide = std::min(wide, aligned_width(first.dtype, {states, count}));
     kKernels[static_cast<size_t>(first.rule)](
-        device, {first.dtype, first.states[0] != nullptr, first.states[1] != nullptr, first.states[2] != nullptr},
+        device, {first.dtype, first.states[0] != nullptr, first.states[1] != nullptr, first.states[2] != nullptr, wide},
         {256, g.begins[g.tensors]}, g);
   }
 }

@@ -2,6 +2,7 @@
 // subsequence of its own.
 #include "ops/random.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <optional>
@@ -29,13 +30,13 @@ struct Drawing {
   Grid grid;
   PhiloxStart start;
 };
-/// `wide` elements are made from four words.
-Drawing drawing(int device, int64_t count, int wide, Generator& generator) {
+/// `wide` elements are made from four words. A thread may draw for `neighbours` threads.
+Drawing drawing(int device, int64_t count, int wide, Generator& generator, int neighbours = 1) {
   const Properties& p = properties(device);
   const int64_t most = int64_t{p.multiprocessors} * (p.threads_per_multiprocessor / 256);
   const int64_t blocks = std::min((count + 255) / 256, most);
   const int64_t calls = (count - 1) / (256 * blocks * wide) + 1;
-  return {{256, blocks}, take(generator, static_cast<uint64_t>(calls) * 4)};
+  return {{256u / static_cast<unsigned>(neighbours), blocks}, take(generator, static_cast<uint64_t>(calls) * 4)};
 }
 
 // ---- fills
@@ -147,13 +148,14 @@ void random_fill_cuda(const Tensor& given, const RandomFill& f, Generator& gener
   if (given.numel() == 0) return;
   if (f.distribution == Distribution::Permutation) return permute(given, generator);
   const int64_t n = given.numel() * (given.is_complex() ? 2 : 1);
+  const int neighbours = std::min(4, aligned_width(dtype, std::array{static_cast<const void*>(given.data())}));
   if (const auto w = whole_of(dtype, f)) {
-    const Drawing d = drawing(device, n, w->wide ? 2 : 4, generator);
-    return whole(device, {dtype, w->wide}, d.grid, given.data(), static_cast<Long>(n),
+    const Drawing d = drawing(device, n, w->wide ? 2 : 4, generator, neighbours);
+    return whole(device, {dtype, w->wide, neighbours}, d.grid, given.data(), static_cast<Long>(n),
                  FillArgs{0, 0, w->range, w->base}, d.start);
   }
-  const Drawing d = drawing(device, n, dtype == DType::Float64 ? 2 : 4, generator);
-  real(device, {dtype, static_cast<int>(f.distribution)}, d.grid, given.data(), static_cast<Long>(n),
+  const Drawing d = drawing(device, n, dtype == DType::Float64 ? 2 : 4, generator, neighbours);
+  real(device, {dtype, static_cast<int>(f.distribution), neighbours}, d.grid, given.data(), static_cast<Long>(n),
        FillArgs{f.a, f.b, 0, 0}, d.start);
 }
 

@@ -18,9 +18,10 @@ void unscale_cuda(const UnscalePass& pass) {
   UnscaleArgs g{{}, {}, pass.found, pass.factor};
   std::copy_n(pass.grads.begin(), pass.tensors, g.grads);
   std::copy_n(pass.counts.begin(), pass.tensors, g.counts);
-  Grid grid = grid_for(device, *std::max_element(g.counts, g.counts + pass.tensors));
+  const int wide = aligned_width(pass.dtype, {g.grads, static_cast<size_t>(pass.tensors)});
+  Grid grid = grid_for(device, *std::max_element(g.counts, g.counts + pass.tensors) / (2 * wide) + 1);
   grid.y = pass.tensors;
-  kernel(device, {pass.dtype}, grid, g);
+  kernel(device, {pass.dtype, wide}, grid, g);
 }
 
 void update_scale_cuda(const ScaleUpdate& u) {

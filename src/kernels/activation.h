@@ -59,6 +59,7 @@ FACULA_FN T softplus_backward(T grad_output, T self, T beta, T threshold) {
 
 template <class T>
 FACULA_FN T silu(T self) {
+  if constexpr (is_device_float<T>) return self * sigmoid(self);
   return self / (T(1) + exp(-self));
 }
 template <class T>
@@ -110,6 +111,7 @@ FACULA_FN T gelu_erf(T self) {
 /// x times the distribution function of the normal distribution: exp(-a g(a)) / 2 is its value at -a. g is fitted up to
 /// 6, where the value is 1e-9, and constant from there on.
 FACULA_FN float gelu_erf(float self) {
+  if constexpr (for_device) return device::gelu_erf(self);
   const float a = abs(self), t = 6.0f < a ? 6.0f : a, t2 = t * t;
   const float high = horner(t, 1.27212236e-08f, -4.07667801e-07f, 5.57753388e-06f, -4.11553513e-05f, 0.000153080008f);
   const float low = horner(t, 8.40474743e-05f, -0.00491634975f, 0.0364157222f, 0.318287215f, 0.797886725f);
@@ -136,6 +138,7 @@ FACULA_FN T gelu_tanh_slope(T self) {
 }
 template <class T>
 FACULA_FN T gelu_tanh(T self) {
+  if constexpr (is_device_float<T>) return device::gelu_tanh(self);
   return T(0.5) * self * (T(1) + tanh(gelu_tanh_argument(self)));
 }
 template <class T>

@@ -1,4 +1,5 @@
-// Elementary functions in float32, branch-free: one call becomes one lane of a vector.
+// Elementary functions in float32, branch-free: one call becomes one lane of a vector. What CUDA devices do in another
+// way is in device_math.h.
 //
 // Coefficients are minimax fits (Remez) of relative error, made for the intervals named beside them.
 // Errors are stated in units in the last place, as found by tests/cpp/test_math.cpp.
@@ -27,13 +28,17 @@ FACULA_FN float exp_in_range(float x, float scale) {
   return scale * p * power * power;
 }
 
-FACULA_FN float exp(float x) { return exp_in_range(clamp(x, -104.0f, 89.0f), 1.0f); }
+FACULA_FN float exp(float x) {
+  if constexpr (for_device) return device::exp(x);
+  return exp_in_range(clamp(x, -104.0f, 89.0f), 1.0f);
+}
 
 /// e^x / 2, finite a little longer than e^x.
 FACULA_FN float half_exp(float x) { return exp_in_range(clamp(x, -104.0f, 90.0f), 0.5f); }
 
 /// e^x for x in [-87, 88] where neither overflow nor underflow can happen. Not for NaN.
 FACULA_FN float exp_normal(float x) {
+  if constexpr (for_device) return device::exp(x);
   const float shifted = mul_add(x, 1.44269504f, float_to_integer);
   const float n = shifted - float_to_integer;
   float r = mul_add(n, -0x1.62e4p-1f, x);
@@ -45,6 +50,7 @@ FACULA_FN float exp_normal(float x) {
 /// e^x * scale for x <= 0 down to subnormal results, a little more exact than exp. The polynomial is summed from two
 /// ends at a time: what follows waits for it.
 FACULA_FN float exp_nonpositive(float x, float scale = 1.0f) {
+  if constexpr (for_device) return device::exp(x) * scale;
   constexpr float to_raised_integer = float_to_integer + 191.0f;  // the biased power, kept normal, 2^64 too large
   x = x < -104.0f ? -104.0f : x;
   const float shifted = mul_add(x, 1.44269504f, to_raised_integer);
@@ -106,6 +112,7 @@ FACULA_FN float sigmoid_compensated(float x) {
 
 /// 1 / (1 + e^-x), from the exponential of -|x|; the rounding of the sum is taken back.
 FACULA_FN float sigmoid(float x) {
+  if constexpr (for_device) return device::sigmoid(x);
   if constexpr (!has_fma) return sigmoid_compensated(x);
   const float e = exp_nonpositive(-abs(x)), sum = 1.0f + e;
   const float quotient = (x < 0.0f ? e : 1.0f) / sum;
@@ -113,6 +120,7 @@ FACULA_FN float sigmoid(float x) {
 }
 
 FACULA_FN float tanh(float x) {
+  if constexpr (for_device) return device::tanh(x);
   const float a = abs(x), s = x * x;
   const float p = horner(s, -0.00570498453f, 0.0206390899f, -0.0537397191f, 0.133314416f, -0.333332807f);  // to 0.625
   const float small = mul_add(p * s, a, a);
@@ -168,6 +176,7 @@ FACULA_FN float at_log_edges(float x, float result) {
 inline constexpr float ln_2_high = 0x1.62e4p-1f, ln_2_low = 0x1.7f7d1cp-20f;
 
 FACULA_FN float log(float x) {
+  if constexpr (for_device) return device::log(x);
   const SplitLog s = split_log(x);
   const float tail = mul_add(s.exponent, ln_2_low, log1p_tail(s.f));
   return at_log_edges(x, mul_add(s.exponent, ln_2_high, s.f + tail));
@@ -288,7 +297,38 @@ FACULA_FN float sin_kernel(float r, float s) {
 }
 FACULA_FN float cos_kernel(float s) { return horner(s, 2.44384155e-05f, -0.00138873677f, 0.0416666456f, -0.5f, 1.0f); }
 
+/// sin and cos of angles up to this are quicker with fused hardware: fused steps take the half turns off.
+inline constexpr float moderate_angle = 32000.0f;
+
+/// x - h * pi with three parts of pi, of one sign so that -0 stays; the first difference is exact.
+FACULA_FN float without_half_turns(float x, float h) {
+  float r = mul_add(h, -0x1.921fb4p1f, x);
+  r = mul_add(h, -0x1.4442d0p-23f, r);
+  return mul_add(h, -0x1.846988p-47f, r);
+}
+
+/// sin of r in [-pi/2, pi/2] (a little more by rounding), negated where the lowest bit of `turns` is set.
+FACULA_FN float sin_half_turn(float r, UInt32 turns) {
+  const float s = r * r;
+  const float p = horner(s, 0x1.5dae86p-19f, -0x1.9f6ef6p-13f, 0x1.110ecep-7f, -0x1.55554cp-3f);
+  const float value = clamp(mul_add(p, s * r, r), -1.0f, 1.0f);
+  return from_bits(bits(value) ^ (turns << 31));
+}
+
+FACULA_FN float sin_moderate(float x) {
+  const float shifted = mul_add(x, 0.318309886f, float_to_integer);
+  const float value = sin_half_turn(without_half_turns(x, shifted - float_to_integer), bits(shifted));
+  return x == 0 ? x : value;  // zeros keep their signs
+}
+
+FACULA_FN float cos_moderate(float x) {  // cos x = sin(x + pi/2)
+  const float shifted = mul_add(x, 0.318309886f, 0.5f) + float_to_integer;
+  return sin_half_turn(without_half_turns(x, (shifted - float_to_integer) - 0.5f), bits(shifted));
+}
+
 FACULA_FN float sin(float x) {
+  if constexpr (for_device)
+    if (abs(x) <= moderate_angle) return sin_moderate(x);
   const QuarterTurns t = quarter_turns(x);
   const float s = t.r * t.r;
   const float value = t.quarter & 1 ? cos_kernel(s) : sin_kernel(t.r, s);
@@ -296,6 +336,8 @@ FACULA_FN float sin(float x) {
 }
 
 FACULA_FN float cos(float x) {
+  if constexpr (for_device)
+    if (abs(x) <= moderate_angle) return cos_moderate(x);
   const QuarterTurns t = quarter_turns(x);
   const float s = t.r * t.r;
   const float value = t.quarter & 1 ? sin_kernel(t.r, s) : cos_kernel(s);
@@ -374,6 +416,7 @@ FACULA_FN float erf_near_zero(float x) {
 }
 
 FACULA_FN float erf(float x) {
+  if constexpr (for_device) return device::erf(x);
   const float a = abs(x), small = erf_near_zero(x);
   // Beyond, erf(a) = 1 - exp(-a (1 + q(a))); from 3.95 on it rounds to 1.
   const float t = 3.95f < a ? 3.95f : a;

@@ -39,7 +39,18 @@ inline constexpr bool on_device = true;
 inline constexpr bool on_device = false;
 #endif
 
-#if defined(__CUDACC_RTC__) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+/// Kernels of CUDA devices, the emulated one among them.
+#if defined(__CUDACC_RTC__) || defined(FACULA_EMULATED_KERNEL)
+inline constexpr bool for_device = true;
+#else
+inline constexpr bool for_device = false;
+#endif
+template <class T>
+inline constexpr bool is_device_float = false;
+template <>
+inline constexpr bool is_device_float<float> = for_device;
+
+#if defined(__CUDACC_RTC__) || defined(FACULA_EMULATED_KERNEL) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 inline constexpr bool has_fma = true;
 #else
 inline constexpr bool has_fma = false;
@@ -112,6 +123,12 @@ template <class T>
 FACULA_FN T rsqrt(T x) {
   return T(1) / sqrt(x);
 }
+#if defined(__CUDACC_RTC__)
+template <>
+FACULA_FN float rsqrt(float x) {
+  return ::rsqrtf(x);  // to two units in the last place
+}
+#endif
 
 /// a * b + c rounded once. Where the hardware cannot do it this is a call: see mul_add.
 FACULA_FN float fma(float a, float b, float c) { return FACULA_LIBM(fmaf)(a, b, c); }
@@ -278,5 +295,6 @@ FACULA_FN double hypot(double a, double b) { return FACULA_LIBM(hypot)(a, b); }
 
 }  // namespace facula::kernels
 
+#include "device_math.h"
 #include "elementary_double.h"
 #include "elementary_float.h"

@@ -1,39 +1,12 @@
-// sin and cos of angles that are not large, in half the time: fused steps take the half (double: quarter) turns off.
-// For other angles, and without fused hardware, sin and cos of math.h serve.
+// sin and cos in double precision of angles that are not large, in half the time: fused steps take quarter turns off.
+// For other angles, and without fused hardware, sin and cos of math.h serve. (Single precision: elementary_float.h.)
 #pragma once
 
 #include "math.h"
 
 namespace facula::kernels {
 
-inline constexpr float moderate_angle = 32000.0f;
 inline constexpr double moderate_angle_double = 0x1p20;
-
-/// x - h * pi with three parts of pi, of one sign so that -0 stays; the first difference is exact.
-FACULA_FN float without_half_turns(float x, float h) {
-  float r = mul_add(h, -0x1.921fb4p1f, x);
-  r = mul_add(h, -0x1.4442d0p-23f, r);
-  return mul_add(h, -0x1.846988p-47f, r);
-}
-
-/// sin of r in [-pi/2, pi/2] (a little more by rounding), negated where the lowest bit of `turns` is set.
-FACULA_FN float sin_half_turn(float r, UInt32 turns) {
-  const float s = r * r;
-  const float p = horner(s, 0x1.5dae86p-19f, -0x1.9f6ef6p-13f, 0x1.110ecep-7f, -0x1.55554cp-3f);
-  const float value = clamp(mul_add(p, s * r, r), -1.0f, 1.0f);
-  return from_bits(bits(value) ^ (turns << 31));
-}
-
-FACULA_FN float sin_moderate(float x) {
-  const float shifted = mul_add(x, 0.318309886f, float_to_integer);
-  const float value = sin_half_turn(without_half_turns(x, shifted - float_to_integer), bits(shifted));
-  return x == 0 ? x : value;  // zeros keep their signs
-}
-
-FACULA_FN float cos_moderate(float x) {  // cos x = sin(x + pi/2)
-  const float shifted = mul_add(x, 0.318309886f, 0.5f) + float_to_integer;
-  return sin_half_turn(without_half_turns(x, (shifted - float_to_integer) - 0.5f), bits(shifted));
-}
 
 FACULA_FN QuarterTurnsDouble quarter_turns_moderate(double x) {
   const double shifted = mul_add(x, 2 / pi, double_to_integer), n = shifted - double_to_integer;

@@ -174,9 +174,21 @@ INSTANCES = [
     Instance("max_pool f32", "F.max_pool2d(f(64, 64, 56, 56), 3, 2, 1)", 16, 12, kernel="max_pool",
              hints=whole(trips=(3, 9, 9)), per_turn=1, goal=(151, 24)),
     Instance("cat f32", "t.cat([f(1024, 1024), f(1024, 1024)])", 16, 16, kernel="join"),
-    # optimizers
+    # optimizers, random numbers
     Instance("adam f32", "p = t.nn.Parameter(f(1024, 1024)); p.grad = f(1024, 1024); t.optim.Adam([p]).step()", 16, 12,
-             kernel="optim_pass"),
+             kernel="optim_pass", goal=(62, 64)),
+    Instance("adam bf16", "p = t.nn.Parameter(b(1024, 1024)); p.grad = b(1024, 1024); t.optim.Adam([p]).step()", 8, 6,
+             kernel="optim_pass", goal=(62, 64)),
+    Instance("sgd bf16", "p = t.nn.Parameter(b(1024, 1024)); p.grad = b(1024, 1024); t.optim.SGD([p], momentum=0.9).step()",
+             6, 4, kernel="optim_pass", goal=(12, 48)),
+    Instance("unscale f32", "t._amp_foreach_non_finite_check_and_unscale_([f(1024, 1024)], f(1), f(1))", 4, 4,
+             kernel="unscale", goal=(6, 32)),
+    Instance("unscale f16", "t._amp_foreach_non_finite_check_and_unscale_([h(1024, 1024)], f(1), f(1))", 2, 2,
+             kernel="unscale", hints=Hints(dearest=True), goal=(6, 32)),
+    Instance("uniform f32", "t.rand(1024, 1024, device='cuda')", 0, 4, kernel="random_real"),
+    Instance("uniform bf16", "t.rand(1024, 1024, device='cuda', dtype=B)", 0, 2, kernel="random_real"),
+    Instance("normal f32", "t.randn(1024, 1024, device='cuda')", 0, 4, kernel="random_real"),
+    Instance("normal bf16", "t.randn(1024, 1024, device='cuda', dtype=B)", 0, 2, kernel="random_real"),
     # products
     tensor_product("matmul f32", "f(1024, 1024) @ f(1024, 1024)", product=1 / 3, goal=(36, 128),
                    measured="matmul/4096 float32"),

@@ -21,21 +21,32 @@ class Philox {
 
   /// The next four words.
   FACULA_FN Words next() {
+    Words words;
+    next_beside<1>(&words);
+    return words;
+  }
+  /// The next four of this subsequence and of those that follow it, which share the keys.
+  template <int kCount>
+  FACULA_FN void next_beside(Words* words) {
     constexpr UInt32 kFactor0 = 0xD2511F53u, kFactor1 = 0xCD9E8D57u, kStep0 = 0x9E3779B9u, kStep1 = 0xBB67AE85u;
-    UInt32 x = UInt32(place_), y = UInt32(place_ >> 32), z = UInt32(subsequence_), w = UInt32(subsequence_ >> 32);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      const UInt64 subsequence = subsequence_ + j;
+      words[j] = {{UInt32(place_), UInt32(place_ >> 32), UInt32(subsequence), UInt32(subsequence >> 32)}};
+    }
     UInt32 key0 = UInt32(seed_), key1 = UInt32(seed_ >> 32);
 #pragma unroll
     for (int round = 0; round < 10; ++round) {
-      const UInt64 a = UInt64(kFactor0) * x, b = UInt64(kFactor1) * z;
-      x = UInt32(b >> 32) ^ y ^ key0;
-      y = UInt32(b);
-      z = UInt32(a >> 32) ^ w ^ key1;
-      w = UInt32(a);
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+        const auto [x, y, z, w] = words[j].at;
+        const UInt64 a = UInt64(kFactor0) * x, b = UInt64(kFactor1) * z;
+        words[j] = {{UInt32(b >> 32) ^ y ^ key0, UInt32(b), UInt32(a >> 32) ^ w ^ key1, UInt32(a)}};
+      }
       key0 += kStep0;
       key1 += kStep1;
     }
     ++place_;
-    return {{x, y, z, w}};
   }
 
  private:
@@ -130,6 +141,19 @@ FACULA_FN void for_draws(const PhiloxStart& start, Int64 count, F act) {
   Philox philox(start, UInt64(thread_number()));
   const Int64 apart = thread_count();
   for (Int64 first = thread_number(); first < count; first += apart * kWide) act(first, apart, philox.next());
+}
+
+/// The same where a thread draws in the place of kNext threads, whose elements lie next to each other: act(first element,
+/// how many are apart, the words of each).
+template <int kWide, int kNext, class F>
+FACULA_FN void for_neighbours(const PhiloxStart& start, Int64 count, F act) {
+  const Int64 own = thread_number() * kNext, apart = thread_count() * kNext;
+  Philox philox(start, UInt64(own));
+  for (Int64 first = own; first < count; first += apart * kWide) {
+    Words words[kNext];
+    philox.next_beside<kNext>(words);
+    act(first, apart, words);
+  }
 }
 
 }  // namespace facula::cuda

@@ -36,58 +36,85 @@ FACULA_FN double quick_tan(double x) { return FACULA_LIBM(tan)(x); }
 FACULA_FN float log_of_rest(float p) { return quick_log(1.0f - p); }
 FACULA_FN double log_of_rest(double p) { return FACULA_LIBM(log1p)(-p); }
 
-/// One of a distribution of real numbers, from a number in (0, 1] or a normal one.
+/// One of a distribution of real numbers, from a number in (0, 1] or a normal one, as what T is computed with.
 template <Distribution d, class T, class F>
-FACULA_FN T real_value(F x, const FillArgs& f) {
+FACULA_FN Compute<T> real_value(F x, const FillArgs& f) {
   const F a = F(f.a), b = F(f.b), epsilon = kernels::Float<F>::epsilon;
   if constexpr (d == Distribution::Uniform) {
     const T first = convert<T>(f.a), excluded = convert<T>(f.b);
     const F from = convert<F>(first), width = convert<F>(convert<T>(convert<F>(excluded) - from));
     const T value = convert<T>(kernels::fma(x, width, from));
-    return convert<F>(value) == convert<F>(excluded) ? first : value;  // rounding may reach the end
+    return convert<F>(value) == convert<F>(excluded) ? convert<F>(first) : convert<F>(value);  // rounding reaches ends
   } else if constexpr (d == Distribution::Normal) {
-    return convert<T>(kernels::fma(x, b, a));
+    return convert<Compute<T>>(kernels::fma(x, b, a));
   } else if constexpr (d == Distribution::LogNormal) {
-    return convert<T>(quick_exp(kernels::fma(x, b, a)));
+    return convert<Compute<T>>(quick_exp(kernels::fma(x, b, a)));
   } else if constexpr (d == Distribution::Bernoulli) {
-    return convert<T>(x < a || a >= F(1));
+    return convert<Compute<T>>(x < a || a >= F(1));
   } else if constexpr (d == Distribution::Exponential) {
     const F logarithm = x >= F(1) - epsilon / 2 ? -epsilon / 2 : quick_log(x);
-    return convert<T>(F(-1) / a * logarithm);
+    return convert<Compute<T>>(F(-1) / a * logarithm);
   } else if constexpr (d == Distribution::Cauchy) {
     const F inside = sizeof(F) == 8 ? x : kernels::clamp(x, epsilon, F(1) - epsilon);
-    return convert<T>(a + b * quick_tan(F(kernels::pi) * (inside - F(0.5))));
+    return convert<Compute<T>>(a + b * quick_tan(F(kernels::pi) * (inside - F(0.5))));
   } else {  // Geometric; 1 would give no trial at all
     const F trials = kernels::ceil(quick_log(x) / log_of_rest(a));
-    return convert<T>(trials < F(1) ? F(1) : trials);
+    return convert<Compute<T>>(trials < F(1) ? F(1) : trials);
   }
 }
 
-template <class T, int kDistribution>
+/// Writes neighbours, of which `count` may be fewer than all.
+template <class T, int kNext>
+FACULA_FN void store_some(T* to, const Vector<T, kNext>& elements, Int64 count) {
+  if (count >= kNext) return store_vector(to, elements);
+  for (int j = 0; j < kNext; ++j)
+    if (j < count) to[j] = elements.at[j];
+}
+
+/// A thread draws for kNext threads of PyTorch's, so that what it writes are vectors.
+template <class T, int kDistribution, int kNext>
 __global__ __launch_bounds__(256) void random_real(void* out, Int64 count, FillArgs f, PhiloxStart start) {
   constexpr Distribution d = Distribution(kDistribution);
   using F = typename DrawnAs<T>::type;
-  for_draws<kDrawn<F>>(start, count, [&](Int64 first, Int64 apart, const Words& words) {
-    Draws<F> draws;
-    if constexpr (d == Distribution::Normal || d == Distribution::LogNormal) normals_of(words, draws);
-    else units_of(words, draws);
-    for (int k = 0; k < kDrawn<F>; ++k)
-      if (first + k * apart < count) static_cast<T*>(out)[first + k * apart] = real_value<d, T>(draws.at[k], f);
+  for_neighbours<kDrawn<F>, kNext>(start, count, [&](Int64 first, Int64 apart, const Words* words) {
+    Draws<F> draws[kNext];
+#pragma unroll
+    for (int j = 0; j < kNext; ++j) {
+      if constexpr (d == Distribution::Normal || d == Distribution::LogNormal) normals_of(words[j], draws[j]);
+      else units_of(words[j], draws[j]);
+    }
+#pragma unroll
+    for (int k = 0; k < kDrawn<F>; ++k, first += apart) {
+      if (first >= count) return;
+      Vector<Compute<T>, kNext> made;
+#pragma unroll
+      for (int j = 0; j < kNext; ++j) made.at[j] = real_value<d, T>(draws[j].at[k], f);
+      store_some(static_cast<T*>(out) + first, narrow_all<T>(made), count - first);
+    }
   });
 }
 
 /// base + a word modulo `range`; all 64 bits where `range` is 0. Wide: from two words.
 template <class T, bool wide>
+FACULA_FN Compute<T> whole_value(const Words& words, int k, const FillArgs& f) {
+  UInt64 value = wide ? UInt64(words.at[2 * k & 3]) << 32 | words.at[(2 * k + 1) & 3] : words.at[k];
+  if (f.range) value = wide ? value % f.range : UInt32(value) % UInt32(f.range);
+  value += UInt64(f.base);
+  if constexpr (is_same_type<T, UInt64>) return value;
+  else return convert<Compute<T>>(Int64(value));
+}
+
+template <class T, bool wide, int kNext>
 __global__ __launch_bounds__(256) void random_whole(void* out, Int64 count, FillArgs f, PhiloxStart start) {
   constexpr int kWide = wide ? 2 : 4;
-  for_draws<kWide>(start, count, [&](Int64 first, Int64 apart, const Words& words) {
-    for (int k = 0; k < kWide; ++k) {
-      if (first + k * apart >= count) return;
-      UInt64 value = wide ? UInt64(words.at[2 * k & 3]) << 32 | words.at[(2 * k + 1) & 3] : words.at[k];
-      if (f.range) value = wide ? value % f.range : UInt32(value) % UInt32(f.range);
-      value += UInt64(f.base);
-      if constexpr (is_same_type<T, UInt64>) static_cast<T*>(out)[first + k * apart] = value;
-      else static_cast<T*>(out)[first + k * apart] = convert<T>(Int64(value));
+  for_neighbours<kWide, kNext>(start, count, [&](Int64 first, Int64 apart, const Words* words) {
+#pragma unroll
+    for (int k = 0; k < kWide; ++k, first += apart) {
+      if (first >= count) return;
+      Vector<Compute<T>, kNext> made;
+#pragma unroll
+      for (int j = 0; j < kNext; ++j) made.at[j] = whole_value<T, wide>(words[j], k, f);
+      store_some(static_cast<T*>(out) + first, narrow_all<T>(made), count - first);
     }
   });
 }

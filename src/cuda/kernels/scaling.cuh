@@ -2,23 +2,43 @@
 #pragma once
 
 #include "scaling_args.h"
-#include "types.cuh"
+#include "vector.cuh"
 
 namespace facula::cuda {
 
-/// A row of blocks for each tensor. All that write to `found` write the same.
-template <class T>
+/// A row of blocks for each tensor, of which a thread has two vectors at a time. All that write to `found` write the same.
+template <class T, int kWide>
 __global__ __launch_bounds__(256) void unscale(UnscaleArgs g) {
   using C = Compute<T>;
+  constexpr int kMany = 2;
   T* grad = static_cast<T*>(g.grads[blockIdx.y]);
+  const Int64 count = g.counts[blockIdx.y], vectors = count / kWide, apart = thread_count();
   const float factor = *g.factor;
-  bool bad = false;
-  for (Int64 i = thread_number(); i < g.counts[blockIdx.y]; i += thread_count()) {
-    const C value = convert<C>(grad[i]);
-    bad |= !kernels::isfinite(value);
-    if (factor != 1) grad[i] = convert<T>(value * C(factor));
+  const bool changes = factor != 1;
+  C zeros = 0;  // NaN as soon as a value is not finite
+  for (Int64 v = thread_number(); v < vectors; v += kMany * apart) {
+    Vector<T, kWide> loaded[kMany];
+#pragma unroll
+    for (int m = 0; m < kMany; ++m)
+      if (v + m * apart < vectors) loaded[m] = load_vector<kWide>(grad + (v + m * apart) * kWide);
+#pragma unroll
+    for (int m = 0; m < kMany; ++m) {
+      if (v + m * apart >= vectors) break;
+      Vector<C, kWide> values = widen_all(loaded[m]);
+#pragma unroll
+      for (int j = 0; j < kWide; ++j) {
+        zeros = kernels::fma(values.at[j], C(0), zeros);
+        values.at[j] *= C(factor);
+      }
+      if (changes) store_vector(grad + (v + m * apart) * kWide, narrow_all<T>(values));
+    }
   }
-  if (bad) *g.found = 1;
+  if (const Int64 i = vectors * kWide + thread_number(); i < count) {
+    const C value = convert<C>(grad[i]);
+    zeros = kernels::fma(value, C(0), zeros);
+    if (changes) grad[i] = convert<T>(value * C(factor));
+  }
+  if (zeros != 0) *g.found = 1;
 }
 
 __global__ void update_scale(ScaleArgs g) {
