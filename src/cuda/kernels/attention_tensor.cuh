@@ -1,0 +1,295 @@
+// Attention on tensor cores. A block has four warps, and a warp kGroups times 16 rows, whose scores stay in registers:
+// fragments of a product's result are those of the next one's left side. What the rows meet comes in tiles by copies
+// that need no register, each while the tile before it is used. Scores are powers of two, not of e.
+#pragma once
+
+#include "attention_heads.cuh"
+#include "mma.cuh"
+
+namespace facula::cuda {
+
+constexpr int kTensorThreads = 128;
+constexpr float kLog2e = 1.4426950408889634f;
+
+/// Of masks: there is none, truth, float, or numbers of the dtype that is multiplied.
+constexpr int kNoMask = 0, kTruthMask = 1, kFloatMask = 2, kOwnMask = 3;
+template <class T, int kMask>
+struct MaskElement {
+  using type = bool;
+};
+template <class T>
+struct MaskElement<T, kFloatMask> {
+  using type = float;
+};
+template <class T>
+struct MaskElement<T, kOwnMask> {
+  using type = T;
+};
+/// Scores are scaled where the mask is added to them, else where powers are taken: one instruction less.
+template <int kMask>
+constexpr bool is_added = kMask == kFloatMask || kMask == kOwnMask;
+
+/// Where 16 bytes number `chunk` of a row lie, in rows of kChunks of them: those of 8 neighbouring rows are in different
+/// banks.
+template <int kChunks>
+FACULA_FN int place_of(int row, int chunk) {
+  return row * kChunks + (chunk ^ (kChunks % 8 == 0 ? row & 7 : row / 2 & 3));
+}
+
+/// Begins to copy kRows rows from `first`; what is behind the last row, or the last of `chunks` in a row, is zero.
+template <int kRows, int kChunks, class T>
+FACULA_FN void fetch_rows(T* to, const Head<T>& from, UInt32 first, UInt32 rows, int chunks) {
+  static_assert(kRows * kChunks % kTensorThreads == 0);
+#pragma unroll
+  for (int i = 0; i < kRows * kChunks / kTensorThreads; ++i) {
+    const int at = threadIdx.x + i * kTensorThreads, row = at / kChunks, chunk = at % kChunks;
+    copy_async(to + 8 * place_of<kChunks>(row, chunk), from.data + Int64(first + row) * from.row + 8 * chunk,
+               first + row < rows && chunk < chunks);
+  }
+}
+
+/// sum[g][j] += the products of 16 rows of `left` from row + 16 g and of 8 rows of `right` from 8 j.
+template <class T, int kSize, int kGroups, int kTiles>
+FACULA_FN void rows_by_rows(float (&sum)[kGroups][kTiles][4], const T* left, int row, const T* right) {
+  constexpr int kChunks = kSize / 8;
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int k = 0; k < kChunks; k += 2) {
+    UInt32 x[kGroups][4];
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+      load_matrices(x[g], left + 8 * place_of<kChunks>(row + 16 * g + lane % 16, k + lane / 16));
+#pragma unroll
+    for (int j = 0; j < kTiles; j += 2) {
+      UInt32 y[4];
+      load_matrices(y, right + 8 * place_of<kChunks>(8 * j + lane % 8 + lane / 16 * 8, k + lane / 8 % 2));
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        mma<T>(sum[g][j], x[g], y[0], y[1]);
+        mma<T>(sum[g][j + 1], x[g], y[2], y[3]);
+      }
+    }
+  }
+}
+
+/// sum[g][j] += weights (16 rows, 8 kTiles columns) times columns 8 j of `right`, which has 8 kTiles rows.
+template <class T, int kSize, int kGroups, int kTiles>
+FACULA_FN void weights_by_columns(float (&sum)[kGroups][kSize / 8][4], const float (&weights)[kGroups][kTiles][4],
+                                  const T* right) {
+  constexpr int kChunks = kSize / 8;
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int k = 0; k < kTiles; k += 2) {
+    UInt32 x[kGroups][4];
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+      for (int q = 0; q < 4; ++q) {
+        const float* pair = weights[g][k + q / 2] + q % 2 * 2;
+        x[g][q] = narrow_pair<T>(pair[0], pair[1]);
+      }
+#pragma unroll
+    for (int j = 0; j < kChunks; j += 2) {
+      UInt32 y[4];
+      load_transposed(y, right + 8 * place_of<kChunks>(8 * k + lane % 16, j + lane / 16));
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        mma<T>(sum[g][j], x[g], y[0], y[1]);
+        mma<T>(sum[g][j + 1], x[g], y[2], y[3]);
+      }
+    }
+  }
+}
+
+/// Writes rows of results from `first`, which lie at `row` of `room` meanwhile: rows of this warp alone. They leave it by
+/// 16 bytes.
+template <class T, int kSize, int kGroups>
+FACULA_FN void store_rows(const Head<T>& to, UInt32 first, UInt32 rows, int chunks, T* room, int row,
+                          const float (&sum)[kGroups][kSize / 8][4], const float (&factor)[kGroups][2]) {
+  constexpr int kChunks = kSize / 8;
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+#pragma unroll
+      for (int j = 0; j < kChunks; ++j) {
+        const int at = 8 * place_of<kChunks>(row + 16 * g + 8 * h + lane / 4, j) + lane % 4 * 2;
+        *reinterpret_cast<UInt32*>(room + at) =
+            narrow_pair<T>(sum[g][j][2 * h] * factor[g][h], sum[g][j][2 * h + 1] * factor[g][h]);
+      }
+  __syncwarp();
+#pragma unroll 4
+  for (int at = lane; at < 16 * kGroups * kChunks; at += 32) {
+    const int r = at / kChunks, chunk = at % kChunks;
+    if (first + row + r < rows && chunk < chunks)
+      *reinterpret_cast<Vector<T, 8>*>(to.data + Int64(first + row + r) * to.row + 8 * chunk) =
+          *reinterpret_cast<const Vector<T, 8>*>(room + 8 * place_of<kChunks>(row + r, chunk));
+  }
+  __syncwarp();
+}
+
+/// A score under the mask's element.
+template <class M>
+FACULA_FN float under_mask(float score, const M& mask) {
+  if constexpr (is_same_type<M, bool>) return mask ? score : never<float>();
+  else return score + convert<float>(mask) * kLog2e;
+}
+
+/// Two scores under the mask: of a query and neighbouring keys or, kAcross, of neighbouring queries and a key.
+template <bool kAcross, class M>
+FACULA_FN void mask_pair(float& first, float& second, const Head<M>& mask, const AttentionArgs& p, UInt32 query,
+                         UInt32 key) {
+  if (query >= p.queries || key >= p.keys) return;
+  const M* at = mask.data + query * mask.row + key * mask.column;
+  const bool has_second = kAcross ? query + 1 < p.queries : key + 1 < p.keys;
+  Vector<M, 2> pair;
+  if (!kAcross && p.mask_has_pairs && has_second) {
+    pair = *reinterpret_cast<const Vector<M, 2>*>(at);
+  } else {
+    pair.at[0] = at[0];
+    pair.at[1] = at[!has_second ? 0 : kAcross ? mask.row : mask.column];
+  }
+  first = under_mask(first, pair.at[0]);
+  second = under_mask(second, pair.at[1]);
+}
+
+FACULA_FN bool is_hidden(const AttentionArgs& p, UInt32 query, UInt32 key) {
+  return key >= p.keys || (p.is_causal && key > query);
+}
+
+/// Scores of a warp's rows, of which the first is `row`, and what they meet from `other`: where the mask, causality or the
+/// end of the keys hides them, they are -inf. Rows are queries or, kAcross, keys.
+template <int kMask, bool kAcross, class M, int kGroups, int kTiles>
+FACULA_FN void mask_scores(float (&score)[kGroups][kTiles][4], const AttentionArgs& p, const Head<M>& mask, UInt32 row,
+                           UInt32 other, float scale) {
+  const int lane = threadIdx.x % 32;
+  const UInt32 last_key = kAcross ? row + 16 * kGroups - 1 : other + 8 * kTiles - 1;
+  const bool is_edge = last_key >= p.keys || (p.is_causal && last_key > (kAcross ? other : row));
+  if (kMask == kNoMask && !is_edge) return;
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float &first = score[g][j][2 * h], &second = score[g][j][2 * h + 1];
+        const UInt32 r = row + 16 * g + 8 * h + lane / 4, c = other + 8 * j + lane % 4 * 2, query = kAcross ? c : r,
+                     key = kAcross ? r : c;
+        if constexpr (is_added<kMask>) first *= scale, second *= scale;
+        if constexpr (kMask != kNoMask) mask_pair<kAcross>(first, second, mask, p, query, key);
+        if (is_edge && is_hidden(p, query, key)) first = never<float>();
+        if (is_edge && is_hidden(p, query + kAcross, key + !kAcross)) second = never<float>();
+      }
+}
+
+FACULA_FN float larger(float a, float b) { return FACULA_LIBM(fmaxf)(a, b); }
+
+/// Of a row: the largest score so far and the sum of powers of the others beside it, in part of four lanes.
+struct RowSum {
+  float largest, sum;
+};
+
+/// Makes weights of the scores of a row's half (of 16 rows, those of h), and returns the factor of what was summed before.
+template <int kTiles>
+FACULA_FN float weigh(float (&score)[kTiles][4], int h, RowSum& row, float scale) {
+  float most = row.largest;
+#pragma unroll
+  for (int j = 0; j < kTiles; ++j) most = larger(most, larger(score[j][2 * h], score[j][2 * h + 1]));
+  most = larger(most, shuffle_across(most, 1));
+  most = larger(most, shuffle_across(most, 2));
+  const float at = most == never<float>() ? 0.0f : most * scale, factor = exp2_of(row.largest * scale - at);
+  float sum = 0;
+#pragma unroll
+  for (int j = 0; j < kTiles; ++j)
+#pragma unroll
+    for (int q = 2 * h; q < 2 * h + 2; ++q) {
+      score[j][q] = exp2_of(score[j][q] * scale - at);
+      sum += score[j][q];
+    }
+  row = {most, row.sum * factor + sum};
+  return factor;
+}
+
+/// Keys that a tile has: as many as fit twice into registers and shared memory.
+template <int kSize, int kGroups>
+constexpr int tile_keys = kSize > 64 ? 32 : 64;
+
+template <class T, int kEights, int kGroups, int kMask, bool kDropout>
+__global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention(AttentionArgs p) {
+  using M = typename MaskElement<T, kMask>::type;
+  constexpr int kSize = 8 * kEights, kRows = 64 * kGroups, kKeys = tile_keys<kSize, kGroups>, kTiles = kKeys / 8,
+                kTile = kKeys * kSize;
+  FACULA_DYNAMIC_SHARED(T, room);  // the queries, two tiles of keys and two of values
+  T *keys = room + kRows * kSize, *values = keys + 2 * kTile;
+  const int lane = threadIdx.x % 32, mine = threadIdx.x / 32 * 16 * kGroups;
+  const UInt32 blocks = UInt32(p.queries + kRows - 1) / kRows, head = blockIdx.x / blocks,
+               first = (blocks - 1 - blockIdx.x % blocks) * kRows;  // of causal rows the longest first
+  const Head<T> key = head_of<T>(p.key, p, head), value = head_of<T>(p.value, p, head);
+  const Head<M> mask = head_of<M>(p.mask, p, head);
+  const int chunks = int(p.size) / 8, value_chunks = int(p.value_size) / 8;
+  const auto fetch = [&](UInt32 tile) {
+    fetch_rows<kKeys, kEights>(keys + tile % 2 * kTile, key, tile * kKeys, UInt32(p.keys), chunks);
+    fetch_rows<kKeys, kEights>(values + tile % 2 * kTile, value, tile * kKeys, UInt32(p.keys), value_chunks);
+    copies_commit();
+  };
+  fetch_rows<kRows, kEights>(room, head_of<T>(p.query, p, head), first, UInt32(p.queries), chunks);
+  fetch(0);
+  const UInt32 seen = p.is_causal && first + kRows < p.keys ? first + kRows : UInt32(p.keys),
+               tiles = (seen + kKeys - 1) / kKeys;
+  DropoutHash hash[kGroups][2];
+  UInt32 threshold = 0;
+  if constexpr (kDropout) {
+    threshold = dropout_threshold(p.dropout);
+    for (int g = 0; g < kGroups; ++g)
+      for (int h = 0; h < 2; ++h)
+        hash[g][h] = dropout_hash(UInt64(*p.seed), head * p.queries + first + mine + 16 * g + 8 * h + lane / 4);
+  }
+  float sum[kGroups][kEights][4] = {};
+  RowSum rows[kGroups][2];
+  for (int g = 0; g < kGroups; ++g) rows[g][0] = rows[g][1] = {never<float>(), 0};
+  const float scale = float(p.scale) * kLog2e;
+#pragma unroll 1
+  for (UInt32 tile = 0; tile < tiles; ++tile) {
+    copies_wait<0>();
+    __syncthreads();  // the tile is there, and nobody uses the one before it
+    if (tile + 1 < tiles) fetch(tile + 1);
+    float score[kGroups][kTiles][4] = {};
+    rows_by_rows<T, kSize>(score, room, mine, keys + tile % 2 * kTile);
+    mask_scores<kMask, false>(score, p, mask, first + mine, tile * kKeys, scale);
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const float factor = weigh(score[g], h, rows[g][h], is_added<kMask> ? 1.0f : scale);
+#pragma unroll
+        for (int j = 0; j < kEights; ++j) sum[g][j][2 * h] *= factor, sum[g][j][2 * h + 1] *= factor;
+        if constexpr (kDropout) {
+#pragma unroll
+          for (int j = 0; j < kTiles; ++j)
+#pragma unroll
+            for (int q = 0; q < 2; ++q)
+              if (!dropout_keeps(hash[g][h], tile * kKeys + 8 * j + lane % 4 * 2 + q, threshold))
+                score[g][j][2 * h + q] = 0;
+        }
+      }
+    weights_by_columns<T, kSize>(sum, score, values + tile % 2 * kTile);
+  }
+  float inverse[kGroups][2];
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const RowSum& row = rows[g][h];
+      float all = row.sum + shuffle_across(row.sum, 1);
+      all += shuffle_across(all, 2);
+      inverse[g][h] = all == 0 ? 0.0f : float(1 / (1 - p.dropout)) / all;
+      const UInt32 query = first + mine + 16 * g + 8 * h + lane / 4;
+      if (lane % 4 == 0 && query < p.queries)
+        static_cast<float*>(p.sums)[head * p.queries + query] =
+            all == 0 ? -never<float>() : row.largest * (is_added<kMask> ? 1 / kLog2e : float(p.scale)) + kernels::log(all);
+    }
+  store_rows<T, kSize>(head_of<T>(p.out, p, head), first, UInt32(p.queries), value_chunks, room, mine, sum, inverse);
+}
+
+}  // namespace facula::cuda
