@@ -39,11 +39,13 @@ Dims with_last(IntList sizes, int64_t last) {
 }
 
 /// The mask as the kernels want it: as many elements as scores, by its strides.
-Tensor prepared_mask(const Tensor& mask, IntList scores, DType compute, bool by_library) {
+Tensor prepared_mask(const Tensor& mask, IntList scores, DType dtype, bool by_library) {
   if (!mask.defined()) return mask;
+  const DType compute = compute_dtype(dtype);
   FACULA_CHECK(IntList(broadcast(mask.sizes(), scores, kOp)) == scores, ErrorKind::Runtime, kOp,
                ": expected a mask that broadcasts to ", scores, ", got shape ", mask.sizes());
-  Tensor given = mask.dtype() == DType::Bool || by_library ? mask : to_dtype(mask, compute);
+  const bool is_read_so = by_library || mask.dtype() == DType::Bool || (mask.device().is_cuda() && mask.dtype() == dtype);
+  Tensor given = is_read_so ? mask : to_dtype(mask, compute);
   return make_view(given, scores, broadcast_strides(given.sizes(), given.strides(), scores), 0, false);
 }
 
@@ -72,7 +74,7 @@ std::tuple<Tensor, Tensor> _attention(const Tensor& query, const Tensor& key, co
   check_matrices(query, key, value, by_library);
   check_seed(seed, dropout_p);
   const DType compute = compute_dtype(query.dtype());
-  const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), compute, by_library);
+  const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), query.dtype(), by_library);
   // PyTorch has the usual order where it composes attention from other ops.
   const bool composed = query.dim() != 4 || dropout_p != 0 || value.size(-1) != query.size(-1);
   const bool joined = !composed || query.device().is_cuda();
@@ -102,7 +104,7 @@ std::tuple<Tensor, Tensor, Tensor> _attention_backward(const Tensor& grad, const
                kOp, ": expected a sum of dtype ", compute, " for every query, got shape ", logsumexp.sizes(),
                " and dtype ", logsumexp.dtype());
   const Tensor sums = logsumexp.is_contiguous() ? logsumexp : clone(logsumexp, MemoryFormat::Contiguous);
-  const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), compute, by_library);
+  const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), query.dtype(), by_library);
   auto like = [](const Tensor& t) { return empty_joined(t.sizes(), t.dtype(), t.device()); };
   Tensor grads[] = {like(query), like(key), like(value)};
   if (!query.is_meta() && (query.numel() || key.numel() || value.numel()))

@@ -18,8 +18,8 @@ struct AttentionOptions {
 };
 
 /// Query (..., L, E), key (..., S, E) and value (..., S, V) have the same batch dimensions and any strides. The mask
-/// (..., L, S) is bool or of the compute dtype, and the seed, one int64, says what dropout keeps; either may be
-/// undefined.
+/// (..., L, S) is bool, of the compute dtype or, on CUDA, of the query's, and the seed, one int64, says what dropout
+/// keeps; either may be undefined.
 struct AttentionInputs {
   const Tensor &query, &key, &value, &mask, &seed;
 

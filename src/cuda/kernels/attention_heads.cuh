@@ -13,15 +13,18 @@ struct Head {
   FACULA_FN T& at(Int64 r, Int64 c) const { return data[r * row + c * column]; }
 };
 
-template <class T>
-FACULA_FN Head<T> head_of(const AttentionMatrix& m, const AttentionArgs& p, Int64 head) {
+/// Index is 32 bits where there are so few heads: then divisions are short.
+template <class T, class Index>
+FACULA_FN Head<T> head_of(const AttentionMatrix& m, const AttentionArgs& p, Index head) {
+  if (!m.data) return {nullptr, m.row, m.column};
   Int64 offset = 0;
-  for (int d = p.batch_dims - 1; d >= 0; --d) {
-    const Int64 next = head / p.batch_sizes[d];
-    offset += (head - next * p.batch_sizes[d]) * m.batch[d];
+  for (int d = p.batch_dims - 1; d > 0; --d) {
+    const Index size = Index(p.batch_sizes[d]), next = head / size;
+    offset += Int64(head - next * size) * m.batch[d];
     head = next;
   }
-  return {m.data ? static_cast<T*>(m.data) + offset : nullptr, m.row, m.column};
+  offset += Int64(head) * m.batch[0];  // of the outermost dimension; without any the only head is the first
+  return {static_cast<T*>(m.data) + offset, m.row, m.column};
 }
 
 template <class A>

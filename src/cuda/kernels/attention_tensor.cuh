@@ -8,11 +8,8 @@
 
 namespace facula::cuda {
 
-constexpr int kTensorThreads = 128;
 constexpr float kLog2e = 1.4426950408889634f;
 
-/// Of masks: there is none, truth, float, or numbers of the dtype that is multiplied.
-constexpr int kNoMask = 0, kTruthMask = 1, kFloatMask = 2, kOwnMask = 3;
 template <class T, int kMask>
 struct MaskElement {
   using type = bool;
@@ -211,14 +208,10 @@ FACULA_FN float weigh(float (&score)[kTiles][4], int h, RowSum& row, float scale
   return factor;
 }
 
-/// Keys that a tile has: as many as fit twice into registers and shared memory.
-template <int kSize, int kGroups>
-constexpr int tile_keys = kSize > 64 ? 32 : 64;
-
 template <class T, int kEights, int kGroups, int kMask, bool kDropout>
 __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention(AttentionArgs p) {
   using M = typename MaskElement<T, kMask>::type;
-  constexpr int kSize = 8 * kEights, kRows = 64 * kGroups, kKeys = tile_keys<kSize, kGroups>, kTiles = kKeys / 8,
+  constexpr int kSize = 8 * kEights, kRows = 64 * kGroups, kKeys = tensor_keys(kSize), kTiles = kKeys / 8,
                 kTile = kKeys * kSize;
   FACULA_DYNAMIC_SHARED(T, room);  // the queries, two tiles of keys and two of values
   T *keys = room + kRows * kSize, *values = keys + 2 * kTile;

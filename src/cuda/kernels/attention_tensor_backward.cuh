@@ -19,10 +19,6 @@ FACULA_FN QueryNumbers query_numbers(const AttentionArgs& p, UInt32 head, UInt32
   return {static_cast<const float*>(p.sums)[at] * kLog2e, static_cast<const float*>(p.delta)[at]};
 }
 
-/// Queries or keys of a tile, so that gradients stay in registers and two blocks have room.
-template <int kSize, int kGroups>
-constexpr int tile_others = kSize * kGroups > 192 ? 16 : kSize > 64 || kGroups > 1 ? 32 : 64;
-
 /// The gradient times the result of each of this warp's rows from `row` of `room`, which has the gradient: to memory, and
 /// to the lanes that have the row's scores.
 template <class T, int kSize, int kGroups>
@@ -54,7 +50,7 @@ FACULA_FN void find_delta(QueryNumbers (&numbers)[kGroups][2], const AttentionAr
 template <class T, int kEights, int kGroups, bool kOfKeys, int kMask, bool kDropout>
 __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(AttentionArgs p) {
   using M = typename MaskElement<T, kMask>::type;
-  constexpr int kSize = 8 * kEights, kRows = 64 * kGroups, kOthers = tile_others<kSize, kGroups>, kTiles = kOthers / 8,
+  constexpr int kSize = 8 * kEights, kRows = 64 * kGroups, kOthers = tensor_others(kSize, kGroups), kTiles = kOthers / 8,
                 kTile = kOthers * kSize;
   FACULA_DYNAMIC_SHARED(T, room);  // both sides of the rows, two tiles of both of what they meet, and of its numbers
   T *mine = room, *mine2 = mine + kRows * kSize, *other = mine2 + kRows * kSize, *other2 = other + 2 * kTile;
