@@ -33,16 +33,21 @@ FACULA_FN int place_of(int row, int chunk) {
   return row * kChunks + (chunk ^ (kChunks % 8 == 0 ? row & 7 : row / 2 & 3));
 }
 
-/// Begins to copy kRows rows from `first`; what is behind the last row, or the last of `chunks` in a row, is zero.
+/// Begins to copy kRows rows from `first`; what is behind the last row, or the last of `chunks` in a row, is zero. All
+/// threads copy beside each other, a thread in steps of some rows.
 template <int kRows, int kChunks, class T>
 FACULA_FN void fetch_rows(T* to, const Head<T>& from, UInt32 first, UInt32 rows, int chunks) {
-  static_assert(kRows * kChunks % kTensorThreads == 0);
+  constexpr int kWide = kChunks % 8 == 0 ? kChunks : 4, kStep = kTensorThreads / kWide;
+  static_assert(kRows % kStep == 0 && kChunks % kWide == 0);
+  const int row = threadIdx.x / kWide, left = int(rows - first) - row;
+  const T* at = from.data + Int64(first + row) * from.row;
 #pragma unroll
-  for (int i = 0; i < kRows * kChunks / kTensorThreads; ++i) {
-    const int at = threadIdx.x + i * kTensorThreads, row = at / kChunks, chunk = at % kChunks;
-    copy_async(to + 8 * place_of<kChunks>(row, chunk), from.data + Int64(first + row) * from.row + 8 * chunk,
-               first + row < rows && chunk < chunks);
-  }
+  for (int i = 0; i < kRows; i += kStep, at += kStep * from.row)
+#pragma unroll
+    for (int k = 0; k < kChunks; k += kWide) {
+      const int chunk = threadIdx.x % kWide + k;
+      copy_async(to + 8 * place_of<kChunks>(row + i, chunk), at + 8 * chunk, i < left && chunk < chunks);
+    }
 }
 
 /// sum[g][j] += the products of 16 rows of `left` from row + 16 g and of 8 rows of `right` from 8 j.
@@ -133,22 +138,29 @@ FACULA_FN float under_mask(float score, const M& mask) {
   else return score + convert<float>(mask) * kLog2e;
 }
 
-/// Two scores under the mask: of a query and neighbouring keys or, kAcross, of neighbouring queries and a key.
-template <bool kAcross, class M>
-FACULA_FN void mask_pair(float& first, float& second, const Head<M>& mask, const AttentionArgs& p, UInt32 query,
-                         UInt32 key) {
-  if (query >= p.queries || key >= p.keys) return;
-  const M* at = mask.data + query * mask.row + key * mask.column;
-  const bool has_second = kAcross ? query + 1 < p.queries : key + 1 < p.keys;
-  Vector<M, 2> pair;
-  if (!kAcross && p.mask_has_pairs && has_second) {
-    pair = *reinterpret_cast<const Vector<M, 2>*>(at);
-  } else {
-    pair.at[0] = at[0];
-    pair.at[1] = at[!has_second ? 0 : kAcross ? mask.row : mask.column];
-  }
-  first = under_mask(first, pair.at[0]);
-  second = under_mask(second, pair.at[1]);
+/// Scores under the mask, whose element for this lane's first score is at `mask`: so many rows and others from there
+/// exist. Steps are those of the mask between rows, and between what they meet; of kPairs the latter is 1.
+template <bool kPairs, class M, int kGroups, int kTiles>
+FACULA_FN void add_mask(float (&score)[kGroups][kTiles][4], const M* mask, Int64 row_step, Int64 other_step,
+                        int rows_left, int others_left) {
+#pragma unroll
+  for (int r = 0; r < 2 * kGroups; ++r, mask += 8 * row_step)
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+      if (8 * r >= rows_left || 8 * j >= others_left) continue;
+      const bool has_second = 8 * j + 1 < others_left;
+      const M* at = mask + 8 * j * (kPairs ? 1 : other_step);
+      Vector<M, 2> pair;
+      if (kPairs && has_second) {
+        pair = *reinterpret_cast<const Vector<M, 2>*>(at);
+      } else {
+        pair.at[0] = at[0];
+        pair.at[1] = at[has_second ? other_step : 0];
+      }
+      float* two = score[r / 2][j] + r % 2 * 2;
+      two[0] = under_mask(two[0], pair.at[0]);
+      two[1] = under_mask(two[1], pair.at[1]);
+    }
 }
 
 FACULA_FN bool is_hidden(const AttentionArgs& p, UInt32 query, UInt32 key) {
@@ -161,22 +173,34 @@ template <int kMask, bool kAcross, class M, int kGroups, int kTiles>
 FACULA_FN void mask_scores(float (&score)[kGroups][kTiles][4], const AttentionArgs& p, const Head<M>& mask, UInt32 row,
                            UInt32 other, float scale) {
   const int lane = threadIdx.x % 32;
-  const UInt32 last_key = kAcross ? row + 16 * kGroups - 1 : other + 8 * kTiles - 1;
+  const UInt32 last_key = kAcross ? row + 16 * kGroups - 1 : other + 8 * kTiles - 1, r = row + lane / 4,
+               c = other + lane % 4 * 2;
   const bool is_edge = last_key >= p.keys || (p.is_causal && last_key > (kAcross ? other : row));
-  if (kMask == kNoMask && !is_edge) return;
+  if constexpr (is_added<kMask>) {
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+      for (int j = 0; j < kTiles; ++j)
+#pragma unroll
+        for (float& each : score[g][j]) each *= scale;
+  }
+  if constexpr (kMask != kNoMask) {
+    const Int64 row_step = kAcross ? mask.column : mask.row, other_step = kAcross ? mask.row : mask.column;
+    const M* at = mask.data + r * row_step + c * other_step;
+    const int rows_left = int(kAcross ? p.keys : p.queries) - int(r),
+              others_left = int(kAcross ? p.queries : p.keys) - int(c);
+    if (!kAcross && p.mask_has_pairs) add_mask<true>(score, at, row_step, 1, rows_left, others_left);
+    else add_mask<false>(score, at, row_step, other_step, rows_left, others_left);
+  }
+  if (!is_edge) return;
 #pragma unroll
   for (int g = 0; g < kGroups; ++g)
 #pragma unroll
     for (int j = 0; j < kTiles; ++j)
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        float &first = score[g][j][2 * h], &second = score[g][j][2 * h + 1];
-        const UInt32 r = row + 16 * g + 8 * h + lane / 4, c = other + 8 * j + lane % 4 * 2, query = kAcross ? c : r,
-                     key = kAcross ? r : c;
-        if constexpr (is_added<kMask>) first *= scale, second *= scale;
-        if constexpr (kMask != kNoMask) mask_pair<kAcross>(first, second, mask, p, query, key);
-        if (is_edge && is_hidden(p, query, key)) first = never<float>();
-        if (is_edge && is_hidden(p, query + kAcross, key + !kAcross)) second = never<float>();
+      for (int q = 0; q < 4; ++q) {
+        const UInt32 mine = r + 16 * g + q / 2 * 8, met = c + 8 * j + q % 2;
+        if (is_hidden(p, kAcross ? met : mine, kAcross ? mine : met)) score[g][j][q] = never<float>();
       }
 }
 
