@@ -185,6 +185,7 @@ void register_attention() {
   constexpr auto cuda = DeviceType::CUDA;
   attention_kernel.set(cuda, attention_cuda);
   why_no_library_attention = why_no_dnn_attention;
+  predicted_attention_times = predicted_times;
   attention_backward_kernel.set(cuda, attention_backward_cuda);
   attention_kept_kernel.set(cuda, attention_kept_cuda);
   attention_weights_kernel.set(cuda, attention_weights_cuda);

@@ -15,4 +15,7 @@ Tensor with_even_rows(const Tensor& t);
 void attention_by_tensor_cores(AttentionArgs p, const AttentionInputs& in);
 void attention_backward_by_tensor_cores(AttentionArgs p, const AttentionInputs& in);
 
+/// See ops/attention.h.
+AttentionTimes predicted_times(const LibraryAttention& call);
+
 }  // namespace facula::cuda

@@ -67,4 +67,13 @@ struct LibraryAttention {
 /// Why the library does not compute it; empty where it does. Null where there is no library.
 inline std::string (*why_no_library_attention)(const LibraryAttention& call) = nullptr;
 
+/// Seconds that a device is thought to take for a call in one pass, and written with ops, and whether it has so much
+/// memory that ops may keep all scores.
+struct AttentionTimes {
+  double one_pass, in_ops;
+  bool scores_fit;
+};
+/// Null where no device predicts.
+inline AttentionTimes (*predicted_attention_times)(const LibraryAttention& call) = nullptr;
+
 }  // namespace facula

@@ -5,6 +5,7 @@
 
 #include "attention_heads.cuh"
 #include "mma.cuh"
+#include "vector.cuh"
 
 namespace facula::cuda {
 
@@ -125,8 +126,8 @@ FACULA_FN void store_rows(const Head<T>& to, UInt32 first, UInt32 rows, int chun
   for (int at = lane; at < 16 * kGroups * kChunks; at += 32) {
     const int r = at / kChunks, chunk = at % kChunks;
     if (first + row + r < rows && chunk < chunks)
-      *reinterpret_cast<Vector<T, 8>*>(to.data + Int64(first + row + r) * to.row + 8 * chunk) =
-          *reinterpret_cast<const Vector<T, 8>*>(room + 8 * place_of<kChunks>(row + r, chunk));
+      store_vector(to.data + Int64(first + row + r) * to.row + 8 * chunk,
+                   load_vector<8>(room + 8 * place_of<kChunks>(row + r, chunk)));
   }
   __syncwarp();
 }
@@ -152,7 +153,7 @@ FACULA_FN void add_mask(float (&score)[kGroups][kTiles][4], const M* mask, Int64
       const M* at = mask + 8 * j * (kPairs ? 1 : other_step);
       Vector<M, 2> pair;
       if (kPairs && has_second) {
-        pair = *reinterpret_cast<const Vector<M, 2>*>(at);
+        pair = load_vector<2>(at);
       } else {
         pair.at[0] = at[0];
         pair.at[1] = at[has_second ? other_step : 0];

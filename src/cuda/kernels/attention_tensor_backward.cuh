@@ -35,9 +35,9 @@ FACULA_FN void find_delta(QueryNumbers (&numbers)[kGroups][2], const AttentionAr
       const UInt32 query = first + r;
       float sum = 0;
       if (query < p.queries && 8 * chunk < p.value_size) {
-        const auto a = *reinterpret_cast<const Vector<T, 8>*>(room + 8 * place_of<kChunks>(r, chunk)),
-                   b = *reinterpret_cast<const Vector<T, 8>*>(out.data + Int64(query) * out.row + 8 * chunk);
-        for (int k = 0; k < 8; ++k) sum += convert<float>(a.at[k]) * convert<float>(b.at[k]);
+        const auto a = widen_all(load_vector<8>(room + 8 * place_of<kChunks>(r, chunk))),
+                   b = widen_all(load_vector<8>(out.data + Int64(query) * out.row + 8 * chunk));
+        for (int k = 0; k < 8; ++k) sum += a.at[k] * b.at[k];
       }
       for (int by = 8; by > 0; by /= 2) sum += shuffle_across(sum, by);
       if (chunk == 0 && query < p.queries) static_cast<float*>(p.delta)[head * p.queries + query] = sum;
