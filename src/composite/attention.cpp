@@ -96,7 +96,8 @@ Tensor scaled_dot_product_attention_uncast(const Tensor& query, const Tensor& ke
   const bool in_ops = backend == AttentionBackend::Math || (dropout_p > 0 && query.is_cpu());
   const bool by_library = backend == AttentionBackend::Library;
   Tensor seed, q = query, k = key, v = value, mask = attn_mask;
-  const bool shares = enable_gqa && !in_ops && !by_library && query.device().is_cuda() && shares_heads(query, key, value);
+  const bool shares =
+      enable_gqa && !in_ops && !by_library && query.device().is_cuda() && shares_heads(query, key, value);
   if (shares) {
     const int64_t groups = key.size(-3);
     q = in_groups(query, groups), mask = in_groups(attn_mask, groups);

@@ -47,8 +47,8 @@ std::string why_not_fused(const AttentionCall& call) {
 
 LibraryAttention for_device(const AttentionCall& call) {
   const bool with_gradients = (flags_of_call(call) & kRecorded) != 0;
-  return {call.query, call.key, call.value, call.mask, call.dropout, call.factor(), call.is_causal, call.enable_gqa,
-          with_gradients};
+  return {call.query,    call.key,       call.value,      call.mask,     call.dropout,
+          call.factor(), call.is_causal, call.enable_gqa, with_gradients};
 }
 
 /// Whether ops take less time than one pass.

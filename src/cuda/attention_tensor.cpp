@@ -23,7 +23,8 @@ int padded_size(int64_t size, int64_t value_size) {
 /// The groups of a block: as many as there are registers for, unless that leaves processors without a block.
 int groups_for(const AttentionArgs& p, int64_t rows, int most, int device) {
   const int64_t lines = int64_t{kGroupRows} * most;
-  const bool is_enough = rows > kGroupRows && p.heads * ((rows + lines - 1) / lines) >= properties(device).multiprocessors;
+  const bool is_enough =
+      rows > kGroupRows && p.heads * ((rows + lines - 1) / lines) >= properties(device).multiprocessors;
   return is_enough ? most : 1;
 }
 

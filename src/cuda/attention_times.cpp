@@ -16,7 +16,7 @@ constexpr double kScalarPass = 0.8 * 24;     // attention.cuh, which shared memo
 constexpr double kScalarProduct = 0.8 * 64;  // product.cuh, or a library, of float32
 constexpr double kDouble = 0.8 * 16;
 constexpr double kPasses = 3.5, kPassesInOps = 3;  // with gradients, times forwards: scores are made again, or kept
-constexpr double kScoreBytes = 16;                 // written and read around soft-max, and as much for each further pass
+constexpr double kScoreBytes = 16;  // written and read around soft-max, and as much for each further pass
 constexpr double kLaunch = 4e-6;
 constexpr double kOpsLaunched = 8, kOfMemory = 16, kOfMemoryKept = 128;
 
@@ -49,7 +49,8 @@ AttentionTimes predicted_times(const LibraryAttention& call) {
   const auto queries = static_cast<double>(call.query.size(-2)), keys = static_cast<double>(call.key.size(-2)),
              sizes = static_cast<double>(call.query.size(-1) + call.value.size(-1));
   const double heads = static_cast<double>(call.query.numel()) / std::max(1.0, queries * call.query.size(-1)),
-               scores = heads * queries * keys, products = scores * sizes, itemsize = static_cast<double>(item_size(call.query.dtype())),
+               scores = heads * queries * keys, products = scores * sizes,
+               itemsize = static_cast<double>(item_size(call.query.dtype())),
                key_bytes = heads * keys * sizes * itemsize;
   // in one pass a block has the keys of its rows to itself, and a processor has memory's share of two blocks
   const double passes = call.with_gradients ? kPasses : 1, blocks = heads * ((queries + 63) / 64),

@@ -44,7 +44,8 @@ Tensor prepared_mask(const Tensor& mask, IntList scores, DType dtype, bool by_li
   const DType compute = compute_dtype(dtype);
   FACULA_CHECK(IntList(broadcast(mask.sizes(), scores, kOp)) == scores, ErrorKind::Runtime, kOp,
                ": expected a mask that broadcasts to ", scores, ", got shape ", mask.sizes());
-  const bool is_read_so = by_library || mask.dtype() == DType::Bool || (mask.device().is_cuda() && mask.dtype() == dtype);
+  const bool is_read_so =
+      by_library || mask.dtype() == DType::Bool || (mask.device().is_cuda() && mask.dtype() == dtype);
   Tensor given = is_read_so ? mask : to_dtype(mask, compute);
   return make_view(given, scores, broadcast_strides(given.sizes(), given.strides(), scores), 0, false);
 }
@@ -72,8 +73,7 @@ bool shares_keys(const Tensor& query, const Tensor& key) {
 /// PyTorch.
 Tensor empty_result(const Tensor& query, const Tensor& key, int64_t size) {
   const Dims sizes = with_last(query.sizes(), size);
-  if (query.device().is_cuda())
-    return empty_joined(sizes, query.dtype(), query.device(), shares_keys(query, key));
+  if (query.device().is_cuda()) return empty_joined(sizes, query.dtype(), query.device(), shares_keys(query, key));
   return size == query.size(-1) && query.stride(-1) == 1 ? facula::empty_like(query, query.dtype())
                                                          : facula::empty(sizes, query.dtype(), query.device());
 }

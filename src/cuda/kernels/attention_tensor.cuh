@@ -305,7 +305,8 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention(AttentionA
       const UInt32 query = first + mine + 16 * g + 8 * h + lane / 4;
       if (lane % 4 == 0 && query < p.queries)
         static_cast<float*>(p.sums)[head * p.queries + query] =
-            all == 0 ? -never<float>() : row.largest * (is_added<kMask> ? 1 / kLog2e : float(p.scale)) + kernels::log(all);
+            all == 0 ? -never<float>()
+                     : row.largest * (is_added<kMask> ? 1 / kLog2e : float(p.scale)) + kernels::log(all);
     }
   store_rows<T, kSize>(head_of<T>(p.out, p, head), first, UInt32(p.queries), value_chunks, room, mine, sum, inverse);
 }

@@ -50,8 +50,8 @@ FACULA_FN void find_delta(QueryNumbers (&numbers)[kGroups][2], const AttentionAr
 template <class T, int kEights, int kGroups, bool kOfKeys, int kMask, bool kDropout>
 __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(AttentionArgs p) {
   using M = typename MaskElement<T, kMask>::type;
-  constexpr int kSize = 8 * kEights, kRows = 64 * kGroups, kOthers = tensor_others(kSize, kGroups), kTiles = kOthers / 8,
-                kTile = kOthers * kSize;
+  constexpr int kSize = 8 * kEights, kRows = 64 * kGroups, kOthers = tensor_others(kSize, kGroups),
+                kTiles = kOthers / 8, kTile = kOthers * kSize;
   FACULA_DYNAMIC_SHARED(T, room);  // both sides of the rows, two tiles of both of what they meet, and of its numbers
   T *mine = room, *mine2 = mine + kRows * kSize, *other = mine2 + kRows * kSize, *other2 = other + 2 * kTile;
   auto* tile_numbers = reinterpret_cast<QueryNumbers*>(other2 + 2 * kTile);
@@ -61,8 +61,10 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(A
                blocks = (rows + kRows - 1) / kRows, head = blockIdx.x / blocks, block = blockIdx.x % blocks,
                first = (kOfKeys ? block : blocks - 1 - block) * kRows;  // of causal rows the longest first
   // scores are of a and b, gradients of weights of a2 and b2
-  const Head<T> a = head_of<T>(kOfKeys ? p.key : p.query, p, head), a2 = head_of<T>(kOfKeys ? p.value : p.grad, p, head),
-                b = head_of<T>(kOfKeys ? p.query : p.key, p, head), b2 = head_of<T>(kOfKeys ? p.grad : p.value, p, head);
+  const Head<T> a = head_of<T>(kOfKeys ? p.key : p.query, p, head),
+                a2 = head_of<T>(kOfKeys ? p.value : p.grad, p, head),
+                b = head_of<T>(kOfKeys ? p.query : p.key, p, head),
+                b2 = head_of<T>(kOfKeys ? p.grad : p.value, p, head);
   const Head<M> mask = head_of<M>(p.mask, p, head);
   const int chunks = int(p.size) / 8, value_chunks = int(p.value_size) / 8;
   const auto fetch = [&](UInt32 tile) {
