@@ -15,6 +15,7 @@ t.manual_seed(1)
 chance = random.Random(1)
 attend, raw = F.scaled_dot_product_attention, t._C._ops
 HALVES = t.float16, t.bfloat16
+TOLERANCE = {t.float16: 4e-3, t.bfloat16: 3e-2, t.float32: 4e-6}
 
 def draw(*sizes, dtype=t.float16):
     return t.randn(*sizes).to(dtype)
@@ -32,7 +33,7 @@ def reference(q, k, v, mask=None, is_causal=False, scale=None, kept=1.0):
 def near(got, want, dtype):
     assert got.shape == want.shape and got.dtype == dtype
     error = (got.detach().double().cpu() - want.detach()).abs().max().item() if want.numel() else 0
-    assert error <= (4e-3 if dtype == t.float16 else 3e-2) * max(want.abs().max().item() if want.numel() else 0, 0.1), error
+    assert error <= TOLERANCE[dtype] * max(want.abs().max().item() if want.numel() else 0, 0.1), error
 
 def check(q, k, v, mask=None, lie=lambda x: x, **options):
     # `lie` gives a tensor of the device another layout
@@ -57,6 +58,31 @@ for (lq, lk), (size, wide) in zip(((1, 1), (7, 130), (33, 64), (65, 63), (130, 7
         for is_causal in (False, True):
             check(draw(2, 2, lq, size, dtype=dtype), draw(2, 2, lk, size, dtype=dtype), draw(2, 2, lk, wide, dtype=dtype),
                   is_causal=is_causal, scale=chance.choice((None, 0.3)))
+""",
+    "float32": """
+def checks():
+    for (lq, lk), (size, wide) in zip(((1, 7), (70, 33), (40, 70), (70, 70)), ((4, 8), (64, 60), (128, 128), (96, 32))):
+        given = draw(2, 2, lq, size, dtype=t.float32), draw(2, 2, lk, size, dtype=t.float32), draw(2, 2, lk, wide, dtype=t.float32)
+        check(*given, is_causal=True)
+        check(*given, t.randn(lq, lk), scale=0.3)
+checks()
+t.backends.cuda.matmul.allow_tf32 = True
+try:
+    checks()
+    raise SystemExit("factors were not rounded")
+except AssertionError:
+    TOLERANCE[t.float32] = 4e-3
+checks()
+t.backends.cuda.matmul.allow_tf32 = False
+# an infinite score is no other than one of products: nothing is seen of such a key, and much of no other
+q, k, v = (draw(1, 1, 40, 64, dtype=t.float32).abs() for _ in range(3))
+k[..., 5, 3] = -math.inf
+q[..., 7, 3] = 0  # NaN
+with sdpa_kernel(B.FLASH_ATTENTION):
+    got = attend(q.to("cuda"), k.to("cuda"), v.to("cuda")).cpu()
+want = reference(q.double(), k.double(), v.double())
+assert want.isnan().any(-1).flatten().tolist() == got.isnan().any(-1).flatten().tolist() == [row == 7 for row in range(40)]
+assert (want - got.double()).nan_to_num().abs().max().item() < 1e-5
 """,
     "masks": """
 for kind, size in itertools.product(("truth", "own", "float32"), (64, 128)):
@@ -168,6 +194,19 @@ print(hashlib.sha256(b"".join(x.detach().cpu().numpy().tobytes() for x in (out, 
 """
     found = {run_emulated(BEGIN + program, FACULA_EMULATED_ORDER=order).stdout for order in ("forward", "reverse", "random")}
     assert len(found) == 1
+
+
+def test_the_faster_way_is_chosen():
+    """Large heads have no tensor cores in one pass: ops are faster, where memory has room for their scores."""
+    program = """
+def ways(length, size, dtype, **options):
+    q, k, v = (draw(1, 4, length, size, dtype=dtype).to("cuda").requires_grad_() for _ in range(3))
+    return attend(q, k, v, **options).grad_fn.name().startswith("ScaledDotProductAttention")
+print(ways(8, 256, t.float32), ways(256, 256, t.float32), ways(256, 64, t.float32), ways(256, 64, t.float16))
+"""
+    found = [run_emulated(BEGIN + program, FACULA_CUDA_DISABLE="cublas,cudnn", FACULA_EMULATED_MEMORY_MIB=memory).stdout.split()
+             for memory in ("4096", "64")]  # fmt: skip
+    assert found == [["True", "False", "True", "True"], ["True", "True", "True", "True"]]
 
 
 #: what: (expression of sed, which parts are wrong)

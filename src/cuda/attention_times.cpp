@@ -12,6 +12,7 @@ namespace {
 // Multiplications and additions of a processor in a cycle that kernels reach. Tensor cores of 8.0 and 9.0 do 1024 of 16
 // bits and more, those of others half of it; of float32 as three products of parts a sixth, rounded to TF32 a half.
 constexpr double kTensor = 0.8 * 1024, kThreeParts = kTensor / 6, kRounded = kTensor / 2;
+constexpr double kRoundedPass = 0.8 * 230;   // which more instructions than products hold up
 constexpr double kScalarPass = 0.8 * 24;     // attention.cuh, which shared memory holds up
 constexpr double kScalarProduct = 0.8 * 64;  // product.cuh, or a library, of float32
 constexpr double kDouble = 0.8 * 16;
@@ -37,7 +38,11 @@ double product_rate(DType dtype, const Properties& p) {
 double pass_rate(const LibraryAttention& call, const Properties& p) {
   const Tensor none;
   const AttentionInputs in{call.query, call.key, call.value, call.mask, none};
-  if (is_for_tensor_cores(in, {call.scale, call.dropout, call.is_causal})) return p.minor == 0 ? kTensor : kTensor / 2;
+  if (is_for_tensor_cores(in, {call.scale, call.dropout, call.is_causal})) {
+    const double whole = p.minor == 0 ? 1 : 0.5;
+    if (is_half(call.query.dtype())) return whole * kTensor;
+    return whole * (flags()[Flag::MatmulTf32] ? kRoundedPass : kThreeParts);
+  }
   return call.query.dtype() == DType::Float64 ? std::min(kDouble, kScalarPass) : kScalarPass;
 }
 

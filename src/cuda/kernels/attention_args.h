@@ -26,18 +26,18 @@ struct AttentionArgs {
   void* delta;  // of each row, the gradient times the result
 };
 
-// Of attention on tensor cores, for heads of `size` elements in blocks of 64 `groups` rows: how many keys are in a tile
+// Of attention on tensor cores, for heads of so many bytes in blocks of 64 `groups` rows: how many keys are in a tile
 // forwards, and keys or queries backwards, so that sums stay in registers and several blocks of a processor have room.
 constexpr int kTensorThreads = 128;
-constexpr int tensor_keys(int size) { return size > 64 ? 32 : 64; }
-constexpr int tensor_others(int size, int groups) {
-  return size * groups > 192 ? 16 : size > 64 || groups > 1 ? 32 : 64;
+constexpr int tensor_keys(int bytes) { return bytes > 256 ? 16 : bytes > 128 ? 32 : 64; }
+constexpr int tensor_others(int bytes, int groups) {
+  return bytes * groups > 384 ? 16 : bytes > 128 || groups > 1 ? 32 : 64;
 }
 /// Bytes of dynamic shared memory: one side of the rows forwards and two backwards, and two tiles of both sides of what
 /// they meet; backwards also 16 bytes of each query of a tile.
-constexpr int tensor_shared(int size, int groups) { return (64 * groups + 4 * tensor_keys(size)) * size * 2; }
-constexpr int tensor_shared_backward(int size, int groups) {
-  return (128 * groups + 4 * tensor_others(size, groups)) * size * 2 + 2 * tensor_others(size, groups) * 16;
+constexpr int tensor_shared(int bytes, int groups) { return (64 * groups + 4 * tensor_keys(bytes)) * bytes; }
+constexpr int tensor_shared_backward(int bytes, int groups) {
+  return (128 * groups + 4 * tensor_others(bytes, groups)) * bytes + 2 * tensor_others(bytes, groups) * 16;
 }
 /// Masks: there is none, truth, float32, or numbers of the dtype that is multiplied.
 constexpr int kNoMask = 0, kTruthMask = 1, kFloatMask = 2, kOwnMask = 3;

@@ -1,6 +1,9 @@
 // Attention on tensor cores. A block has four warps, and a warp kGroups times 16 rows, whose scores stay in registers:
 // fragments of a product's result are those of the next one's left side. What the rows meet comes in tiles by copies
 // that need no register, each while the tile before it is used. Scores are powers of two, not of e.
+//
+// Of float32 a tensor core reads 19 bits. Where that is not allowed, factors are sums of two such numbers (kExact), and
+// a product is three; what is not finite then becomes NaN in values and gradients, while scores are made again.
 #pragma once
 
 #include "attention_heads.cuh"
@@ -34,12 +37,20 @@ FACULA_FN int place_of(int row, int chunk) {
   return row * kChunks + (chunk ^ (kChunks % 8 == 0 ? row & 7 : row / 2 & 3));
 }
 
+/// Elements of 16 bytes.
+template <class T>
+constexpr int kEach = 16 / sizeof(T);
+template <class T, int kSize>
+FACULA_FN T* at_chunk(T* room, int row, int chunk) {
+  return room + kEach<T> * place_of<kSize / kEach<T>>(row, chunk);
+}
+
 /// Begins to copy kRows rows from `first`; what is behind the last row, or the last of `chunks` in a row, is zero. All
 /// threads copy beside each other, a thread in steps of some rows.
-template <int kRows, int kChunks, class T>
+template <int kRows, int kSize, class T>
 FACULA_FN void fetch_rows(T* to, const Head<T>& from, UInt32 first, UInt32 rows, int chunks) {
-  constexpr int kWide = kChunks % 8 == 0 ? kChunks : 4, kStep = kTensorThreads / kWide;
-  static_assert(kRows % kStep == 0 && kChunks % kWide == 0);
+  constexpr int kChunks = kSize / kEach<T>, kWide = kChunks & -kChunks, kStep = kTensorThreads / kWide;
+  static_assert(kRows % kStep == 0);
   const int row = threadIdx.x / kWide, left = int(rows - first) - row;
   const T* at = from.data + Int64(first + row) * from.row;
 #pragma unroll
@@ -47,59 +58,178 @@ FACULA_FN void fetch_rows(T* to, const Head<T>& from, UInt32 first, UInt32 rows,
 #pragma unroll
     for (int k = 0; k < kChunks; k += kWide) {
       const int chunk = threadIdx.x % kWide + k;
-      copy_async(to + 8 * place_of<kChunks>(row + i, chunk), at + 8 * chunk, i < left && chunk < chunks);
+      copy_async(at_chunk<T, kSize>(to, row + i, chunk), at + kEach<T> * chunk, i < left && chunk < chunks);
     }
 }
 
-/// sum[g][j] += the products of 16 rows of `left` from row + 16 g and of 8 rows of `right` from 8 j.
-template <class T, int kSize, int kGroups, int kTiles>
-FACULA_FN void rows_by_rows(float (&sum)[kGroups][kTiles][4], const T* left, int row, const T* right) {
-  constexpr int kChunks = kSize / 8;
+/// Words of a factor as tensor cores take them: of float32 the 19 bits that are read and, kExact, the rest.
+template <class T, bool kExact>
+struct Factor {
+  UInt32 high[4], low[kExact ? 4 : 1];
+  FACULA_FN explicit Factor(const UInt32 (&words)[4]) {
+#pragma unroll
+    for (int q = 0; q < 4; ++q) {
+      if constexpr (sizeof(T) == 2) {
+        high[q] = words[q];
+      } else {
+        high[q] = kExact ? (words[q] + 0x1000u) & 0xffffe000u : to_tf32(kernels::from_bits(words[q]));
+        // of NaN the rest is NaN, whatever the first part is; its own rest is cut off
+        if constexpr (kExact) low[q] = kernels::bits(kernels::from_bits(words[q]) - kernels::from_bits(high[q]));
+      }
+    }
+  }
+};
+/// sum += a times words 2 k and 2 k + 1 of b.
+template <class T, bool kExact>
+FACULA_FN void multiply(float (&sum)[4], const Factor<T, kExact>& a, const Factor<T, kExact>& b, int k) {
+  if constexpr (sizeof(T) == 2) {
+    mma<T>(sum, a.high, b.high[2 * k], b.high[2 * k + 1]);
+  } else {
+    if constexpr (kExact) {
+      mma_tf32(sum, a.low, b.high[2 * k], b.high[2 * k + 1]);
+      mma_tf32(sum, a.high, b.low[2 * k], b.low[2 * k + 1]);
+    }
+    mma_tf32(sum, a.high, b.high[2 * k], b.high[2 * k + 1]);
+  }
+}
+
+/// sum[g][j] += the products of 16 rows of `left` from row + 16 g and of 8 rows of `right` from 8 j, of chunks from `begin`
+/// to `end`.
+template <class T, int kSize, bool kExact, int kGroups, int kTiles>
+FACULA_FN void add_chunks(float (&sum)[kGroups][kTiles][4], const T* left, int row, const T* right, int begin, int end) {
+  using F = Factor<T, kExact>;
   const int lane = threadIdx.x % 32;
 #pragma unroll
-  for (int k = 0; k < kChunks; k += 2) {
+  for (int k = begin; k < end; k += 2) {
     UInt32 x[kGroups][4];
 #pragma unroll
     for (int g = 0; g < kGroups; ++g)
-      load_matrices(x[g], left + 8 * place_of<kChunks>(row + 16 * g + lane % 16, k + lane / 16));
+      load_matrices(x[g], at_chunk<const T, kSize>(left, row + 16 * g + lane % 16, k + lane / 16));
 #pragma unroll
     for (int j = 0; j < kTiles; j += 2) {
       UInt32 y[4];
-      load_matrices(y, right + 8 * place_of<kChunks>(8 * j + lane % 8 + lane / 16 * 8, k + lane / 8 % 2));
+      load_matrices(y, at_chunk<const T, kSize>(right, 8 * j + lane % 8 + lane / 16 * 8, k + lane / 8 % 2));
+      const F b(y);
 #pragma unroll
       for (int g = 0; g < kGroups; ++g) {
-        mma<T>(sum[g][j], x[g], y[0], y[1]);
-        mma<T>(sum[g][j + 1], x[g], y[2], y[3]);
+        const F a(x[g]);
+        multiply(sum[g][j], a, b, 0);
+        multiply(sum[g][j + 1], a, b, 1);
       }
     }
   }
 }
-
-/// sum[g][j] += weights (16 rows, 8 kTiles columns) times columns 8 j of `right`, which has 8 kTiles rows.
+/// The same of whole rows, in parts that are added by rounding: tensor cores cut sums off, and what is cut adds up. An
+/// infinite factor has no rest: where that shows, products are made one by one.
 template <class T, int kSize, int kGroups, int kTiles>
-FACULA_FN void weights_by_columns(float (&sum)[kGroups][kSize / 8][4], const float (&weights)[kGroups][kTiles][4],
-                                  const T* right) {
-  constexpr int kChunks = kSize / 8;
+FACULA_FN void exact_rows_by_rows(float (&sum)[kGroups][kTiles][4], const T* left, int row, const T* right) {
+  constexpr int kPart = 8;
   const int lane = threadIdx.x % 32;
 #pragma unroll
-  for (int k = 0; k < kTiles; k += 2) {
-    UInt32 x[kGroups][4];
+  for (int k = 0; k < kSize / kEach<T>; k += kPart) {
+    float part[kGroups][kTiles][4] = {};
+    add_chunks<T, kSize, true>(part, left, row, right, k, k + kPart);
 #pragma unroll
     for (int g = 0; g < kGroups; ++g)
 #pragma unroll
+      for (int j = 0; j < kTiles; ++j)
+#pragma unroll
+        for (int q = 0; q < 4; ++q) sum[g][j][q] += part[g][j][q];
+  }
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j)
+#pragma unroll
       for (int q = 0; q < 4; ++q) {
-        const float* pair = weights[g][k + q / 2] + q % 2 * 2;
-        x[g][q] = narrow_pair<T>(pair[0], pair[1]);
+        float& made = sum[g][j][q];
+        if (made == made) continue;
+        made = 0;
+#pragma unroll 1
+        for (int k = 0; k < kSize; ++k)
+          made += at_chunk<const T, kSize>(left, row + 16 * g + q / 2 * 8 + lane / 4, k / kEach<T>)[k % kEach<T>] *
+                  at_chunk<const T, kSize>(right, 8 * j + lane % 4 * 2 + q % 2, k / kEach<T>)[k % kEach<T>];
+      }
+}
+template <class T, int kSize, bool kExact, int kGroups, int kTiles>
+FACULA_FN void rows_by_rows(float (&sum)[kGroups][kTiles][4], const T* left, int row, const T* right) {
+  if constexpr (kExact) exact_rows_by_rows<T, kSize>(sum, left, row, right);
+  else add_chunks<T, kSize, false>(sum, left, row, right, 0, kSize / kEach<T>);
+}
+
+/// Words of two tiles of 8 columns from 8 j, of rows from `row` of `right`: 16 of them where elements have 16 bits, else
+/// 8, which come in the order in which a lane has weights of a row: 0, 2, 4, 6, 1, 3, 5, 7.
+template <class T, int kSize>
+FACULA_FN void load_columns(UInt32 (&words)[4], const T* right, int row, int j) {
+  const int lane = threadIdx.x % 32;
+  if constexpr (sizeof(T) == 2) {
+    load_transposed(words, at_chunk<const T, kSize>(right, row + lane % 16, j + lane / 16));
+  } else {
+#pragma unroll
+    for (int q = 0; q < 4; ++q)
+      words[q] = kernels::bits(
+          at_chunk<const T, kSize>(right, row + lane % 4 * 2 + q % 2, 2 * j + q / 2 * 2 + lane / 16)[lane / 4 % 4]);
+  }
+}
+/// What is to the left of them: weights of rows, of two tiles of 8 or of one.
+template <class T, int kTiles>
+FACULA_FN void pack_weights(UInt32 (&words)[4], const float (&weights)[kTiles][4], int tile) {
+#pragma unroll
+  for (int q = 0; q < 4; ++q) {
+    if constexpr (sizeof(T) == 2) {
+      const float* pair = weights[tile + q / 2] + q % 2 * 2;
+      words[q] = narrow_pair<T>(pair[0], pair[1]);
+    } else {
+      words[q] = kernels::bits(weights[tile][q % 2 * 2 + q / 2]);
+    }
+  }
+}
+
+/// sum[g][j] += weights (16 rows, 8 kTiles columns) times columns 8 j of `right`, which has 8 kTiles rows. Of float32 the
+/// tile's own sum is added by rounding.
+template <class T, int kSize, bool kExact, int kGroups, int kTiles>
+FACULA_FN void weights_by_columns(float (&sum)[kGroups][kSize / 8][4], const float (&weights)[kGroups][kTiles][4],
+                                  const T* right) {
+  using F = Factor<T, kExact>;
+  if constexpr (sizeof(T) == 2) {
+#pragma unroll
+    for (int k = 0; k < kTiles; k += 2) {
+      UInt32 x[kGroups][4];
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) pack_weights<T>(x[g], weights[g], k);
+#pragma unroll
+      for (int j = 0; j < kSize / 8; j += 2) {
+        UInt32 y[4];
+        load_columns<T, kSize>(y, right, 8 * k, j);
+#pragma unroll
+        for (int g = 0; g < kGroups; ++g) {
+          multiply(sum[g][j], F(x[g]), F(y), 0);
+          multiply(sum[g][j + 1], F(x[g]), F(y), 1);
+        }
+      }
+    }
+  } else {
+#pragma unroll
+    for (int j = 0; j < kSize / 8; j += 2) {
+      float own[kGroups][2][4] = {};
+#pragma unroll
+      for (int k = 0; k < kTiles; ++k) {
+        UInt32 y[4];
+        load_columns<T, kSize>(y, right, 8 * k, j);
+        const F b(y);
+#pragma unroll
+        for (int g = 0; g < kGroups; ++g) {
+          UInt32 x[4];
+          pack_weights<T>(x, weights[g], k);
+          const F a(x);
+          multiply(own[g][0], a, b, 0);
+          multiply(own[g][1], a, b, 1);
+        }
       }
 #pragma unroll
-    for (int j = 0; j < kChunks; j += 2) {
-      UInt32 y[4];
-      load_transposed(y, right + 8 * place_of<kChunks>(8 * k + lane % 16, j + lane / 16));
+      for (int g = 0; g < kGroups; ++g)
 #pragma unroll
-      for (int g = 0; g < kGroups; ++g) {
-        mma<T>(sum[g][j], x[g], y[0], y[1]);
-        mma<T>(sum[g][j + 1], x[g], y[2], y[3]);
-      }
+        for (int q = 0; q < 8; ++q) sum[g][j + q / 4][q % 4] += own[g][q / 4][q % 4];
     }
   }
 }
@@ -109,25 +239,28 @@ FACULA_FN void weights_by_columns(float (&sum)[kGroups][kSize / 8][4], const flo
 template <class T, int kSize, int kGroups>
 FACULA_FN void store_rows(const Head<T>& to, UInt32 first, UInt32 rows, int chunks, T* room, int row,
                           const float (&sum)[kGroups][kSize / 8][4], const float (&factor)[kGroups][2]) {
-  constexpr int kChunks = kSize / 8;
+  constexpr int kChunks = kSize / kEach<T>;
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int g = 0; g < kGroups; ++g)
 #pragma unroll
     for (int h = 0; h < 2; ++h)
 #pragma unroll
-      for (int j = 0; j < kChunks; ++j) {
-        const int at = 8 * place_of<kChunks>(row + 16 * g + 8 * h + lane / 4, j) + lane % 4 * 2;
-        *reinterpret_cast<UInt32*>(room + at) =
-            narrow_pair<T>(sum[g][j][2 * h] * factor[g][h], sum[g][j][2 * h + 1] * factor[g][h]);
+      for (int j = 0; j < kSize / 8; ++j) {
+        const int column = 8 * j + lane % 4 * 2;
+        Vector<float, 2> pair;
+        pair.at[0] = sum[g][j][2 * h] * factor[g][h];
+        pair.at[1] = sum[g][j][2 * h + 1] * factor[g][h];
+        store_vector(at_chunk<T, kSize>(room, row + 16 * g + 8 * h + lane / 4, column / kEach<T>) + column % kEach<T>,
+                     narrow_all<T>(pair));
       }
   __syncwarp();
 #pragma unroll 4
   for (int at = lane; at < 16 * kGroups * kChunks; at += 32) {
     const int r = at / kChunks, chunk = at % kChunks;
     if (first + row + r < rows && chunk < chunks)
-      store_vector(to.data + Int64(first + row + r) * to.row + 8 * chunk,
-                   load_vector<8>(room + 8 * place_of<kChunks>(row + r, chunk)));
+      store_vector(to.data + Int64(first + row + r) * to.row + kEach<T> * chunk,
+                   load_vector<kEach<T>>(at_chunk<T, kSize>(room, row + r, chunk)));
   }
   __syncwarp();
 }
@@ -233,10 +366,10 @@ FACULA_FN float weigh(float (&score)[kTiles][4], int h, RowSum& row, float scale
   return factor;
 }
 
-template <class T, int kEights, int kGroups, int kMask, bool kDropout>
+template <class T, int kEights, int kGroups, int kMask, bool kDropout, bool kExact>
 __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention(AttentionArgs p) {
   using M = typename MaskElement<T, kMask>::type;
-  constexpr int kSize = 8 * kEights, kRows = 64 * kGroups, kKeys = tensor_keys(kSize), kTiles = kKeys / 8,
+  constexpr int kSize = 8 * kEights, kRows = 64 * kGroups, kKeys = tensor_keys(kSize * sizeof(T)), kTiles = kKeys / 8,
                 kTile = kKeys * kSize;
   FACULA_DYNAMIC_SHARED(T, room);  // the queries, two tiles of keys and two of values
   T *keys = room + kRows * kSize, *values = keys + 2 * kTile;
@@ -245,13 +378,13 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention(AttentionA
                first = (blocks - 1 - blockIdx.x % blocks) * kRows;  // of causal rows the longest first
   const Head<T> key = head_of<T>(p.key, p, head), value = head_of<T>(p.value, p, head);
   const Head<M> mask = head_of<M>(p.mask, p, head);
-  const int chunks = int(p.size) / 8, value_chunks = int(p.value_size) / 8;
+  const int chunks = int(p.size) / kEach<T>, value_chunks = int(p.value_size) / kEach<T>;
   const auto fetch = [&](UInt32 tile) {
-    fetch_rows<kKeys, kEights>(keys + tile % 2 * kTile, key, tile * kKeys, UInt32(p.keys), chunks);
-    fetch_rows<kKeys, kEights>(values + tile % 2 * kTile, value, tile * kKeys, UInt32(p.keys), value_chunks);
+    fetch_rows<kKeys, kSize>(keys + tile % 2 * kTile, key, tile * kKeys, UInt32(p.keys), chunks);
+    fetch_rows<kKeys, kSize>(values + tile % 2 * kTile, value, tile * kKeys, UInt32(p.keys), value_chunks);
     copies_commit();
   };
-  fetch_rows<kRows, kEights>(room, head_of<T>(p.query, p, head), first, UInt32(p.queries), chunks);
+  fetch_rows<kRows, kSize>(room, head_of<T>(p.query, p, head), first, UInt32(p.queries), chunks);
   fetch(0);
   const UInt32 seen = p.is_causal && first + kRows < p.keys ? first + kRows : UInt32(p.keys),
                tiles = (seen + kKeys - 1) / kKeys;
@@ -273,7 +406,7 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention(AttentionA
     __syncthreads();  // the tile is there, and nobody uses the one before it
     if (tile + 1 < tiles) fetch(tile + 1);
     float score[kGroups][kTiles][4] = {};
-    rows_by_rows<T, kSize>(score, room, mine, keys + tile % 2 * kTile);
+    rows_by_rows<T, kSize, kExact>(score, room, mine, keys + tile % 2 * kTile);
     mask_scores<kMask, false>(score, p, mask, first + mine, tile * kKeys, scale);
 #pragma unroll
     for (int g = 0; g < kGroups; ++g)
@@ -291,7 +424,7 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention(AttentionA
                 score[g][j][2 * h + q] = 0;
         }
       }
-    weights_by_columns<T, kSize>(sum, score, values + tile % 2 * kTile);
+    weights_by_columns<T, kSize, kExact>(sum, score, values + tile % 2 * kTile);
   }
   float inverse[kGroups][2];
 #pragma unroll

@@ -24,8 +24,7 @@ FACULA_FN QueryNumbers query_numbers(const AttentionArgs& p, UInt32 head, UInt32
 template <class T, int kSize, int kGroups>
 FACULA_FN void find_delta(QueryNumbers (&numbers)[kGroups][2], const AttentionArgs& p, UInt32 head, UInt32 first,
                           const T* room, int row) {
-  constexpr int kChunks = kSize / 8;
-  const int lane = threadIdx.x % 32, chunk = lane % 16;
+  const int lane = threadIdx.x % 32;
   const Head<T> out = head_of<T>(p.out, p, head);
 #pragma unroll
   for (int g = 0; g < kGroups; ++g)
@@ -34,23 +33,23 @@ FACULA_FN void find_delta(QueryNumbers (&numbers)[kGroups][2], const AttentionAr
       const int r = row + 16 * g + 2 * i + lane / 16;
       const UInt32 query = first + r;
       float sum = 0;
-      if (query < p.queries && 8 * chunk < p.value_size) {
-        const auto a = widen_all(load_vector<8>(room + 8 * place_of<kChunks>(r, chunk))),
-                   b = widen_all(load_vector<8>(out.data + Int64(query) * out.row + 8 * chunk));
-        for (int k = 0; k < 8; ++k) sum += a.at[k] * b.at[k];
+      for (int c = lane % 16 * kEach<T>; query < p.queries && c < p.value_size; c += 16 * kEach<T>) {
+        const auto a = widen_all(load_vector<kEach<T>>(at_chunk<const T, kSize>(room, r, c / kEach<T>))),
+                   b = widen_all(load_vector<kEach<T>>(out.data + Int64(query) * out.row + c));
+        for (int k = 0; k < kEach<T>; ++k) sum += a.at[k] * b.at[k];
       }
       for (int by = 8; by > 0; by /= 2) sum += shuffle_across(sum, by);
-      if (chunk == 0 && query < p.queries) static_cast<float*>(p.delta)[head * p.queries + query] = sum;
+      if (lane % 16 == 0 && query < p.queries) static_cast<float*>(p.delta)[head * p.queries + query] = sum;
       // rows 2 i and 2 i + 1: lanes 8 i and more have scores of the first, of 16
       const float even = shuffle_from(sum, 0), odd = shuffle_from(sum, 16);
       if (lane / 8 == i % 4) numbers[g][i / 4].delta = lane / 4 % 2 ? odd : even;
     }
 }
 
-template <class T, int kEights, int kGroups, bool kOfKeys, int kMask, bool kDropout>
+template <class T, int kEights, int kGroups, bool kOfKeys, int kMask, bool kDropout, bool kExact>
 __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(AttentionArgs p) {
   using M = typename MaskElement<T, kMask>::type;
-  constexpr int kSize = 8 * kEights, kRows = 64 * kGroups, kOthers = tensor_others(kSize, kGroups),
+  constexpr int kSize = 8 * kEights, kRows = 64 * kGroups, kOthers = tensor_others(kSize * sizeof(T), kGroups),
                 kTiles = kOthers / 8, kTile = kOthers * kSize;
   FACULA_DYNAMIC_SHARED(T, room);  // both sides of the rows, two tiles of both of what they meet, and of its numbers
   T *mine = room, *mine2 = mine + kRows * kSize, *other = mine2 + kRows * kSize, *other2 = other + 2 * kTile;
@@ -66,14 +65,14 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(A
                 b = head_of<T>(kOfKeys ? p.query : p.key, p, head),
                 b2 = head_of<T>(kOfKeys ? p.grad : p.value, p, head);
   const Head<M> mask = head_of<M>(p.mask, p, head);
-  const int chunks = int(p.size) / 8, value_chunks = int(p.value_size) / 8;
+  const int chunks = int(p.size) / kEach<T>, value_chunks = int(p.value_size) / kEach<T>;
   const auto fetch = [&](UInt32 tile) {
-    fetch_rows<kOthers, kEights>(other + tile % 2 * kTile, b, tile * kOthers, others, chunks);
-    fetch_rows<kOthers, kEights>(other2 + tile % 2 * kTile, b2, tile * kOthers, others, value_chunks);
+    fetch_rows<kOthers, kSize>(other + tile % 2 * kTile, b, tile * kOthers, others, chunks);
+    fetch_rows<kOthers, kSize>(other2 + tile % 2 * kTile, b2, tile * kOthers, others, value_chunks);
     copies_commit();
   };
-  fetch_rows<kRows, kEights>(mine, a, first, rows, chunks);
-  fetch_rows<kRows, kEights>(mine2, a2, first, rows, value_chunks);
+  fetch_rows<kRows, kSize>(mine, a, first, rows, chunks);
+  fetch_rows<kRows, kSize>(mine2, a2, first, rows, value_chunks);
   const UInt32 begin = kOfKeys && p.is_causal ? first / kOthers : 0,
                seen = !kOfKeys && p.is_causal && first + kRows < others ? first + kRows : others,
                end = (seen + kOthers - 1) / kOthers, threshold = kDropout ? dropout_threshold(p.dropout) : 0;
@@ -119,8 +118,8 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(A
     }
     const T *at = other + tile % 2 * kTile, *at2 = other2 + tile % 2 * kTile;
     float weight[kGroups][kTiles][4] = {}, grad[kGroups][kTiles][4] = {};
-    rows_by_rows<T, kSize>(weight, mine, own, at);
-    rows_by_rows<T, kSize>(grad, mine2, own, at2);
+    rows_by_rows<T, kSize, kExact>(weight, mine, own, at);
+    rows_by_rows<T, kSize, kExact>(grad, mine2, own, at2);
     mask_scores<kMask, kOfKeys>(weight, p, mask, first + own, tile * kOthers, scale);
 #pragma unroll
     for (int j = 0; j < kTiles; ++j)
@@ -145,8 +144,8 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(A
             }
           }
       }
-    if constexpr (kOfKeys) weights_by_columns<T, kSize>(made2, weight, at2);
-    weights_by_columns<T, kSize>(made, grad, at);
+    if constexpr (kOfKeys) weights_by_columns<T, kSize, kExact>(made2, weight, at2);
+    weights_by_columns<T, kSize, kExact>(made, grad, at);
     if constexpr (kOfKeys)
       if (tile + 1 < end) tell(tile + 1, next);
   }
