@@ -96,7 +96,8 @@ FACULA_FN void multiply(float (&sum)[4], const Factor<T, kExact>& a, const Facto
 /// sum[g][j] += the products of 16 rows of `left` from row + 16 g and of 8 rows of `right` from 8 j, of chunks from `begin`
 /// to `end`.
 template <class T, int kSize, bool kExact, int kGroups, int kTiles>
-FACULA_FN void add_chunks(float (&sum)[kGroups][kTiles][4], const T* left, int row, const T* right, int begin, int end) {
+FACULA_FN void add_chunks(float (&sum)[kGroups][kTiles][4], const T* left, int row, const T* right, int begin,
+                          int end) {
   using F = Factor<T, kExact>;
   const int lane = threadIdx.x % 32;
 #pragma unroll
