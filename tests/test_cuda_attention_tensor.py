@@ -196,6 +196,24 @@ print(hashlib.sha256(b"".join(x.detach().cpu().numpy().tobytes() for x in (out, 
     assert len(found) == 1
 
 
+def test_what_has_no_tensor_cores():
+    """Older devices, other sizes of heads, wider dtypes and factors that are not positive have the general kernel."""
+    sizes = """
+for dtype in (t.float16, t.float32):
+    mask = t.randn(33, 40).to(dtype)
+    check(draw(1, 2, 33, 64, dtype=dtype), draw(1, 2, 40, 64, dtype=dtype), draw(1, 2, 40, 64, dtype=dtype), mask)
+"""
+    run_emulated(BEGIN + sizes, FACULA_EMULATED_CAPABILITY="7.5", FACULA_CUDA_DISABLE="cublas,cudnn")
+    program = """
+TOLERANCE[t.float64] = 1e-12
+for dtype, size, scale in ((t.float16, 20, None), (t.bfloat16, 136, None), (t.float32, 6, None), (t.float64, 64, None),
+                           (t.float16, 64, -0.1), (t.float32, 64, 0.0)):
+    mask = None if dtype == t.float64 else t.randn(2, 1, 33, 40).to(dtype)
+    check(*(draw(2, 2, length, size, dtype=dtype) for length in (33, 40, 40)), mask, scale=scale)
+"""
+    run_emulated(BEGIN + program, FACULA_CUDA_DISABLE="cublas,cudnn")
+
+
 def test_the_faster_way_is_chosen():
     """Large heads have no tensor cores in one pass: ops are faster, where memory has room for their scores."""
     program = """
