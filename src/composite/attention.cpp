@@ -36,7 +36,8 @@ Tensor repeat_heads(const Tensor& t, const Tensor& query) {
   return reshape(expand(unsqueeze(t, at), wide), joined);
 }
 
-/// Whether heads of keys and values are shared by as many heads of the query each, so that no copies of them are needed.
+/// Whether heads of keys and values are shared by as many heads of the query each, so that no copies of them are
+/// needed.
 bool shares_heads(const Tensor& query, const Tensor& key, const Tensor& value) {
   return query.dim() >= 3 && key.dim() >= 3 && value.dim() >= 3 && key.size(-3) == value.size(-3) && key.size(-3) > 1 &&
          query.size(-3) > key.size(-3) && query.size(-3) % key.size(-3) == 0;

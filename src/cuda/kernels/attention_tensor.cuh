@@ -30,8 +30,8 @@ struct MaskElement<T, kOwnMask> {
 template <int kMask>
 constexpr bool is_added = kMask == kFloatMask || kMask == kOwnMask;
 
-/// Where 16 bytes number `chunk` of a row lie, in rows of kChunks of them: those of 8 neighbouring rows are in different
-/// banks.
+/// Where 16 bytes number `chunk` of a row lie, in rows of kChunks of them: those of 8 neighbouring rows are in
+/// different banks.
 template <int kChunks>
 FACULA_FN int place_of(int row, int chunk) {
   return row * kChunks + (chunk ^ (kChunks % 8 == 0 ? row & 7 : row / 2 & 3));
@@ -93,8 +93,8 @@ FACULA_FN void multiply(float (&sum)[4], const Factor<T, kExact>& a, const Facto
   }
 }
 
-/// sum[g][j] += the products of 16 rows of `left` from row + 16 g and of 8 rows of `right` from 8 j, of chunks from `begin`
-/// to `end`.
+/// sum[g][j] += the products of 16 rows of `left` from row + 16 g and of 8 rows of `right` from 8 j, of chunks from
+/// `begin` to `end`.
 template <class T, int kSize, bool kExact, int kGroups, int kTiles>
 FACULA_FN void add_chunks(float (&sum)[kGroups][kTiles][4], const T* left, int row, const T* right, int begin,
                           int end) {
@@ -158,8 +158,8 @@ FACULA_FN void rows_by_rows(float (&sum)[kGroups][kTiles][4], const T* left, int
   else add_chunks<T, kSize, false>(sum, left, row, right, 0, kSize / kEach<T>);
 }
 
-/// Words of two tiles of 8 columns from 8 j, of rows from `row` of `right`: 16 of them where elements have 16 bits, else
-/// 8, which come in the order in which a lane has weights of a row: 0, 2, 4, 6, 1, 3, 5, 7.
+/// Words of two tiles of 8 columns from 8 j, of rows from `row` of `right`: 16 of them where elements have 16 bits,
+/// else 8, which come in the order in which a lane has weights of a row: 0, 2, 4, 6, 1, 3, 5, 7.
 template <class T, int kSize>
 FACULA_FN void load_columns(UInt32 (&words)[4], const T* right, int row, int j) {
   const int lane = threadIdx.x % 32;
@@ -186,8 +186,8 @@ FACULA_FN void pack_weights(UInt32 (&words)[4], const float (&weights)[kTiles][4
   }
 }
 
-/// sum[g][j] += weights (16 rows, 8 kTiles columns) times columns 8 j of `right`, which has 8 kTiles rows. Of float32 the
-/// tile's own sum is added by rounding.
+/// sum[g][j] += weights (16 rows, 8 kTiles columns) times columns 8 j of `right`, which has 8 kTiles rows. Of float32
+/// the tile's own sum is added by rounding.
 template <class T, int kSize, bool kExact, int kGroups, int kTiles>
 FACULA_FN void weights_by_columns(float (&sum)[kGroups][kSize / 8][4], const float (&weights)[kGroups][kTiles][4],
                                   const T* right) {
@@ -235,8 +235,8 @@ FACULA_FN void weights_by_columns(float (&sum)[kGroups][kSize / 8][4], const flo
   }
 }
 
-/// Writes rows of results from `first`, which lie at `row` of `room` meanwhile: rows of this warp alone. They leave it by
-/// 16 bytes.
+/// Writes rows of results from `first`, which lie at `row` of `room` meanwhile: rows of this warp alone. They leave it
+/// by 16 bytes.
 template <class T, int kSize, int kGroups>
 FACULA_FN void store_rows(const Head<T>& to, UInt32 first, UInt32 rows, int chunks, T* room, int row,
                           const float (&sum)[kGroups][kSize / 8][4], const float (&factor)[kGroups][2]) {
@@ -302,8 +302,8 @@ FACULA_FN bool is_hidden(const AttentionArgs& p, UInt32 query, UInt32 key) {
   return key >= p.keys || (p.is_causal && key > query);
 }
 
-/// Scores of a warp's rows, of which the first is `row`, and what they meet from `other`: where the mask, causality or the
-/// end of the keys hides them, they are -inf. Rows are queries or, kAcross, keys.
+/// Scores of a warp's rows, of which the first is `row`, and what they meet from `other`: where the mask, causality or
+/// the end of the keys hides them, they are -inf. Rows are queries or, kAcross, keys.
 template <int kMask, bool kAcross, class M, int kGroups, int kTiles>
 FACULA_FN void mask_scores(float (&score)[kGroups][kTiles][4], const AttentionArgs& p, const Head<M>& mask, UInt32 row,
                            UInt32 other, float scale) {
@@ -346,7 +346,8 @@ struct RowSum {
   float largest, sum;
 };
 
-/// Makes weights of the scores of a row's half (of 16 rows, those of h), and returns the factor of what was summed before.
+/// Makes weights of the scores of a row's half (of 16 rows, those of h), and returns the factor of what was summed
+/// before.
 template <int kTiles>
 FACULA_FN float weigh(float (&score)[kTiles][4], int h, RowSum& row, float scale) {
   float most = row.largest;

@@ -19,8 +19,8 @@ FACULA_FN QueryNumbers query_numbers(const AttentionArgs& p, UInt32 head, UInt32
   return {static_cast<const float*>(p.sums)[at] * kLog2e, static_cast<const float*>(p.delta)[at]};
 }
 
-/// The gradient times the result of each of this warp's rows from `row` of `room`, which has the gradient: to memory, and
-/// to the lanes that have the row's scores.
+/// The gradient times the result of each of this warp's rows from `row` of `room`, which has the gradient: to memory,
+/// and to the lanes that have the row's scores.
 template <class T, int kSize, int kGroups>
 FACULA_FN void find_delta(QueryNumbers (&numbers)[kGroups][2], const AttentionArgs& p, UInt32 head, UInt32 first,
                           const T* room, int row) {
