@@ -36,6 +36,23 @@ Tensor repeat_heads(const Tensor& t, const Tensor& query) {
   return reshape(expand(unsqueeze(t, at), wide), joined);
 }
 
+/// Whether heads of keys and values are shared by as many heads of the query each, so that no copies of them are
+/// needed.
+bool shares_heads(const Tensor& query, const Tensor& key, const Tensor& value) {
+  return query.dim() >= 3 && key.dim() >= 3 && value.dim() >= 3 && key.size(-3) == value.size(-3) && key.size(-3) > 1 &&
+         query.size(-3) > key.size(-3) && query.size(-3) % key.size(-3) == 0;
+}
+/// The heads of a query or its mask, as groups of those that share a key.
+Tensor in_groups(const Tensor& t, int64_t groups) {
+  if (!t.defined() || t.dim() < 3) return t;
+  if (t.size(-3) == 1) return unsqueeze(t, -3);
+  Dims sizes(t.sizes());
+  const auto at = sizes.size() - 3;
+  sizes[at] /= groups;
+  sizes.insert(at, groups);
+  return reshape(t, sizes);
+}
+
 /// `t` with the batch dimensions `batch` in front of its last two.
 Tensor with_batch(const Tensor& t, IntList batch) {
   Dims sizes(batch);
@@ -79,14 +96,28 @@ Tensor scaled_dot_product_attention_uncast(const Tensor& query, const Tensor& ke
   // On the CPU weights are dropped as dropout drops them, so that the same seed gives the same mask as in PyTorch.
   const bool in_ops = backend == AttentionBackend::Math || (dropout_p > 0 && query.is_cpu());
   const bool by_library = backend == AttentionBackend::Library;
-  Tensor seed, k = key, v = value;
-  if (enable_gqa && !by_library) k = repeat_heads(key, query), v = repeat_heads(value, query);
+  Tensor seed, q = query, k = key, v = value, mask = attn_mask;
+  const bool shares =
+      enable_gqa && !in_ops && !by_library && query.device().is_cuda() && shares_heads(query, key, value);
+  if (shares) {
+    const int64_t groups = key.size(-3);
+    q = in_groups(query, groups), mask = in_groups(attn_mask, groups);
+    k = unsqueeze(key, -3), v = unsqueeze(value, -3);
+  } else if (enable_gqa && !by_library) {
+    k = repeat_heads(key, query), v = repeat_heads(value, query);
+  }
   if (in_ops) return _attention_in_ops(query, k, v, attn_mask, seed, dropout_p, is_causal, factor);
   if (dropout_p > 0) seed = random_(facula::empty({1}, DType::Int64, query.device()));
   if (by_library) return _attention_in_one(query, key, value, attn_mask, seed, dropout_p, is_causal, factor, true);
-  const Dims keys = broadcast(batch_of(k), batch_of(v), kOp), batch = broadcast(batch_of(query), keys, kOp);
-  return _attention_in_one(with_batch(query, batch), with_batch(k, batch), with_batch(v, batch), attn_mask, seed,
-                           dropout_p, is_causal, factor, false);
+  const Dims keys = broadcast(batch_of(k), batch_of(v), kOp), batch = broadcast(batch_of(q), keys, kOp);
+  const Tensor out = _attention_in_one(with_batch(q, batch), with_batch(k, batch), with_batch(v, batch), mask, seed,
+                                       dropout_p, is_causal, factor, false);
+  if (!shares) return out;
+  Dims sizes(out.sizes());  // groups of heads are heads again
+  const auto at = sizes.size() - 4;
+  sizes[at + 1] *= sizes[at];
+  sizes.erase(at);
+  return reshape(out, sizes);
 }
 
 }  // namespace facula

@@ -3,7 +3,8 @@
 // names of one implementation. "math" is attention written with ops, on every device. "cudnn" is cuDNN's, on CUDA.
 // The first backend that is allowed and can compute the call does. Where the program gave no order, it is PyTorch's
 // (flash, mem_efficient, math, cudnn), but cudnn comes first for float16 and bfloat16, whose products it has hardware
-// for, and math before one pass for very few queries, as when text is generated: they are not worth packing the keys.
+// for, and math before one pass where it takes less time: on CUDA by prediction, if all scores fit into a small part of
+// memory; on the CPU for very few queries, as when text is generated: they are not worth packing the keys.
 #include "composite/attention_choice.h"
 
 #include <cmath>
@@ -44,13 +45,25 @@ std::string why_not_fused(const AttentionCall& call) {
   return {};
 }
 
+LibraryAttention for_device(const AttentionCall& call) {
+  const bool with_gradients = (flags_of_call(call) & kRecorded) != 0;
+  return {call.query,    call.key,       call.value,      call.mask,     call.dropout,
+          call.factor(), call.is_causal, call.enable_gqa, with_gradients};
+}
+
+/// Whether ops take less time than one pass.
+bool is_worth_ops(const AttentionCall& call) {
+  if (!call.query.device().is_cuda()) return call.query.size(-2) < kFewestQueries;
+  if (!predicted_attention_times || !why_not_fused(call).empty() || !is_floating(call.query.dtype())) return false;
+  const AttentionTimes times = predicted_attention_times(for_device(call));
+  return times.scores_fit && times.in_ops < times.one_pass;
+}
+
 std::string why_not_library(const AttentionCall& call) {
   if (std::string why = why_not_fused(call); !why.empty()) return why;
   if (!call.query.device().is_cuda()) return "it computes on CUDA devices";
   if (!why_no_library_attention) return "it is not there";
-  const bool with_gradients = (flags_of_call(call) & kRecorded) != 0;
-  return why_no_library_attention({call.query, call.key, call.value, call.mask, call.dropout, call.factor(),
-                                   call.is_causal, call.enable_gqa, with_gradients});
+  return why_no_library_attention(for_device(call));
 }
 
 [[noreturn, gnu::cold]] void refuse(const AttentionCall& call) {
@@ -72,7 +85,7 @@ AttentionBackend attention_backend(const AttentionCall& call) {
   const auto can = [&](AttentionBackend backend) { return why_not_attention(backend, call).empty(); };
   if (!said.is_ordered) {
     if (is_first_for_half(call) && can(AttentionBackend::Library)) return AttentionBackend::Library;
-    if (call.query.size(-2) < kFewestQueries && can(AttentionBackend::Math)) return AttentionBackend::Math;
+    if (is_worth_ops(call) && can(AttentionBackend::Math)) return AttentionBackend::Math;
   }
   for (const auto& backend : said.order)
     if (can(backend)) return backend;

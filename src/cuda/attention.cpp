@@ -3,10 +3,12 @@
 
 #include <algorithm>
 
+#include "cuda/attention_tensor.h"
 #include "cuda/device.h"
 #include "cuda/dnn_attention.h"
 #include "cuda/kernel.h"
 #include "cuda/kernels/attention_args.h"
+#include "ops/copies.h"
 
 namespace facula::cuda {
 namespace {
@@ -78,13 +80,46 @@ Grid blocks(int64_t heads, int64_t rows, int64_t columns) {
   return {256, std::min<int64_t>(heads * ((rows + kSide - 1) / kSide) * wide, INT32_MAX)};
 }
 
+/// The mask in the compute dtype, unless it is bool. What is there once for many scores is converted once.
+Tensor mask_to_add(const Tensor& mask, DType compute) {
+  if (!mask.defined() || mask.dtype() == DType::Bool || mask.dtype() == compute) return mask;
+  Dims sizes(mask.sizes()), strides(mask.strides());
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (strides[d] == 0) sizes[d] = 1;
+  const Tensor made = ops::contiguous_copy(make_view(mask, sizes, strides, 0, false), sizes, compute);
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (strides[d] != 0) strides[d] = made.stride(static_cast<int64_t>(d));
+  return make_view(made, mask.sizes(), strides, 0, false);
+}
+
+/// What a call's kernels are given: operands, in other forms where they need them, and the arguments.
+struct Prepared {
+  bool on_tensor_cores;
+  Tensor query, key, value, mask;
+  AttentionInputs in;
+  BatchDims dims;
+
+  Prepared(const AttentionInputs& given, const AttentionOptions& options, DType compute, std::vector<Tensor> others)
+      : on_tensor_cores(is_for_tensor_cores(given, options)),
+        query(on_tensor_cores ? with_even_rows(given.query) : given.query),
+        key(on_tensor_cores ? with_even_rows(given.key) : given.key),
+        value(on_tensor_cores ? with_even_rows(given.value) : given.value),
+        mask(on_tensor_cores ? given.mask : mask_to_add(given.mask, compute)),
+        in{query, key, value, mask, given.seed} {
+    others.insert(others.end(), {query, key, value, mask});
+    dims = batch_dims(others, query);
+  }
+  Prepared(const Prepared&) = delete;
+};
+
 void attention_cuda(const Tensor& out, const Tensor& sums, const AttentionInputs& in, const AttentionOptions& options) {
   if (options.by_library) return attention_by_library(out, sums, in, options);
   static const DeviceKernel kernel{"attention.cuh", "attention"};
-  const BatchDims dims = batch_dims({in.query, in.key, in.value, in.mask, out}, in.query);
-  AttentionArgs p = arguments_of(in, options, dims);
-  p.out = matrix_of(out, dims);
+  const Prepared call(in, options, sums.dtype(), {out});
+  AttentionArgs p = arguments_of(call.in, options, call.dims);
+  p.out = matrix_of(out, call.dims);
   p.sums = sums.data();
+  if (call.on_tensor_cores) return attention_by_tensor_cores(p, call.in);
   kernel(out.device().index, {out.dtype(), sums.dtype()}, blocks(p.heads, p.queries, p.value_size), p);
 }
 
@@ -93,18 +128,20 @@ void attention_backward_cuda(const AttentionGradients& gradients, const Attentio
   if (options.by_library) return attention_backward_by_library(gradients, in, results, options);
   static const DeviceKernel delta{"attention.cuh", "attention_delta"}, keys{"attention.cuh", "attention_backward_keys"},
       queries{"attention.cuh", "attention_backward_queries"};
-  const BatchDims dims = batch_dims(
-      {in.query, in.key, in.value, in.mask, results.grad, results.out, gradients.query, gradients.key, gradients.value},
-      in.query);
-  AttentionArgs p = arguments_of(in, options, dims);
-  p.out = matrix_of(results.out, dims);
-  p.grad = matrix_of(results.grad, dims);
-  p.grad_query = matrix_of(gradients.query, dims);
-  p.grad_key = matrix_of(gradients.key, dims);
-  p.grad_value = matrix_of(gradients.value, dims);
+  const bool is_even = is_for_tensor_cores(in, options);
+  const Tensor grad = is_even ? with_even_rows(results.grad) : results.grad,
+               out = is_even ? with_even_rows(results.out) : results.out;
+  const Prepared call(in, options, results.sums.dtype(), {grad, out, gradients.query, gradients.key, gradients.value});
+  AttentionArgs p = arguments_of(call.in, options, call.dims);
+  p.out = matrix_of(out, call.dims);
+  p.grad = matrix_of(grad, call.dims);
+  p.grad_query = matrix_of(gradients.query, call.dims);
+  p.grad_key = matrix_of(gradients.key, call.dims);
+  p.grad_value = matrix_of(gradients.value, call.dims);
   p.sums = results.sums.data();
   const Tensor room = facula::empty(results.sums.sizes(), results.sums.dtype(), results.sums.device());
   p.delta = room.data();
+  if (call.on_tensor_cores) return attention_backward_by_tensor_cores(p, call.in);
   const int device = in.query.device().index;
   const DType dtype = in.query.dtype(), compute = results.sums.dtype();
   delta(device, {dtype, compute}, grid_for(device, p.heads * p.queries * 32), p);
@@ -148,6 +185,7 @@ void register_attention() {
   constexpr auto cuda = DeviceType::CUDA;
   attention_kernel.set(cuda, attention_cuda);
   why_no_library_attention = why_no_dnn_attention;
+  predicted_attention_times = predicted_times;
   attention_backward_kernel.set(cuda, attention_backward_cuda);
   attention_kept_kernel.set(cuda, attention_kept_cuda);
   attention_weights_kernel.set(cuda, attention_weights_cuda);

@@ -39,27 +39,41 @@ Dims with_last(IntList sizes, int64_t last) {
 }
 
 /// The mask as the kernels want it: as many elements as scores, by its strides.
-Tensor prepared_mask(const Tensor& mask, IntList scores, DType compute, bool by_library) {
+Tensor prepared_mask(const Tensor& mask, IntList scores, DType dtype, bool by_library) {
   if (!mask.defined()) return mask;
+  const DType compute = compute_dtype(dtype);
   FACULA_CHECK(IntList(broadcast(mask.sizes(), scores, kOp)) == scores, ErrorKind::Runtime, kOp,
                ": expected a mask that broadcasts to ", scores, ", got shape ", mask.sizes());
-  Tensor given = mask.dtype() == DType::Bool || by_library ? mask : to_dtype(mask, compute);
+  const bool is_read_so =
+      by_library || mask.dtype() == DType::Bool || (mask.device().is_cuda() && mask.dtype() == dtype);
+  Tensor given = is_read_so ? mask : to_dtype(mask, compute);
   return make_view(given, scores, broadcast_strides(given.sizes(), given.strides(), scores), 0, false);
 }
 
 /// Fresh memory for (batch, heads, length, size), in the order (batch, length, heads, size): what follows joins heads.
-Tensor empty_joined(IntList sizes, DType dtype, Device device) {
-  if (sizes.size() != 4) return facula::empty(sizes, dtype, device);
-  const int64_t heads = sizes[1], length = sizes[2], size = sizes[3];
-  return facula::empty_strided(sizes, {length * heads * size, size, heads * size, 1}, dtype, device);
+/// Heads may be two dimensions: groups, and those that share a key.
+Tensor empty_joined(IntList sizes, DType dtype, Device device, bool are_grouped = false) {
+  const size_t dim = sizes.size();
+  if (dim != (are_grouped ? 5 : 4)) return facula::empty(sizes, dtype, device);
+  Dims strides(sizes);
+  int64_t step = 1;
+  const auto next = [&](size_t d) { strides[d] = step, step *= sizes[d]; };
+  next(dim - 1);
+  for (size_t d = dim - 3; d > 0; --d) next(d);
+  next(dim - 2);
+  next(0);
+  return facula::empty_strided(sizes, strides, dtype, device);
+}
+bool shares_keys(const Tensor& query, const Tensor& key) {
+  return query.device().is_cuda() && query.dim() == 5 && key.size(2) > 1 && key.stride(2) == 0;
 }
 
 /// Return fresh memory for the result. On the CPU it lies in memory as the query does, where that has whole rows and
 /// the result its shape, and in the order of its dimensions otherwise. So views of it are possible where they are in
 /// PyTorch.
-Tensor empty_result(const Tensor& query, int64_t size) {
+Tensor empty_result(const Tensor& query, const Tensor& key, int64_t size) {
   const Dims sizes = with_last(query.sizes(), size);
-  if (query.device().is_cuda()) return empty_joined(sizes, query.dtype(), query.device());
+  if (query.device().is_cuda()) return empty_joined(sizes, query.dtype(), query.device(), shares_keys(query, key));
   return size == query.size(-1) && query.stride(-1) == 1 ? facula::empty_like(query, query.dtype())
                                                          : facula::empty(sizes, query.dtype(), query.device());
 }
@@ -72,11 +86,11 @@ std::tuple<Tensor, Tensor> _attention(const Tensor& query, const Tensor& key, co
   check_matrices(query, key, value, by_library);
   check_seed(seed, dropout_p);
   const DType compute = compute_dtype(query.dtype());
-  const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), compute, by_library);
+  const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), query.dtype(), by_library);
   // PyTorch has the usual order where it composes attention from other ops.
   const bool composed = query.dim() != 4 || dropout_p != 0 || value.size(-1) != query.size(-1);
   const bool joined = !composed || query.device().is_cuda();
-  Tensor out = joined ? empty_result(query, value.size(-1))
+  Tensor out = joined ? empty_result(query, key, value.size(-1))
                       : facula::empty(with_last(query.sizes(), value.size(-1)), query.dtype(), query.device());
   Tensor sums = facula::empty(IntList(query.sizes().data(), query.sizes().size() - 1), compute, query.device());
   if (!out.is_meta() && sums.numel())
@@ -102,9 +116,9 @@ std::tuple<Tensor, Tensor, Tensor> _attention_backward(const Tensor& grad, const
                kOp, ": expected a sum of dtype ", compute, " for every query, got shape ", logsumexp.sizes(),
                " and dtype ", logsumexp.dtype());
   const Tensor sums = logsumexp.is_contiguous() ? logsumexp : clone(logsumexp, MemoryFormat::Contiguous);
-  const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), compute, by_library);
-  auto like = [](const Tensor& t) { return empty_joined(t.sizes(), t.dtype(), t.device()); };
-  Tensor grads[] = {like(query), like(key), like(value)};
+  const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), query.dtype(), by_library);
+  auto like = [](const Tensor& t, bool grouped) { return empty_joined(t.sizes(), t.dtype(), t.device(), grouped); };
+  Tensor grads[] = {like(query, shares_keys(query, key)), like(key, false), like(value, false)};
   if (!query.is_meta() && (query.numel() || key.numel() || value.numel()))
     attention_backward_kernel(query.device(), AttentionGradients{grads[0], grads[1], grads[2]},
                               AttentionInputs{query, key, value, given, seed}, AttentionResults{grad, result, sums},

@@ -18,8 +18,8 @@ struct AttentionOptions {
 };
 
 /// Query (..., L, E), key (..., S, E) and value (..., S, V) have the same batch dimensions and any strides. The mask
-/// (..., L, S) is bool or of the compute dtype, and the seed, one int64, says what dropout keeps; either may be
-/// undefined.
+/// (..., L, S) is bool, of the compute dtype or, on CUDA, of the query's, and the seed, one int64, says what dropout
+/// keeps; either may be undefined.
 struct AttentionInputs {
   const Tensor &query, &key, &value, &mask, &seed;
 
@@ -66,5 +66,14 @@ struct LibraryAttention {
 };
 /// Why the library does not compute it; empty where it does. Null where there is no library.
 inline std::string (*why_no_library_attention)(const LibraryAttention& call) = nullptr;
+
+/// Seconds that a device is thought to take for a call in one pass, and written with ops, and whether it has so much
+/// memory that ops may keep all scores.
+struct AttentionTimes {
+  double one_pass, in_ops;
+  bool scores_fit;
+};
+/// Null where no device predicts.
+inline AttentionTimes (*predicted_attention_times)(const LibraryAttention& call) = nullptr;
 
 }  // namespace facula

@@ -73,6 +73,35 @@ def whole(loop: str = "outer", **more) -> Hints:
     return Hints(loop, **more)
 
 
+def attention(dtype: str, make: str) -> list[Instance]:
+    """Attention on tensor cores; backwards a pass for the query, and one for key and value."""
+    names = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
+    forward = "F.scaled_dot_product_attention(*[{make}(4, 16, 2048, {size}) for _ in range(3)])"
+    backward = ("x = [{make}(4, 16, 2048, {size}).requires_grad_() for _ in range(3)]; "
+                "F.scaled_dot_product_attention(*x).backward({make}(4, 16, 2048, {size}))")  # fmt: skip
+    rows = [
+        (64, "", forward, "tensor_attention<", 49152, (12.5, 128)),
+        (128, "", forward, "tensor_attention<", 65536, (12.5, 128)),
+        (64, " backward query", backward, "8, 2, 0, 0, 0, 0>", 50176, (15, 64)),
+        (64, " backward key", backward, "8, 2, 1, 0, 0, 0>", 50176, (16, 64)),
+        (128, " backward query", backward, "16, 2, 0, 0, 0, 0>", 82432, (15, 64)),
+        (128, " backward key", backward, "16, 1, 1, 0, 0, 0>", 66560, (9.5, 128)),
+    ]
+    more = {"product": 1.0, "tensor": True}
+    if dtype == "f32":  # each product is three
+        rows = [
+            (64, "", forward, "tensor_attention<", 49152, (46, 128)),
+            (128, "", forward, "tensor_attention<", 65536, (50, 128)),
+            (64, " backward query", backward, "8, 1, 0, 0, 0, 1>", 66560, (62, 128)),
+            (64, " backward key", backward, "8, 1, 1, 0, 0, 1>", 66560, (78, 128)),
+        ]
+        more = {"product": 1 / 3, "tensor": True, "tf32": True}
+    return [Instance(f"attention{what} {dtype} d={size}", call.format(make=make, size=size), 4 if dtype == "f32" else 2, 0,
+                     kernel=kernel, shared=shared, goal=goal,
+                     measured="" if what else f"attention/4x16x2048x{size} {names[dtype]}", **more)
+            for size, what, call, kernel, shared, goal in rows]  # fmt: skip
+
+
 INSTANCES = [
     # element-wise
     flat("add f32", "f(1024, 1024) + f(1024, 1024)", 8, 4, measured="bandwidth/add float32"),
@@ -207,8 +236,7 @@ INSTANCES = [
     tensor_product("conv backward weight bf16", "F.conv2d(b(8, 64, 56, 56), b(128, 64, 3, 3).requires_grad_(), padding=1)"
                    ".backward(b(8, 128, 56, 56))", 2, kernel="windows_by_tensor_cores<facula::cuda::BFloat16, 0, 0",
                    goal=(7, 128), hints=Hints(dearest=True)),
-    Instance("attention f32 d=128", "F.scaled_dot_product_attention(*[f(4, 16, 2048, 128)] * 3)", 4, 0, kernel="attention",
-             product=1),
-    Instance("attention bf16 d=128", "F.scaled_dot_product_attention(*[b(4, 16, 2048, 128)] * 3)", 2, 0, kernel="attention",
-             product=1, tensor=True, measured="attention/4x16x2048x128 bfloat16"),
+    *attention("f32", "f"),
+    *attention("bf16", "b"),
+    *attention("f16", "h"),
 ]  # fmt: skip

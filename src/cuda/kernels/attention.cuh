@@ -3,64 +3,18 @@
 // which make the scores again.
 #pragma once
 
-#include "attention_args.h"
-#include "block.cuh"
+#include "attention_heads.cuh"
 
 namespace facula::cuda {
 
 constexpr int kSide = 32, kWarps = 8, kRowsEach = kSide / kWarps, kColumnsEach = 4, kColumns = 32 * kColumnsEach,
               kPitch = kSide + 1;
 
-template <class T>
-struct Head {
-  T* data;
-  Int64 row, column;
-  FACULA_FN T& at(Int64 r, Int64 c) const { return data[r * row + c * column]; }
-};
-
-template <class T>
-FACULA_FN Head<T> head_of(const AttentionMatrix& m, const AttentionArgs& p, Int64 head) {
-  Int64 offset = 0;
-  for (int d = p.batch_dims - 1; d >= 0; --d) {
-    const Int64 next = head / p.batch_sizes[d];
-    offset += (head - next * p.batch_sizes[d]) * m.batch[d];
-    head = next;
-  }
-  return {m.data ? static_cast<T*>(m.data) + offset : nullptr, m.row, m.column};
-}
-
-template <class A>
-FACULA_FN A never() {
-  return -kernels::Float<A>::infinity;
-}
-
 /// e^x for x <= 0, and 0 where that is not a normal number.
 template <class A>
 FACULA_FN A weight_of(A x) {
   return x < A(sizeof(A) == 4 ? -87 : -708) ? A(0) : kernels::exp(x);
 }
-
-/// What dropout keeps: a hash of the seed, the row among all scores and the column, as on the CPU.
-struct DropoutRow {
-  UInt32 first, second, threshold;
-
-  FACULA_FN DropoutRow(UInt64 seed, Int64 row, double p) {
-    const double most = 4294967295.0, at = p * 4294967296.0;
-    threshold = UInt32(at < most ? at : most);
-    UInt64 x = seed + UInt64(row + 1) * 0x9e3779b97f4a7c15ull;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-    x ^= x >> 31;
-    first = UInt32(x);
-    second = UInt32(x >> 32);
-  }
-  FACULA_FN bool keeps(UInt32 column) const {
-    UInt32 x = column * 0x9e3779b9u + first;
-    x = ((x ^ x >> 16) * 0x85ebca6bu) ^ second;
-    x = (x ^ x >> 13) * 0xc2b2ae35u;
-    return (x ^ x >> 16) >= threshold;
-  }
-};
 
 /// sum[i] += the products of rows `warp + 8 i` after `first` of a and row `lane` after `other` of b.
 template <class T, class A>

@@ -20,11 +20,27 @@ struct AttentionArgs {
   void* sums;
   const long long* seed;
   double scale, dropout;
-  bool is_causal, mask_is_bool;
+  bool is_causal, mask_is_bool, mask_has_pairs;  // two neighbours of a row can be loaded at once
   // backwards
   AttentionMatrix grad, grad_query, grad_key, grad_value;
   void* delta;  // of each row, the gradient times the result
 };
+
+// Of attention on tensor cores, for heads of so many bytes in blocks of 64 `groups` rows: how many keys are in a tile
+// forwards, and keys or queries backwards, so that sums stay in registers and several blocks of a processor have room.
+constexpr int kTensorThreads = 128;
+constexpr int tensor_keys(int bytes) { return bytes > 256 ? 16 : bytes > 128 ? 32 : 64; }
+constexpr int tensor_others(int bytes, int groups) {
+  return bytes * groups > 384 ? 16 : bytes > 128 || groups > 1 ? 32 : 64;
+}
+/// Bytes of dynamic shared memory: one side of the rows forwards and two backwards, and two tiles of both sides of what
+/// they meet; backwards also 16 bytes of each query of a tile.
+constexpr int tensor_shared(int bytes, int groups) { return (64 * groups + 4 * tensor_keys(bytes)) * bytes; }
+constexpr int tensor_shared_backward(int bytes, int groups) {
+  return (128 * groups + 4 * tensor_others(bytes, groups)) * bytes + 2 * tensor_others(bytes, groups) * 16;
+}
+/// Masks: there is none, truth, float32, or numbers of the dtype that is multiplied.
+constexpr int kNoMask = 0, kTruthMask = 1, kFloatMask = 2, kOwnMask = 3;
 
 /// Scores of rows under a mask.
 struct WeightsArgs {

@@ -1,0 +1,163 @@
+// The gradients of attention on tensor cores, by one kernel that runs twice: rows of queries meet tiles of keys for the
+// gradient of the query, then rows of keys meet tiles of queries for those of key and value. The scores are made each
+// time again, two products of seven, so that every result has one block, which adds in the order of tiles.
+#pragma once
+
+#include "attention_tensor.cuh"
+
+namespace facula::cuda {
+
+/// Of a query: the logarithm of its sum, of base 2, and its gradient times its result.
+struct alignas(8) QueryNumbers {
+  float log_sum, delta;
+};
+/// A query that there is not: its weights are zero.
+FACULA_FN QueryNumbers no_query() { return {-never<float>(), 0}; }
+FACULA_FN QueryNumbers query_numbers(const AttentionArgs& p, UInt32 head, UInt32 query) {
+  if (query >= p.queries) return no_query();
+  const Int64 at = head * p.queries + query;
+  return {static_cast<const float*>(p.sums)[at] * kLog2e, static_cast<const float*>(p.delta)[at]};
+}
+
+/// The gradient times the result of each of this warp's rows from `row` of `room`, which has the gradient: to memory,
+/// and to the lanes that have the row's scores.
+template <class T, int kSize, int kGroups>
+FACULA_FN void find_delta(QueryNumbers (&numbers)[kGroups][2], const AttentionArgs& p, UInt32 head, UInt32 first,
+                          const T* room, int row) {
+  const int lane = threadIdx.x % 32;
+  const Head<T> out = head_of<T>(p.out, p, head);
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int r = row + 16 * g + 2 * i + lane / 16;
+      const UInt32 query = first + r;
+      float sum = 0;
+      for (int c = lane % 16 * kEach<T>; query < p.queries && c < p.value_size; c += 16 * kEach<T>) {
+        const auto a = widen_all(load_vector<kEach<T>>(at_chunk<const T, kSize>(room, r, c / kEach<T>))),
+                   b = widen_all(load_vector<kEach<T>>(out.data + Int64(query) * out.row + c));
+        for (int k = 0; k < kEach<T>; ++k) sum += a.at[k] * b.at[k];
+      }
+      for (int by = 8; by > 0; by /= 2) sum += shuffle_across(sum, by);
+      if (lane % 16 == 0 && query < p.queries) static_cast<float*>(p.delta)[head * p.queries + query] = sum;
+      // rows 2 i and 2 i + 1: lanes 8 i and more have scores of the first, of 16
+      const float even = shuffle_from(sum, 0), odd = shuffle_from(sum, 16);
+      if (lane / 8 == i % 4) numbers[g][i / 4].delta = lane / 4 % 2 ? odd : even;
+    }
+}
+
+template <class T, int kEights, int kGroups, bool kOfKeys, int kMask, bool kDropout, bool kExact>
+__global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(AttentionArgs p) {
+  using M = typename MaskElement<T, kMask>::type;
+  constexpr int kSize = 8 * kEights, kRows = 64 * kGroups, kOthers = tensor_others(kSize * sizeof(T), kGroups),
+                kTiles = kOthers / 8, kTile = kOthers * kSize;
+  FACULA_DYNAMIC_SHARED(T, room);  // both sides of the rows, two tiles of both of what they meet, and of its numbers
+  T *mine = room, *mine2 = mine + kRows * kSize, *other = mine2 + kRows * kSize, *other2 = other + 2 * kTile;
+  auto* tile_numbers = reinterpret_cast<QueryNumbers*>(other2 + 2 * kTile);
+  auto* tile_hashes = reinterpret_cast<DropoutHash*>(tile_numbers + 2 * kOthers);
+  const int lane = threadIdx.x % 32, own = threadIdx.x / 32 * 16 * kGroups;
+  const UInt32 rows = UInt32(kOfKeys ? p.keys : p.queries), others = UInt32(kOfKeys ? p.queries : p.keys),
+               blocks = (rows + kRows - 1) / kRows, head = blockIdx.x / blocks, block = blockIdx.x % blocks,
+               first = (kOfKeys ? block : blocks - 1 - block) * kRows;  // of causal rows the longest first
+  // scores are of a and b, gradients of weights of a2 and b2
+  const Head<T> a = head_of<T>(kOfKeys ? p.key : p.query, p, head),
+                a2 = head_of<T>(kOfKeys ? p.value : p.grad, p, head),
+                b = head_of<T>(kOfKeys ? p.query : p.key, p, head),
+                b2 = head_of<T>(kOfKeys ? p.grad : p.value, p, head);
+  const Head<M> mask = head_of<M>(p.mask, p, head);
+  const int chunks = int(p.size) / kEach<T>, value_chunks = int(p.value_size) / kEach<T>;
+  const auto fetch = [&](UInt32 tile) {
+    fetch_rows<kOthers, kSize>(other + tile % 2 * kTile, b, tile * kOthers, others, chunks);
+    fetch_rows<kOthers, kSize>(other2 + tile % 2 * kTile, b2, tile * kOthers, others, value_chunks);
+    copies_commit();
+  };
+  fetch_rows<kRows, kSize>(mine, a, first, rows, chunks);
+  fetch_rows<kRows, kSize>(mine2, a2, first, rows, value_chunks);
+  const UInt32 begin = kOfKeys && p.is_causal ? first / kOthers : 0,
+               seen = !kOfKeys && p.is_causal && first + kRows < others ? first + kRows : others,
+               end = (seen + kOthers - 1) / kOthers, threshold = kDropout ? dropout_threshold(p.dropout) : 0;
+  if (begin < end) fetch(begin);
+  else copies_commit();
+  const auto hash_of = [&](UInt32 query) { return dropout_hash(UInt64(*p.seed), head * p.queries + query); };
+  // of queries: those of the tile are told by a thread for each, of rows by registers
+  const auto numbers_of_tile = [&](UInt32 tile) {
+    return threadIdx.x < kOthers ? query_numbers(p, head, tile * kOthers + threadIdx.x) : no_query();
+  };
+  const auto tell = [&](UInt32 tile, const QueryNumbers& numbers) {
+    if (threadIdx.x >= kOthers) return;
+    const UInt32 at = tile % 2 * kOthers + threadIdx.x;
+    tile_numbers[at] = numbers;
+    if constexpr (kDropout) tile_hashes[at] = hash_of(tile * kOthers + threadIdx.x);
+  };
+  QueryNumbers numbers[kGroups][2];
+  DropoutHash hash[kGroups][2];
+  if constexpr (kOfKeys) {
+    tell(begin, numbers_of_tile(begin));
+  } else {
+    copies_wait<0>();
+    __syncthreads();
+    find_delta<T, kSize>(numbers, p, head, first, mine2, own);
+    for (int g = 0; g < kGroups; ++g)
+      for (int h = 0; h < 2; ++h) {
+        const UInt32 query = first + own + 16 * g + 8 * h + lane / 4;
+        numbers[g][h].log_sum =
+            query < p.queries ? static_cast<const float*>(p.sums)[head * p.queries + query] * kLog2e : -never<float>();
+        if constexpr (kDropout) hash[g][h] = hash_of(query);
+      }
+  }
+  float made[kGroups][kEights][4] = {}, made2[kGroups][kOfKeys ? kEights : 1][4] = {};
+  const float scale = float(p.scale) * kLog2e, kept = kDropout ? float(1 / (1 - p.dropout)) : 1.0f;
+#pragma unroll 1
+  for (UInt32 tile = begin; tile < end; ++tile) {
+    copies_wait<0>();
+    __syncthreads();  // the tile is there, and nobody uses the one before it
+    QueryNumbers next;
+    if (tile + 1 < end) {
+      fetch(tile + 1);
+      if constexpr (kOfKeys) next = numbers_of_tile(tile + 1);
+    }
+    const T *at = other + tile % 2 * kTile, *at2 = other2 + tile % 2 * kTile;
+    float weight[kGroups][kTiles][4] = {}, grad[kGroups][kTiles][4] = {};
+    rows_by_rows<T, kSize, kExact>(weight, mine, own, at);
+    rows_by_rows<T, kSize, kExact>(grad, mine2, own, at2);
+    mask_scores<kMask, kOfKeys>(weight, p, mask, first + own, tile * kOthers, scale);
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j)
+#pragma unroll
+      for (int q = 0; q < 2; ++q) {
+        const int c = 8 * j + lane % 4 * 2 + q;
+#pragma unroll
+        for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+          for (int h = 0; h < 2; ++h) {
+            const QueryNumbers n = kOfKeys ? tile_numbers[tile % 2 * kOthers + c] : numbers[g][h];
+            float &w = weight[g][j][2 * h + q], &d = grad[g][j][2 * h + q];
+            w = exp2_of(w * (is_added<kMask> ? 1.0f : scale) - n.log_sum);
+            if constexpr (kDropout) {
+              const DropoutHash& row = kOfKeys ? tile_hashes[tile % 2 * kOthers + c] : hash[g][h];
+              const UInt32 key = kOfKeys ? first + own + 16 * g + 8 * h + lane / 4 : tile * kOthers + c;
+              const bool keeps = dropout_keeps(row, key, threshold);
+              d = w * ((keeps ? d * kept : 0.0f) - n.delta);
+              if (!keeps) w = 0;
+            } else {
+              d = w * (d - n.delta);
+            }
+          }
+      }
+    if constexpr (kOfKeys) weights_by_columns<T, kSize, kExact>(made2, weight, at2);
+    weights_by_columns<T, kSize, kExact>(made, grad, at);
+    if constexpr (kOfKeys)
+      if (tile + 1 < end) tell(tile + 1, next);
+  }
+  copies_wait<0>();  // where there was no tile
+  __syncthreads();
+  float factor[kGroups][2];
+  const auto store = [&](const AttentionMatrix& to, int wide, T* place, const auto& sum, float by) {
+    for (int g = 0; g < kGroups; ++g) factor[g][0] = factor[g][1] = by;
+    store_rows<T, kSize>(head_of<T>(to, p, head), first, rows, wide, place, own, sum, factor);
+  };
+  store(kOfKeys ? p.grad_key : p.grad_query, chunks, mine, made, float(p.scale));
+  if constexpr (kOfKeys) store(p.grad_value, value_chunks, mine2, made2, kept);
+}
+
+}  // namespace facula::cuda
