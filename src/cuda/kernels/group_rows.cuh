@@ -6,7 +6,7 @@
 
 #include "extremum.cuh"
 #include "group.cuh"
-#include "norm.cuh"
+#include "row_norm.cuh"
 #include "softmax.cuh"
 
 namespace facula::cuda {

@@ -1,16 +1,7 @@
-// What the kernels of the normalisations are given; read by both compilers.
+// What the kernels of the normalisations of channels are given; read by both compilers.
 #pragma once
 
 namespace facula::cuda {
-
-/// Rows of channels x inner elements; the row's group is row % groups.
-struct RowArgs {
-  long long rows, groups, channels, inner;
-  const void *self, *grad, *weight, *bias;
-  void *mean, *rstd, *out;
-  double eps;
-  bool center;
-};
 
 /// Results, each of `count` elements, that `parts` threads or groups share: element e of result r lies at
 /// r / channels * sample_step + e / inner * outer_step + r % channels * inner + e % inner.

@@ -1,59 +1,24 @@
-// Normalisations.
-#include "ops/norm.h"
-
-#include "cuda/kernels/norm_args.h"
+// Normalisations of channels.
+#include "cuda/kernels/channel_norm_args.h"
 #include "cuda/lines.h"
+#include "cuda/norm.h"
 
 namespace facula::cuda {
 namespace {
 
-constexpr DeviceKernel kRowNorm{"norm.cuh", "row_norm"};
-constexpr DeviceKernel kRowNormBackward{"norm.cuh", "row_norm_backward"};
-constexpr DeviceKernel kFactors{"norm.cuh", "channel_factors"};
+constexpr DeviceKernel kFactors{"channel_norm.cuh", "channel_factors"};
 
 struct ChannelFold {
   DeviceKernel fold, merge;
 };
-constexpr ChannelFold kRowFactors{{"norm.cuh", "channel_fold<facula::cuda::RowFactorSums"},
-                                  {"norm.cuh", "channel_merge<facula::cuda::RowFactorSums"}};
-constexpr ChannelFold kChannelGradients{{"norm.cuh", "channel_fold<facula::cuda::ChannelGradientSums"},
-                                        {"norm.cuh", "channel_merge<facula::cuda::ChannelGradientSums"}};
-constexpr ChannelFold kMoments{{"norm.cuh", "channel_fold<facula::cuda::ChannelMoments"},
-                               {"norm.cuh", "channel_merge<facula::cuda::ChannelMoments"}};
+constexpr ChannelFold kRowFactors{{"channel_norm.cuh", "channel_fold<facula::cuda::RowFactorSums"},
+                                  {"channel_norm.cuh", "channel_merge<facula::cuda::RowFactorSums"}};
+constexpr ChannelFold kChannelGradients{{"channel_norm.cuh", "channel_fold<facula::cuda::ChannelGradientSums"},
+                                        {"channel_norm.cuh", "channel_merge<facula::cuda::ChannelGradientSums"}};
+constexpr ChannelFold kMoments{{"channel_norm.cuh", "channel_fold<facula::cuda::ChannelMoments"},
+                               {"channel_norm.cuh", "channel_merge<facula::cuda::ChannelMoments"}};
 
-const void* data_or_null(const Tensor& t) { return t.defined() ? t.data() : nullptr; }
 void* room_or_null(const Tensor& t) { return t.defined() ? t.data() : nullptr; }
-
-RowArgs row_args(const Tensor& self, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-                 const RowLayout& layout, bool center) {
-  RowArgs p{};
-  p.rows = layout.rows;
-  p.groups = layout.groups;
-  p.channels = layout.channels;
-  p.inner = layout.inner;
-  p.self = self.data();
-  p.weight = data_or_null(weight);
-  p.mean = mean.data();
-  p.rstd = rstd.data();
-  p.center = center;
-  return p;
-}
-
-void run_rows(const DeviceKernel& kernel, const Tensor& self, DType compute, const RowArgs& p) {
-  if (p.rows == 0) return;
-  const LineShape s{p.rows, p.channels * p.inner, 1};
-  const int warps = line_warps(s), device = self.device().index;
-  kernel(device, {self.dtype(), compute, warps, held_elements(s.n, warps)}, line_grid(device, p.rows, warps), p);
-}
-
-void row_norm_cuda(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& self, const Tensor& weight,
-                   const Tensor& bias, const RowLayout& layout, double eps, bool center) {
-  RowArgs p = row_args(self, weight, mean, rstd, layout, center);
-  p.bias = data_or_null(bias);
-  p.eps = eps;
-  p.out = out.data();
-  run_rows(kRowNorm, self, rstd.dtype(), p);
-}
 
 /// A group of threads for each result or, where results lie side by side, threads for parts of them.
 void run_fold(const ChannelFold& kernels, const Tensor& self, DType compute, ChannelArgs p) {
@@ -70,32 +35,6 @@ void run_fold(const ChannelFold& kernels, const Tensor& self, DType compute, Cha
   }
   kernels.fold(device, {self.dtype(), compute, warps}, line_grid(device, p.results * p.parts, warps), p);
   if (p.parts > 1) kernels.merge(device, {compute}, grid_for(device, p.results), p);
-}
-
-void row_norm_backward_cuda(const RowGradients& made, const Tensor& grad, const Tensor& self, const Tensor& weight,
-                            const Tensor& mean, const Tensor& rstd, const RowLayout& layout, bool center) {
-  if (made.self.defined()) {
-    RowArgs p = row_args(self, weight, mean, rstd, layout, center);
-    p.grad = grad.data();
-    p.out = made.self.data();
-    run_rows(kRowNormBackward, self, rstd.dtype(), p);
-  }
-  if (!made.weight.defined() && !made.bias.defined()) return;
-  ChannelArgs p{};
-  p.results = layout.groups * layout.channels;
-  p.count = layout.rows / std::max<int64_t>(layout.groups, 1) * layout.inner;
-  p.channels = layout.channels;
-  p.inner = layout.inner;
-  p.sample_step = layout.length();
-  p.outer_step = layout.groups * layout.length();
-  p.groups = layout.groups;
-  p.self = self.data();
-  p.grad = grad.data();
-  p.mean = center ? mean.data() : nullptr;
-  p.rstd = rstd.data();
-  p.first = room_or_null(made.weight);
-  p.second = room_or_null(made.bias);
-  run_fold(kRowFactors, self, rstd.dtype(), p);
 }
 
 ChannelArgs channel_args(const Tensor& self, const ChannelLayout& layout, const Tensor& first, const Tensor& second) {
@@ -147,10 +86,27 @@ void channel_combine_cuda(const Tensor& out, const Tensor& grad, const Tensor& s
 
 }  // namespace
 
-void register_norm() {
+void row_factor_sums(const RowGradients& made, const Tensor& grad, const Tensor& self, const Tensor& mean,
+                     const Tensor& rstd, const RowLayout& layout, bool center) {
+  ChannelArgs p{};
+  p.results = layout.groups * layout.channels;
+  p.count = layout.rows / std::max<int64_t>(layout.groups, 1) * layout.inner;
+  p.channels = layout.channels;
+  p.inner = layout.inner;
+  p.sample_step = layout.length();
+  p.outer_step = layout.groups * layout.length();
+  p.groups = layout.groups;
+  p.self = self.data();
+  p.grad = grad.data();
+  p.mean = center ? mean.data() : nullptr;
+  p.rstd = rstd.data();
+  p.first = room_or_null(made.weight);
+  p.second = room_or_null(made.bias);
+  run_fold(kRowFactors, self, rstd.dtype(), p);
+}
+
+void register_channel_norm() {
   constexpr auto cuda = DeviceType::CUDA;
-  row_norm_kernel.set(cuda, row_norm_cuda);
-  row_norm_backward_kernel.set(cuda, row_norm_backward_cuda);
   channel_moments_kernel.set(cuda, channel_moments_cuda);
   channel_affine_kernel.set(cuda, channel_affine_cuda);
   channel_sums_kernel.set(cuda, channel_sums_cuda);
