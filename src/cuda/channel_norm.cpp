@@ -1,7 +1,7 @@
 // Normalisations of channels.
 #include "cuda/kernels/channel_norm_args.h"
 #include "cuda/lines.h"
-#include "cuda/norm.h"
+#include "ops/norm.h"
 
 namespace facula::cuda {
 namespace {
@@ -11,14 +11,10 @@ constexpr DeviceKernel kFactors{"channel_norm.cuh", "channel_factors"};
 struct ChannelFold {
   DeviceKernel fold, merge;
 };
-constexpr ChannelFold kRowFactors{{"channel_norm.cuh", "channel_fold<facula::cuda::RowFactorSums"},
-                                  {"channel_norm.cuh", "channel_merge<facula::cuda::RowFactorSums"}};
 constexpr ChannelFold kChannelGradients{{"channel_norm.cuh", "channel_fold<facula::cuda::ChannelGradientSums"},
                                         {"channel_norm.cuh", "channel_merge<facula::cuda::ChannelGradientSums"}};
 constexpr ChannelFold kMoments{{"channel_norm.cuh", "channel_fold<facula::cuda::ChannelMoments"},
                                {"channel_norm.cuh", "channel_merge<facula::cuda::ChannelMoments"}};
-
-void* room_or_null(const Tensor& t) { return t.defined() ? t.data() : nullptr; }
 
 /// A group of threads for each result or, where results lie side by side, threads for parts of them.
 void run_fold(const ChannelFold& kernels, const Tensor& self, DType compute, ChannelArgs p) {
@@ -85,25 +81,6 @@ void channel_combine_cuda(const Tensor& out, const Tensor& grad, const Tensor& s
 }
 
 }  // namespace
-
-void row_factor_sums(const RowGradients& made, const Tensor& grad, const Tensor& self, const Tensor& mean,
-                     const Tensor& rstd, const RowLayout& layout, bool center) {
-  ChannelArgs p{};
-  p.results = layout.groups * layout.channels;
-  p.count = layout.rows / std::max<int64_t>(layout.groups, 1) * layout.inner;
-  p.channels = layout.channels;
-  p.inner = layout.inner;
-  p.sample_step = layout.length();
-  p.outer_step = layout.groups * layout.length();
-  p.groups = layout.groups;
-  p.self = self.data();
-  p.grad = grad.data();
-  p.mean = center ? mean.data() : nullptr;
-  p.rstd = rstd.data();
-  p.first = room_or_null(made.weight);
-  p.second = room_or_null(made.bias);
-  run_fold(kRowFactors, self, rstd.dtype(), p);
-}
 
 void register_channel_norm() {
   constexpr auto cuda = DeviceType::CUDA;

@@ -341,21 +341,10 @@ int power_of_two(int64_t count) {
 
 /// The threads of a row, as lines.h and reduce.cpp choose them (can_take_rows() says where they agree).
 void share_rows(const Group& group, GroupForm& form) {
-  const bool folds = std::all_of(group.steps.begin(), group.steps.end(),
-                                 [](const GroupStep& s) { return !s.rows || is_fold(s.work); });
   const int64_t n = group.row;
-  form.warps = n <= (folds ? 8 : 4) ? 0 : n <= (folds ? 512 : 1024) ? 1 : 8;
+  form.warps = n <= 8 ? 0 : n <= 512 ? 1 : 8;
   const int64_t threads = form.warps ? 32 * form.warps : 1;
   form.held = power_of_two((n + threads - 1) / threads);
-}
-
-/// Whether all steps of a group on rows of the length agree on their threads.
-bool rows_agree(const Group& group) {
-  const auto any = [&](bool folds) {
-    return std::any_of(group.steps.begin(), group.steps.end(),
-                       [=](const GroupStep& s) { return s.rows && is_fold(s.work) == folds; });
-  };
-  return !(any(true) && any(false)) || can_take_rows(RowWork::Softmax, group.row);
 }
 
 /// Inputs of a group that looks at rows: those that are not read in order come first.
@@ -387,7 +376,6 @@ std::optional<GroupForm> form_of(const Group& group) {
   if (form.outputs.size() > kMostGroupOutputs || !place_numbers(group, form)) return {};
   form.small = group.numel <= INT32_MAX;
   if (group.row) {
-    if (!rows_agree(group)) return {};
     share_rows(group, form);
     read_rows(group, form);
   } else {

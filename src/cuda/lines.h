@@ -46,4 +46,35 @@ inline int held_elements(int64_t n, int warps) {
   return held <= kMost ? held : 0;
 }
 
+/// How contiguous rows are read (kernels/rows.cuh).
+struct RowShare {
+  int warps = 0, held = 0;  // of the group of threads that holds a row, and each thread's vectors; 0 if it is too long
+  bool whole = false;       // vectors lie at multiples of their size, and nothing is left of a row
+  int wide = 1;             // elements of a vector of a long row
+};
+/// Elements of a vector of a row: 16 bytes, but 8 at most.
+inline int64_t row_vector(DType dtype) { return std::min<int64_t>(8, 16 / item_size(dtype)); }
+/// Whether elements begin at multiples of the size of a row's vectors.
+inline bool begins_vector(const void* data, DType dtype) {
+  return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(row_vector(dtype) * item_size(dtype)) == 0;
+}
+
+/// `tensors` are those that are read and written together, of one dtype.
+inline RowShare row_share(int64_t n, DType dtype, std::initializer_list<const void*> tensors) {
+  const int64_t wide = row_vector(dtype), vectors = (n + wide - 1) / wide,
+                of_warp = item_size(dtype) <= 2 ? 2048 : 1024;
+  const auto step = static_cast<uintptr_t>(wide * item_size(dtype));
+  const auto rest = [=](const void* p) { return reinterpret_cast<uintptr_t>(p) % step; };
+  const auto all = [&](uintptr_t at) {
+    return std::all_of(tensors.begin(), tensors.end(), [&](const void* p) { return rest(p) == at; });
+  };
+  RowShare s;
+  s.warps = n <= std::max<int64_t>(8, 2 * wide) ? 0 : n <= of_warp ? 1 : 8;
+  const int64_t threads = s.warps ? 32 * s.warps : 1;
+  if (n <= 8 * of_warp) s.held = std::max(1, static_cast<int>((vectors + threads - 1) / threads));
+  s.whole = n % wide == 0 && all(0);
+  s.wide = all(rest(*tensors.begin())) ? static_cast<int>(wide) : 1;
+  return s;
+}
+
 }  // namespace facula::cuda

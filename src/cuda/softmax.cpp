@@ -6,29 +6,43 @@
 namespace facula::cuda {
 namespace {
 
-constexpr DeviceKernel kSoftmax{"softmax.cuh", "softmax"};
-constexpr DeviceKernel kSoftmaxBackward{"softmax.cuh", "softmax_backward"};
+/// The kernels for lines of any dimension, for rows that registers hold, and for longer ones.
+struct LineKernels {
+  DeviceKernel line, row, long_row;
+};
+constexpr LineKernels kForward{
+    {"softmax.cuh", "softmax"}, {"softmax.cuh", "softmax_rows"}, {"softmax.cuh", "softmax_long"}};
+constexpr LineKernels kBackward{{"softmax.cuh", "softmax_backward"},
+                                {"softmax.cuh", "softmax_rows_backward"},
+                                {"softmax.cuh", "softmax_long_backward"}};
+
+/// `in` are the contiguous tensors that are read, of the dtype of the result.
+template <class... In>
+void run(const LineKernels& kernels, bool log, DType compute, int64_t dim, const Tensor& out, const In&... in) {
+  const int device = out.device().index;
+  const DType dtype = out.dtype();
+  const LineShape s = line_shape(out, dim);
+  if (s.inner != 1) {
+    const int warps = line_warps(s);
+    return kernels.line(device, {log, dtype, compute, dtype, warps, held_elements(s.n, warps)},
+                        line_grid(device, line_count(s), warps), s, in.data()..., out.data());
+  }
+  const RowShare r = row_share(s.n, dtype, {in.data()..., out.data()});
+  if (r.held)
+    kernels.row(device, {log, dtype, r.warps, r.held, r.whole}, line_grid(device, s.outer, r.warps), s.outer,
+                static_cast<int>(s.n), in.data()..., out.data());
+  else kernels.long_row(device, {log, dtype, r.wide}, line_grid(device, s.outer, 8), s.outer, s.n, in.data()..., out.data());
+}
 
 template <bool log>
 void forward(DType compute, int64_t dim, const Tensor& in, const Tensor& out) {
-  if (out.numel() == 0) return;
-  const int device = out.device().index;
-  const Tensor x = ops::as_contiguous(in);
-  const LineShape s = line_shape(x, dim);
-  const int warps = line_warps(s);
-  kSoftmax(device, {log, x.dtype(), compute, out.dtype(), warps, held_elements(s.n, warps)},
-           line_grid(device, line_count(s), warps), s, x.data(), out.data());
+  if (out.numel()) run(kForward, log, compute, dim, out, ops::as_contiguous(in));
 }
 
 template <bool log>
 void backward(DType compute, int64_t dim, const Tensor& grad, const Tensor& result, const Tensor& out) {
-  if (out.numel() == 0) return;
-  const int device = out.device().index;
-  const Tensor y = ops::as_contiguous(result), g = ops::as_contiguous(grad, y.dtype());
-  const LineShape s = line_shape(y, dim);
-  const int warps = line_warps(s);
-  kSoftmaxBackward(device, {log, y.dtype(), compute, out.dtype(), warps, held_elements(s.n, warps)},
-                   line_grid(device, line_count(s), warps), s, g.data(), y.data(), out.data());
+  if (out.numel())
+    run(kBackward, log, compute, dim, out, ops::as_contiguous(grad, out.dtype()), ops::as_contiguous(result));
 }
 
 }  // namespace

@@ -7,33 +7,22 @@
 
 namespace facula::cuda {
 
-// ---- folds over rows and channels: how an element enters, and how results are written
+// ---- folds over channels: how an element enters, and how results are written
 
-/// Of the factors of rows: the sums of grad times the normalised element, and of grad.
-struct RowFactorSums : Add {
+/// Of channels: the sums of grad, and of grad * (self - mean).
+struct ChannelGradientSums : Add {
   template <class A>
   using State = Sums<A>;
-  template <class T, class A>
-  FACULA_FN static void enter(Sums<A>& s, const ChannelArgs& p, Int64 r, Int64 outer, Int64 at) {
-    const Int64 row = outer * p.groups + r / p.channels;
-    const A g = convert<A>(static_cast<const T*>(p.grad)[at]), x = convert<A>(static_cast<const T*>(p.self)[at]);
-    const A mean = p.mean ? static_cast<const A*>(p.mean)[row] : A(0);
-    s.a += g * (x - mean) * static_cast<const A*>(p.rstd)[row];
-    s.b += g;
-  }
-  template <class A>
-  FACULA_FN static void leave(const Sums<A>& s, const ChannelArgs& p, Int64 r) {
-    if (p.first) static_cast<A*>(p.first)[r] = s.a;
-    if (p.second) static_cast<A*>(p.second)[r] = s.b;
-  }
-};
-/// Of channels: the sums of grad, and of grad * (self - mean).
-struct ChannelGradientSums : RowFactorSums {
   template <class T, class A>
   FACULA_FN static void enter(Sums<A>& s, const ChannelArgs& p, Int64 r, Int64, Int64 at) {
     const A g = convert<A>(static_cast<const T*>(p.grad)[at]), x = convert<A>(static_cast<const T*>(p.self)[at]);
     s.a += g;
     s.b += g * (x - static_cast<const A*>(p.mean)[r]);
+  }
+  template <class A>
+  FACULA_FN static void leave(const Sums<A>& s, const ChannelArgs& p, Int64 r) {
+    static_cast<A*>(p.first)[r] = s.a;
+    static_cast<A*>(p.second)[r] = s.b;
   }
 };
 struct ChannelMoments : MergeMoments {

@@ -7,8 +7,7 @@ namespace facula::cuda {
 /// r / channels * sample_step + e / inner * outer_step + r % channels * inner + e % inner.
 struct ChannelArgs {
   long long results, count, part, parts, channels, inner, sample_step, outer_step;
-  long long groups;  // of rows, whose mean and rstd are at row e / inner * groups + r / channels
-  const void *self, *grad, *mean, *rstd;
+  const void *self, *grad, *mean;
   void *states, *first, *second;
 };
 

@@ -89,23 +89,40 @@ FACULA_FN Best<C> best_part(const C* elements, UInt32 zero, const RowPart<kWarps
   part.each([&](int j, Int64 i) { best = Op::merge(best, Best<C>{apart(elements[j], zero), i}); });
   return fold_group<Op, kWarps>(best, part.template room_of<Best<C>>());
 }
+/// The elements of a row that a step on it changes.
+template <class C, int kWarps, int kHeld>
+struct ChangedPart {
+  static constexpr bool kHolds = true;
+  C* elements;
+  const RowPart<kWarps, kHeld>& part;
+
+  template <class F>
+  FACULA_FN void each(F f) {
+    part.each([&](int j, Int64 i) { f(elements[j], i); });
+  }
+};
+template <class C, int kWarps, int kHeld>
+FACULA_FN ChangedPart<C, kWarps, kHeld> changed(C* results, const C* elements, UInt32 zero,
+                                                const RowPart<kWarps, kHeld>& part) {
+  part.each([&](int j, Int64) { results[j] = apart(elements[j], zero); });
+  return {results, part};
+}
+
 template <bool kLog, class C, int kWarps, int kHeld>
 FACULA_FN void softmax_part(C* results, const C* elements, UInt32 zero, const RowPart<kWarps, kHeld>& part) {
-  LinePart<C, C, kWarps, kHeld> x{nullptr, part.n, 1, part.member};
-  part.each([&](int j, Int64) { x.held[j] = apart(elements[j], zero); });
-  softmax_line<kLog>(x, part.template room_of<C>(), [](C& element, Int64, C result) { element = result; });
-  part.each([&](int j, Int64) { results[j] = x.held[j]; });
+  auto x = changed(results, elements, zero, part);
+  softmax_line<kLog, kWarps>(x, part.template room_of<C>(), [](C& element, Int64, C result) { element = result; });
 }
 /// `numbers`: what is added to the variance, and whether rows are centered.
 template <class C, int kWarps, int kHeld>
 FACULA_FN RowStatistics<C> norm_part(C* results, const C* elements, const void* weight, const void* bias,
                                      const C* numbers, Int64 n, UInt32 zero, const RowPart<kWarps, kHeld>& part) {
-  LinePart<C, C, kWarps, kHeld> x{nullptr, part.n, 1, part.member};
-  part.each([&](int j, Int64) { x.held[j] = apart(elements[j], zero); });
-  const RowStatistics<C> made = norm_line<kWarps, kHeld>(
-      x, part.template room_of<C>(), n, numbers[1] != 0, numbers[0], static_cast<const C*>(weight),
-      static_cast<const C*>(bias), [](Int64 i) { return i; }, [](C& element, Int64, C result) { element = result; });
-  part.each([&](int j, Int64) { results[j] = x.held[j]; });
+  auto x = changed(results, elements, zero, part);
+  const RowStatistics<C> made = norm_line<kWarps>(x, part.template room_of<C>(), n, numbers[1] != 0, numbers[0]);
+  const C *weights = static_cast<const C*>(weight), *biases = static_cast<const C*>(bias);
+  x.each([&](C& v, Int64 i) {
+    v = scaled(v, made.rstd, weights, weights ? weights[i] : C(), biases, biases ? biases[i] : C());
+  });
   return made;
 }
 

@@ -14,6 +14,7 @@ FACULA_FN Int64 line_start(const LineShape& s, Int64 line) { return line / s.inn
 template <class M, class C, int kWarps, int kHeld>
 struct LinePart {
   static constexpr int kGroup = group_threads(kWarps);
+  static constexpr bool kHolds = kHeld > 0;
   const M* in;
   Int64 n, step;
   int member;
