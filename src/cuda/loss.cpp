@@ -10,10 +10,15 @@ namespace {
 
 constexpr DeviceKernel kNll{"loss.cuh", "nll"};
 constexpr DeviceKernel kNllBackward{"loss.cuh", "nll_backward"};
+constexpr DeviceKernel kNllRowsBackward{"loss.cuh", "nll_rows_backward"};
 constexpr DeviceKernel kCrossEntropy{"loss.cuh", "cross_entropy"};
+constexpr DeviceKernel kCrossEntropyRows{"loss.cuh", "cross_entropy_rows"};
+constexpr DeviceKernel kCrossEntropyLong{"loss.cuh", "cross_entropy_long"};
 constexpr DeviceKernel kClassTotal{"loss.cuh", "class_total"};
 constexpr DeviceKernel kWeightTotal{"loss.cuh", "weight_total"};
 constexpr DeviceKernel kCrossEntropyBackward{"loss.cuh", "cross_entropy_backward"};
+constexpr DeviceKernel kCrossEntropyRowsBackward{"loss.cuh", "cross_entropy_rows_backward"};
+constexpr DeviceKernel kCrossEntropyLongBackward{"loss.cuh", "cross_entropy_long_backward"};
 constexpr DeviceKernel kClassWeights{"loss.cuh", "class_weights"};
 constexpr DeviceKernel kCtc{"loss.cuh", "ctc"};
 constexpr DeviceKernel kCtcBackward{"loss.cuh", "ctc_backward"};
@@ -54,7 +59,22 @@ void nll_backward_cuda(const Tensor& grad_input, const Tensor& scale, const Tens
   a.one_scale = scale.numel() == 1;
   a.out = grad_input.data();
   const int device = grad_input.device().index;
+  if (p.inner == 1) {
+    const RowShare share = row_share(p.classes, grad_input.dtype(), {a.out});
+    return kNllRowsBackward(device, {grad_input.dtype(), share.wide}, line_grid(device, p.samples, 1), a);
+  }
   kNllBackward(device, {grad_input.dtype(), scale.dtype()}, grid_for(device, grad_input.numel()), a);
+}
+
+/// How the scores of positions are read that lie side by side, and what label smoothing needs of them.
+struct ScoreRows {
+  RowShare share;
+  Spread spread;
+};
+ScoreRows score_rows(const ClassArgs& a, DType dtype, DType compute) {
+  ScoreRows r{row_share(a.classes, dtype, {a.self, a.out ? a.out : a.self}), !a.smooths ? kNoSpread : a.weight ? kWeightedSpread : kPlainSpread};
+  if (r.spread == kWeightedSpread) r.share.whole = r.share.whole && begins_vector(a.weight, compute);
+  return r;
 }
 
 void cross_entropy_cuda(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target,
@@ -65,7 +85,16 @@ void cross_entropy_cuda(const Tensor& losses, const Tensor& weights, const Tenso
   a.log_sum = log_sum.data();
   a.losses = losses.data();
   a.weights = weights.data();
-  const int device = self.device().index, warps = line_warps({p.samples, p.classes, p.inner});
+  const int device = self.device().index;
+  if (p.inner == 1) {
+    const auto [share, spread] = score_rows(a, self.dtype(), losses.dtype());
+    if (share.held)
+      kCrossEntropyRows(device, {self.dtype(), share.warps, share.held, share.whole, int{spread}},
+                        line_grid(device, p.samples, share.warps), a);
+    else kCrossEntropyLong(device, {self.dtype(), share.wide, int{spread}}, line_grid(device, p.samples, 8), a);
+    return;
+  }
+  const int warps = line_warps({p.samples, p.classes, p.inner});
   kCrossEntropy(device, {self.dtype(), losses.dtype(), warps, held_elements(p.classes, warps)},
                 line_grid(device, losses.numel(), warps), a);
 }
@@ -94,7 +123,16 @@ void cross_entropy_backward_cuda(const Tensor& grad_input, const Tensor& scale, 
     kWeightTotal(device, {weight.dtype()}, Grid{256, 1}, static_cast<long long>(p.classes), weight.data(),
                  total.data<double>());
   }
-  kCrossEntropyBackward(device, {self.dtype(), scale.dtype()}, grid_for(device, grad_input.numel()), a);
+  if (p.inner != 1)
+    return kCrossEntropyBackward(device, {self.dtype(), scale.dtype()}, grid_for(device, grad_input.numel()), a);
+  const auto [share, spread] = score_rows(a, self.dtype(), scale.dtype());
+  if (share.held)
+    return kCrossEntropyRowsBackward(device, {self.dtype(), share.warps, share.held, share.whole, int{spread}},
+                                     line_grid(device, p.samples, share.warps), a);
+  constexpr int64_t kShortestPart = 16384;
+  Grid grid = line_grid(device, p.samples, 8);
+  grid.y = std::clamp<int64_t>(p.classes / kShortestPart, 1, 64);
+  kCrossEntropyLongBackward(device, {self.dtype(), share.wide, int{spread}}, grid, a);
 }
 
 void class_weights_cuda(const Tensor& out, const Tensor& target, const Tensor& weight, const ClassLoss& p) {

@@ -1,9 +1,9 @@
 // Losses over classes.
 #pragma once
 
-#include "lines.cuh"
 #include "loss_args.h"
 #include "report.cuh"
+#include "rows.cuh"
 
 namespace facula::cuda {
 
@@ -55,21 +55,54 @@ __global__ __launch_bounds__(256) void nll_backward(ClassArgs p) {
   }
 }
 
+/// The same where the scores of a position lie side by side.
+template <class T, int kWide>
+__global__ __launch_bounds__(256) void nll_rows_backward(ClassArgs p) {
+  using A = Compute<T>;
+  const Int64 n = p.classes;
+  for_groups<1>(p.samples, [&](Int64 row, int member) {
+    if (row >= p.samples) return;
+    const Int64 c = class_at(p, row);
+    const T slope = convert<T>(
+        c < 0 ? A(0) : -static_cast<const A*>(p.scale)[p.one_scale ? 0 : row] * class_weight<A>(p, c));
+    T* out = static_cast<T*>(p.out) + row * n;
+    share_row<32, kWide, 1>(member, before_vectors<kWide>(out, n), n, [&]<int kWidth, int>(Int64 place) {
+      Vector<T, kWidth> made;
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) made.at[j] = c == place + j ? slope : convert<T>(A(0));
+      store_vector(out + place, made);
+    });
+  });
+}
+
 /// The largest element of a line and the logarithm of the sum of exponentials relative to it, for all threads of the
 /// group.
 template <int kWarps, class Line, class A>
 FACULA_FN A fold_log_sum(Line& x, A& top, A* room) {
   A total = 0;
   top = lowest<A>();
-  x.each([&](A& v, Int64) { top = Max::merge(top, v); });
-  top = fold_group<Max, kWarps>(top, room);
+  x.each([&](A& v, auto) { top = LargerNumber::merge(top, v); });
+  top = fold_group<LargerNumber, kWarps>(top, room);
   if (top < 0 && kernels::isinf(top)) top = 0;  // infinity stays, and makes all NaN
-  x.each([&](A& v, Int64) { total += kernels::exp(v - top); });
+  x.each([&](A& v, auto) { total += share_of(v - top); });
   total = fold_group<Add, kWarps>(total, room);
   return kernels::log(total);
 }
 
-/// A group of threads for each position.
+/// What is kept of a position: `own` is the score of its class `c`, `spread` the sum over all classes of what label
+/// smoothing takes from each.
+template <class A>
+FACULA_FN void give_loss(const ClassArgs& p, Int64 at, Int64 c, A own, A top, A log_sum, double spread) {
+  const A w = c < 0 ? A(0) : class_weight<A>(p, c);
+  A loss = c < 0 ? A(0) : (top - own + log_sum) * w;
+  if (p.smooths && c >= 0) loss = A(p.keep * double(loss) + p.share * spread);
+  static_cast<A*>(p.log_sum)[at] = top;
+  static_cast<A*>(p.log_sum)[p.samples * p.inner + at] = log_sum;
+  static_cast<A*>(p.weights)[at] = w;
+  static_cast<A*>(p.losses)[at] = loss;
+}
+
+/// A group of threads for each position, whose scores lie apart.
 template <class T, class A, int kWarps, int kHeld>
 __global__ __launch_bounds__(256) void cross_entropy(ClassArgs p) {
   FACULA_SHARED(A, room, kMostWarps);
@@ -88,14 +121,111 @@ __global__ __launch_bounds__(256) void cross_entropy(ClassArgs p) {
       x.each([&](A& v, Int64 place) { spread += double((top - v + log_sum) * class_weight<A>(p, place / p.inner)); });
     if (p.smooths) spread = fold_group<Add, kWarps>(spread, wide_room);
     if (!has || member) return;
-    const A w = c < 0 ? A(0) : class_weight<A>(p, c);
-    A loss = c < 0 ? A(0) : (top - convert<A>(scores[c * p.inner]) + log_sum) * w;
-    if (p.smooths && c >= 0) loss = A(p.keep * double(loss) + p.share * spread);
-    static_cast<A*>(p.log_sum)[at] = top;
-    static_cast<A*>(p.log_sum)[positions + at] = log_sum;
-    static_cast<A*>(p.weights)[at] = w;
-    static_cast<A*>(p.losses)[at] = loss;
+    give_loss(p, at, c, c < 0 ? A(0) : convert<A>(scores[c * p.inner]), top, log_sum, spread);
   });
+}
+
+// Rows: one position's scores lie side by side.
+
+/// The class of a row and its score, for the thread that writes the loss; checked by it.
+template <class T>
+struct OwnScore {
+  Int64 c = -1;
+  Compute<T> score = 0;
+  FACULA_FN OwnScore(const ClassArgs& p, const T* scores, Int64 row, bool writes) {
+    if (!writes) return;
+    c = checked_class(p, row);
+    if (c >= 0) score = convert<Compute<T>>(scores[c]);
+  }
+};
+
+/// The weights of some classes, of which `count` are there, or ones.
+template <int kSpread, int kWidth, class A>
+FACULA_FN Vector<A, kWidth> spread_weights(const void* weight, Int64 first, bool whole, int count = kWidth) {
+  Vector<A, kWidth> made;
+  if constexpr (kSpread == kWeightedSpread) {
+    const A* from = static_cast<const A*>(weight) + first;
+    if (whole) return load_vector<kWidth>(from);
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j)
+      if (j < count) made.at[j] = from[j];
+  } else {
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) made.at[j] = A(1);
+  }
+  return made;
+}
+
+template <class T, int kWarps, int kHeld, bool kWhole, int kSpread>
+__global__ __launch_bounds__(256, 2) void cross_entropy_rows(ClassArgs p) {
+  using A = Compute<T>;
+  using Row = HeldRow<T, kWarps, kHeld, kWhole>;
+  FACULA_SHARED(A, room, kMostWarps);
+  FACULA_SHARED(double, wide_room, kMostWarps);
+  const int n = int(p.classes);
+  for_groups<kWarps>(p.samples, [&](Int64 row, int member) {
+    if (row >= p.samples) return;
+    const T* scores = static_cast<const T*>(p.self) + row * n;
+    Row x{n, member};
+    x.load(scores);
+    const OwnScore<T> own(p, scores, row, member == 0);
+    A top;
+    const A log_sum = fold_log_sum<kWarps>(x, top, room);
+    double spread = 0;
+    if constexpr (kSpread != kNoSpread) {
+      x.each_vector([&](int k, int place) {
+        const auto weight = spread_weights<kSpread, Row::kWide, A>(p.weight, place, kWhole, n - place);
+        A some = 0;
+#pragma unroll
+        for (int j = 0; j < Row::kWide; ++j)
+          if (kWhole || place + j < n) some = kernels::mul_add(top - x.held[k].at[j] + log_sum, weight.at[j], some);
+        spread += double(some);
+      });
+      spread = fold_group<Add, kWarps>(spread, wide_room);
+    }
+    if (member == 0) give_loss(p, row, own.c, own.score, top, log_sum, spread);
+  });
+}
+
+constexpr int kScoresMany = 4;  // vectors of a thread at once
+
+/// Reads rows once, and once more for label smoothing.
+template <class T, int kWide, int kSpread>
+__global__ __launch_bounds__(256) void cross_entropy_long(ClassArgs p) {
+  using A = Compute<T>;
+  FACULA_SHARED(Exponentials<A>, room, kMostWarps);
+  FACULA_SHARED(double, wide_room, kMostWarps);
+  const Int64 n = p.classes;
+  for (Int64 row = blockIdx.x; row < p.samples; row += gridDim.x) {
+    const T* scores = static_cast<const T*>(p.self) + row * n;
+    const OwnScore<T> own(p, scores, row, threadIdx.x == 0);
+    const Int64 before = before_vectors<kWide>(scores, n);
+    Exponentials<A> sum;
+    share_row<kRowThreads, kWide, kScoresMany>(threadIdx.x, before, n, [&]<int kWidth, int kMany>(Int64 place) {
+      Vector<A, kWidth> part[kMany];
+      read_share<kRowThreads>(part, scores, place);
+      sum.add(part);
+    });
+    sum = fold_block<MergeExponentials>(sum, room);
+    const A log_sum = kernels::log(sum.total);
+    double spread = 0;
+    if constexpr (kSpread != kNoSpread) {
+      share_row<kRowThreads, kWide, kScoresMany>(threadIdx.x, before, n, [&]<int kWidth, int kMany>(Int64 place) {
+        Vector<A, kWidth> part[kMany], weight[kMany];
+        read_share<kRowThreads>(part, scores, place);
+#pragma unroll
+        for (int m = 0; m < kMany; ++m)
+          weight[m] = spread_weights<kSpread, kWidth, A>(p.weight, place + m * kRowThreads * kWidth, before == 0);
+        A some = 0;
+        each_of(part, [&](A& v, int m, int j) {
+          some = kernels::mul_add(sum.top - v + log_sum, weight[m].at[j], some);
+        });
+        spread += double(some);
+      });
+      spread = fold_block<Add>(spread, wide_room);
+    }
+    if (threadIdx.x == 0) give_loss(p, row, own.c, own.score, sum.top, log_sum, spread);
+  }
 }
 
 /// One block: the sums of few losses and weights.
@@ -142,6 +272,80 @@ __global__ __launch_bounds__(256) void cross_entropy_backward(ClassArgs p) {
       if (p.smooths) slope -= g * A(p.share * double(class_weight<A>(p, s.k)));
     }
     static_cast<T*>(p.out)[i] = convert<T>(slope);
+  }
+}
+
+/// The same of the scores of one position: `of_share` times what the soft-max gives, less `own` at the class `c` and the
+/// smoothed share of the others.
+template <class A>
+struct ScoreGradient {
+  Int64 c;
+  A top, of_share = 0, own = 0, smoothed = 0;
+
+  FACULA_FN ScoreGradient(const ClassArgs& p, Int64 at) : c(class_at(p, at)), top(static_cast<const A*>(p.log_sum)[at]) {
+    if (c < 0) return;
+    const double all = !p.smooths ? 0.0 : p.share * (p.weight_total ? *p.weight_total : double(p.classes));
+    const A factor = A(p.keep * double(class_weight<A>(p, c))), g = static_cast<const A*>(p.scale)[p.one_scale ? 0 : at];
+    of_share = g * A(double(factor) + all) * kernels::exp(-static_cast<const A*>(p.log_sum)[p.samples * p.inner + at]);
+    own = g * factor;
+    smoothed = g * A(p.share);
+  }
+  /// Of neighbours from a class on, of which `count` are there.
+  template <int kSpread, int kWidth>
+  FACULA_FN void change(const ClassArgs& p, Vector<A, kWidth>& x, Int64 first, bool whole, int count = kWidth) const {
+    if (c < 0) {  // whatever the scores are
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) x.at[j] = A(0);
+      return;
+    }
+    const auto weight = spread_weights<kSpread, kWidth, A>(p.weight, first, whole, count);
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) {
+      const A share = share_of(x.at[j] - top);
+      if constexpr (kSpread == kNoSpread) x.at[j] = of_share * share;
+      else x.at[j] = kernels::mul_add(of_share, share, -(smoothed * weight.at[j]));
+    }
+    if (const Int64 mine = c - first; UInt64(mine) < UInt64(kWidth)) {
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j)
+        if (mine == j) x.at[j] -= own;
+    }
+  }
+};
+
+template <class T, int kWarps, int kHeld, bool kWhole, int kSpread>
+__global__ __launch_bounds__(256, 2) void cross_entropy_rows_backward(ClassArgs p) {
+  using A = Compute<T>;
+  const int n = int(p.classes);
+  for_groups<kWarps>(p.samples, [&](Int64 row, int member) {
+    if (row >= p.samples) return;
+    HeldRow<T, kWarps, kHeld, kWhole> x{n, member};
+    x.load(static_cast<const T*>(p.self) + row * n);
+    const ScoreGradient<A> gradient(p, row);
+    x.each_vector([&](int k, int place) { gradient.template change<kSpread>(p, x.held[k], place, kWhole, n - place); });
+    x.store(static_cast<T*>(p.out) + row * n);
+  });
+}
+
+/// Blocks (blockIdx.y) share a row.
+template <class T, int kWide, int kSpread>
+__global__ __launch_bounds__(256) void cross_entropy_long_backward(ClassArgs p) {
+  using A = Compute<T>;
+  const Int64 n = p.classes, part = (n + gridDim.y - 1) / gridDim.y, begin = blockIdx.y * part;
+  const Int64 left = n - begin, size = left < part ? left : part;
+  for (Int64 row = blockIdx.x; row < p.samples; row += gridDim.x) {
+    const T* scores = static_cast<const T*>(p.self) + row * n + begin;
+    T* out = static_cast<T*>(p.out) + row * n + begin;
+    const Int64 before = before_vectors<kWide>(scores, size);
+    const ScoreGradient<A> gradient(p, row);
+    share_row<kRowThreads, kWide, kScoresMany>(threadIdx.x, before, size, [&]<int kWidth, int kMany>(Int64 place) {
+      Vector<A, kWidth> x[kMany];
+      read_share<kRowThreads>(x, scores, place);
+#pragma unroll
+      for (int m = 0; m < kMany; ++m)
+        gradient.template change<kSpread>(p, x[m], begin + place + m * kRowThreads * kWidth, false);
+      write_share<kRowThreads>(out, place, x);
+    });
   }
 }
 

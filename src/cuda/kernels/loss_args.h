@@ -5,6 +5,9 @@
 
 namespace facula::cuda {
 
+/// What label smoothing spreads over the other classes: nothing, the same to each, or by their weights.
+enum Spread : int { kNoSpread, kPlainSpread, kWeightedSpread };
+
 /// Scores (samples, classes, inner), classes and what comes of them (samples, inner).
 struct ClassArgs {
   long long samples, classes, inner, ignore_index;

@@ -69,7 +69,7 @@ struct RowFactors {
 // ---- rows that registers hold
 
 template <class M, int kWarps, int kHeld, int kForm>
-__global__ __launch_bounds__(256) void row_norm(RowArgs p) {
+__global__ __launch_bounds__(256, 2) void row_norm(RowArgs p) {
   using A = Compute<M>;
   using Row = HeldRow<M, kWarps, kHeld, (kForm & kWholeRows) != 0>;
   constexpr bool kWeight = kForm & kHasWeight, kBias = kForm & kHasBias;
@@ -111,7 +111,7 @@ struct RowGradient {
 
 /// rstd * (g * w - mean(g * w) - x^ * mean(g * w * x^)) with x^ the normalised row.
 template <class M, int kWarps, int kHeld, int kForm>
-__global__ __launch_bounds__(256) void row_norm_backward(RowArgs p) {
+__global__ __launch_bounds__(256, 1) void row_norm_backward(RowArgs p) {
   using A = Compute<M>;
   using Row = HeldRow<M, kWarps, kHeld, (kForm & kWholeRows) != 0>;
   FACULA_SHARED(Sums<A>, room, kMostWarps);

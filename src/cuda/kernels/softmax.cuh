@@ -65,7 +65,7 @@ __global__ __launch_bounds__(256) void softmax_backward(LineShape s, const void*
 // ---- rows
 
 template <bool kLog, class M, int kWarps, int kHeld, bool kWhole>
-__global__ __launch_bounds__(256) void softmax_rows(Int64 rows, int n, const void* in, void* out) {
+__global__ __launch_bounds__(256, 2) void softmax_rows(Int64 rows, int n, const void* in, void* out) {
   using C = Compute<M>;
   FACULA_SHARED(C, room, kMostWarps);
   for_groups<kWarps>(rows, [&](Int64 row, int member) {
@@ -78,7 +78,7 @@ __global__ __launch_bounds__(256) void softmax_rows(Int64 rows, int n, const voi
 }
 
 template <bool kLog, class M, int kWarps, int kHeld, bool kWhole>
-__global__ __launch_bounds__(256) void softmax_rows_backward(Int64 rows, int n, const void* grad, const void* result,
+__global__ __launch_bounds__(256, 1) void softmax_rows_backward(Int64 rows, int n, const void* grad, const void* result,
                                                              void* out) {
   using C = Compute<M>;
   using Row = HeldRow<M, kWarps, kHeld, kWhole>;
