@@ -72,7 +72,8 @@ struct ScoreRows {
   Spread spread;
 };
 ScoreRows score_rows(const ClassArgs& a, DType dtype, DType compute) {
-  ScoreRows r{row_share(a.classes, dtype, {a.self, a.out ? a.out : a.self}), !a.smooths ? kNoSpread : a.weight ? kWeightedSpread : kPlainSpread};
+  const Spread spread = !a.smooths ? kNoSpread : a.weight ? kWeightedSpread : kPlainSpread;
+  ScoreRows r{row_share(a.classes, dtype, {a.self, a.out ? a.out : a.self}), spread};
   if (r.spread == kWeightedSpread) r.share.whole = r.share.whole && begins_vector(a.weight, compute);
   return r;
 }

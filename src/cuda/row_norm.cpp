@@ -134,8 +134,8 @@ void row_norm_backward_cuda(const RowGradients& made, const Tensor& grad, const 
   p.grad = grad.data();
   p.mean = mean.data();
   p.rstd = rstd.data();
-  const int form = (center ? kCentred : 0) | (made.weight.defined() ? kHasWeight : 0) |
-                   (made.bias.defined() ? kHasBias : 0);
+  const int form =
+      (center ? kCentred : 0) | (made.weight.defined() ? kHasWeight : 0) | (made.bias.defined() ? kHasBias : 0);
   row_sums(made.weight, made.bias, p, self, rstd.dtype(), form);
 }
 

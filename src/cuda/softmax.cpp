@@ -31,7 +31,9 @@ void run(const LineKernels& kernels, bool log, DType compute, int64_t dim, const
   if (r.held)
     kernels.row(device, {log, dtype, r.warps, r.held, r.whole}, line_grid(device, s.outer, r.warps), s.outer,
                 static_cast<int>(s.n), in.data()..., out.data());
-  else kernels.long_row(device, {log, dtype, r.wide}, line_grid(device, s.outer, 8), s.outer, s.n, in.data()..., out.data());
+  else
+    kernels.long_row(device, {log, dtype, r.wide}, line_grid(device, s.outer, 8), s.outer, s.n, in.data()...,
+                     out.data());
 }
 
 template <bool log>

@@ -63,8 +63,8 @@ __global__ __launch_bounds__(256) void nll_rows_backward(ClassArgs p) {
   for_groups<1>(p.samples, [&](Int64 row, int member) {
     if (row >= p.samples) return;
     const Int64 c = class_at(p, row);
-    const T slope = convert<T>(
-        c < 0 ? A(0) : -static_cast<const A*>(p.scale)[p.one_scale ? 0 : row] * class_weight<A>(p, c));
+    const T slope =
+        convert<T>(c < 0 ? A(0) : -static_cast<const A*>(p.scale)[p.one_scale ? 0 : row] * class_weight<A>(p, c));
     T* out = static_cast<T*>(p.out) + row * n;
     share_row<32, kWide, 1>(member, before_vectors<kWide>(out, n), n, [&]<int kWidth, int>(Int64 place) {
       Vector<T, kWidth> made;
@@ -217,9 +217,8 @@ __global__ __launch_bounds__(256) void cross_entropy_long(ClassArgs p) {
         for (int m = 0; m < kMany; ++m)
           weight[m] = spread_weights<kSpread, kWidth, A>(p.weight, place + m * kRowThreads * kWidth, before == 0);
         A some = 0;
-        each_of(part, [&](A& v, int m, int j) {
-          some = kernels::mul_add(sum.top - v + log_sum, weight[m].at[j], some);
-        });
+        each_of(part,
+                [&](A& v, int m, int j) { some = kernels::mul_add(sum.top - v + log_sum, weight[m].at[j], some); });
         spread += double(some);
       });
       spread = fold_block<Add>(spread, wide_room);
@@ -282,10 +281,12 @@ struct ScoreGradient {
   Int64 c;
   A top, of_share = 0, own = 0, smoothed = 0;
 
-  FACULA_FN ScoreGradient(const ClassArgs& p, Int64 at) : c(class_at(p, at)), top(static_cast<const A*>(p.log_sum)[at]) {
+  FACULA_FN ScoreGradient(const ClassArgs& p, Int64 at)
+      : c(class_at(p, at)), top(static_cast<const A*>(p.log_sum)[at]) {
     if (c < 0) return;
     const double all = !p.smooths ? 0.0 : p.share * (p.weight_total ? *p.weight_total : double(p.classes));
-    const A factor = A(p.keep * double(class_weight<A>(p, c))), g = static_cast<const A*>(p.scale)[p.one_scale ? 0 : at];
+    const A factor = A(p.keep * double(class_weight<A>(p, c))),
+            g = static_cast<const A*>(p.scale)[p.one_scale ? 0 : at];
     of_share = g * A(double(factor) + all) * kernels::exp(-static_cast<const A*>(p.log_sum)[p.samples * p.inner + at]);
     own = g * factor;
     smoothed = g * A(p.share);

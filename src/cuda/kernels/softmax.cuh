@@ -79,7 +79,7 @@ __global__ __launch_bounds__(256, 2) void softmax_rows(Int64 rows, int n, const 
 
 template <bool kLog, class M, int kWarps, int kHeld, bool kWhole>
 __global__ __launch_bounds__(256, 1) void softmax_rows_backward(Int64 rows, int n, const void* grad, const void* result,
-                                                             void* out) {
+                                                                void* out) {
   using C = Compute<M>;
   using Row = HeldRow<M, kWarps, kHeld, kWhole>;
   FACULA_SHARED(C, room, kMostWarps);
