@@ -59,11 +59,11 @@ inline bool begins_vector(const void* data, DType dtype) {
   return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(row_vector(dtype) * item_size(dtype)) == 0;
 }
 
-/// `tensors` are those that are read and written together, of one dtype.
-inline RowShare row_share(int64_t n, DType dtype, std::initializer_list<const void*> tensors) {
-  const int64_t wide = row_vector(dtype), vectors = (n + wide - 1) / wide,
-                of_warp = item_size(dtype) <= 2 ? 2048 : 1024;
-  const auto step = static_cast<uintptr_t>(wide * item_size(dtype));
+/// `tensors` are those that are read and written together, of one dtype; threads hold their parts of one or two.
+inline RowShare row_share(int64_t n, DType dtype, std::initializer_list<const void*> tensors, bool holds_two = false) {
+  const int64_t item = item_size(dtype), wide = row_vector(dtype), vectors = (n + wide - 1) / wide,
+                of_warp = holds_two ? (item > 4 ? 512 : 1024) : (item <= 2 ? 2048 : 1024);
+  const auto step = static_cast<uintptr_t>(wide * item);
   const auto rest = [=](const void* p) { return reinterpret_cast<uintptr_t>(p) % step; };
   const auto all = [&](uintptr_t at) {
     return std::all_of(tensors.begin(), tensors.end(), [&](const void* p) { return rest(p) == at; });

@@ -33,14 +33,12 @@ RowArgs row_args(const Tensor& self, const Tensor& weight, const Tensor& mean, c
   return p;
 }
 
-/// `other` is read beside `self`, or the same.
-void run_rows(const RowKernels& kernels, const Tensor& self, DType compute, const RowArgs& p, const void* other,
-              bool centred) {
+void run_rows(const RowKernels& kernels, const Tensor& self, DType compute, const RowArgs& p, bool centred) {
   if (p.rows == 0) return;
   const int device = self.device().index;
   const DType dtype = self.dtype();
   const int64_t n = p.channels * p.inner;
-  RowShare share = row_share(n, dtype, {p.self, other, p.out});
+  RowShare share = row_share(n, dtype, {p.self, p.grad ? p.grad : p.self, p.out}, p.grad != nullptr);
   int form = (centred ? kCentred : 0) | (p.weight ? kHasWeight : 0) | (p.bias ? kHasBias : 0);
   if (p.inner > 1) form |= p.inner % row_vector(dtype) == 0 ? kOfVectors : kOfNeighbours;
   else share.whole = share.whole && begins_vector(p.weight, compute) && begins_vector(p.bias, compute);
@@ -59,7 +57,7 @@ void row_norm_cuda(const Tensor& out, const Tensor& mean, const Tensor& rstd, co
   p.bias = data_or_null(bias);
   p.eps = eps;
   p.out = out.data();
-  run_rows(kForward, self, rstd.dtype(), p, p.self, center);
+  run_rows(kForward, self, rstd.dtype(), p, center);
 }
 
 // ---- gradients of weights and biases
@@ -122,7 +120,7 @@ void row_norm_backward_cuda(const RowGradients& made, const Tensor& grad, const 
     RowArgs p = row_args(self, weight, mean, rstd, layout);
     p.grad = grad.data();
     p.out = made.self.data();
-    run_rows(kBackward, self, rstd.dtype(), p, p.grad, center);
+    run_rows(kBackward, self, rstd.dtype(), p, center);
   }
   if (!made.weight.defined() && !made.bias.defined()) return;
   RowSumArgs p{};

@@ -27,7 +27,7 @@ void run(const LineKernels& kernels, bool log, DType compute, int64_t dim, const
     return kernels.line(device, {log, dtype, compute, dtype, warps, held_elements(s.n, warps)},
                         line_grid(device, line_count(s), warps), s, in.data()..., out.data());
   }
-  const RowShare r = row_share(s.n, dtype, {in.data()..., out.data()});
+  const RowShare r = row_share(s.n, dtype, {in.data()..., out.data()}, sizeof...(In) == 2);
   if (r.held)
     kernels.row(device, {log, dtype, r.warps, r.held, r.whole}, line_grid(device, s.outer, r.warps), s.outer,
                 static_cast<int>(s.n), in.data()..., out.data());

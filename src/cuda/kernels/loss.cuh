@@ -157,7 +157,7 @@ FACULA_FN Vector<A, kWidth> spread_weights(const void* weight, Int64 first, bool
 }
 
 template <class T, int kWarps, int kHeld, bool kWhole, int kSpread>
-__global__ __launch_bounds__(256, 2) void cross_entropy_rows(ClassArgs p) {
+__global__ __launch_bounds__(256, row_blocks<T, kWhole>(kHeld)) void cross_entropy_rows(ClassArgs p) {
   using A = Compute<T>;
   using Row = HeldRow<T, kWarps, kHeld, kWhole>;
   FACULA_SHARED(A, room, kMostWarps);
@@ -191,7 +191,7 @@ constexpr int kScoresMany = 4;  // vectors of a thread at once
 
 /// Reads rows once, and once more for label smoothing.
 template <class T, int kWide, int kSpread>
-__global__ __launch_bounds__(256) void cross_entropy_long(ClassArgs p) {
+__global__ __launch_bounds__(256, 2) void cross_entropy_long(ClassArgs p) {
   using A = Compute<T>;
   FACULA_SHARED(Exponentials<A>, room, kMostWarps);
   FACULA_SHARED(double, wide_room, kMostWarps);
@@ -315,7 +315,7 @@ struct ScoreGradient {
 };
 
 template <class T, int kWarps, int kHeld, bool kWhole, int kSpread>
-__global__ __launch_bounds__(256, 2) void cross_entropy_rows_backward(ClassArgs p) {
+__global__ __launch_bounds__(256, row_blocks<T, kWhole>(kHeld)) void cross_entropy_rows_backward(ClassArgs p) {
   using A = Compute<T>;
   const int n = int(p.classes);
   for_groups<kWarps>(p.samples, [&](Int64 row, int member) {
@@ -330,7 +330,7 @@ __global__ __launch_bounds__(256, 2) void cross_entropy_rows_backward(ClassArgs 
 
 /// Blocks (blockIdx.y) share a row.
 template <class T, int kWide, int kSpread>
-__global__ __launch_bounds__(256) void cross_entropy_long_backward(ClassArgs p) {
+__global__ __launch_bounds__(256, 2) void cross_entropy_long_backward(ClassArgs p) {
   using A = Compute<T>;
   const Int64 n = p.classes, part = (n + gridDim.y - 1) / gridDim.y, begin = blockIdx.y * part;
   const Int64 left = n - begin, size = left < part ? left : part;

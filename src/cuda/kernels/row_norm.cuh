@@ -69,7 +69,7 @@ struct RowFactors {
 // ---- rows that registers hold
 
 template <class M, int kWarps, int kHeld, int kForm>
-__global__ __launch_bounds__(256, 2) void row_norm(RowArgs p) {
+__global__ __launch_bounds__(256, row_blocks<M, (kForm & kWholeRows) != 0>(kHeld)) void row_norm(RowArgs p) {
   using A = Compute<M>;
   using Row = HeldRow<M, kWarps, kHeld, (kForm & kWholeRows) != 0>;
   constexpr bool kWeight = kForm & kHasWeight, kBias = kForm & kHasBias;
@@ -111,7 +111,7 @@ struct RowGradient {
 
 /// rstd * (g * w - mean(g * w) - x^ * mean(g * w * x^)) with x^ the normalised row.
 template <class M, int kWarps, int kHeld, int kForm>
-__global__ __launch_bounds__(256, 1) void row_norm_backward(RowArgs p) {
+__global__ __launch_bounds__(256, row_blocks<M, false>(2 * kHeld)) void row_norm_backward(RowArgs p) {
   using A = Compute<M>;
   using Row = HeldRow<M, kWarps, kHeld, (kForm & kWholeRows) != 0>;
   FACULA_SHARED(Sums<A>, room, kMostWarps);
@@ -163,7 +163,7 @@ FACULA_FN Moments<A> moments_of(Vector<A, kWidth> (&x)[kMany]) {
 
 /// Reads a row twice.
 template <class M, int kWide, int kForm>
-__global__ __launch_bounds__(256) void row_norm_long(RowArgs p) {
+__global__ __launch_bounds__(256, 2) void row_norm_long(RowArgs p) {
   using A = Compute<M>;
   constexpr bool kWeight = kForm & kHasWeight, kBias = kForm & kHasBias;
   FACULA_SHARED(Moments<A>, room, kMostWarps);
@@ -203,7 +203,7 @@ __global__ __launch_bounds__(256) void row_norm_long(RowArgs p) {
 }
 
 template <class M, int kWide, int kForm>
-__global__ __launch_bounds__(256) void row_norm_long_backward(RowArgs p) {
+__global__ __launch_bounds__(256, 2) void row_norm_long_backward(RowArgs p) {
   using A = Compute<M>;
   FACULA_SHARED(Sums<A>, room, kMostWarps);
   const Int64 n = p.channels * p.inner;
@@ -314,7 +314,7 @@ __global__ __launch_bounds__(256, 2) void row_sums_of_columns(RowSumArgs p) {
 
 /// A factor for each of the channels, whose `inner` elements lie together: a warp has a channel of the samples of a part.
 template <class M, int kWide, int kForm>
-__global__ __launch_bounds__(256) void row_sums_of_channels(RowSumArgs p) {
+__global__ __launch_bounds__(256, 2) void row_sums_of_channels(RowSumArgs p) {
   using A = Compute<M>;
   const Int64 channels = p.groups * p.channels, channel = Int64(blockIdx.x) * 8 + threadIdx.x / 32;
   const Int64 begin = blockIdx.y * p.part, end = begin + p.part < p.samples ? begin + p.part : p.samples;

@@ -11,6 +11,14 @@ namespace facula::cuda {
 template <class M>
 constexpr int kRowWide = sizeof(M) <= 2 ? 8 : 16 / int(sizeof(M));
 
+/// The blocks of 256 threads that are to fit a multiprocessor at once, where each thread holds so many vectors. That they
+/// are said at all keeps the compiler from saving registers that loads in flight need.
+template <class M, bool kWhole>
+constexpr int row_blocks(int held) {
+  constexpr int kRegisters = kWhole && sizeof(Compute<M>) == 4 ? 64 : 32;  // for elements, of 128
+  return held * kRowWide<M> * int(sizeof(Compute<M>)) > 4 * kRegisters ? 1 : 2;
+}
+
 template <class M, int n>
 using Computed = Vector<Compute<M>, n>;
 

@@ -65,7 +65,8 @@ __global__ __launch_bounds__(256) void softmax_backward(LineShape s, const void*
 // ---- rows
 
 template <bool kLog, class M, int kWarps, int kHeld, bool kWhole>
-__global__ __launch_bounds__(256, 2) void softmax_rows(Int64 rows, int n, const void* in, void* out) {
+__global__ __launch_bounds__(256, row_blocks<M, kWhole>(kHeld)) void softmax_rows(Int64 rows, int n, const void* in,
+                                                                                  void* out) {
   using C = Compute<M>;
   FACULA_SHARED(C, room, kMostWarps);
   for_groups<kWarps>(rows, [&](Int64 row, int member) {
@@ -78,8 +79,10 @@ __global__ __launch_bounds__(256, 2) void softmax_rows(Int64 rows, int n, const 
 }
 
 template <bool kLog, class M, int kWarps, int kHeld, bool kWhole>
-__global__ __launch_bounds__(256, 1) void softmax_rows_backward(Int64 rows, int n, const void* grad, const void* result,
-                                                                void* out) {
+__global__ __launch_bounds__(256, row_blocks<M, false>(2 * kHeld)) void softmax_rows_backward(Int64 rows, int n,
+                                                                                              const void* grad,
+                                                                                              const void* result,
+                                                                                              void* out) {
   using C = Compute<M>;
   using Row = HeldRow<M, kWarps, kHeld, kWhole>;
   FACULA_SHARED(C, room, kMostWarps);
@@ -100,7 +103,7 @@ constexpr int kLongMany = 4;  // vectors of a thread at once
 
 /// Reads rows twice: for their largest elements and their sums together, and for the results.
 template <bool kLog, class M, int kWide>
-__global__ __launch_bounds__(256) void softmax_long(Int64 rows, Int64 n, const void* in, void* out) {
+__global__ __launch_bounds__(256, 2) void softmax_long(Int64 rows, Int64 n, const void* in, void* out) {
   using C = Compute<M>;
   FACULA_SHARED(Exponentials<C>, room, kMostWarps);
   for (Int64 row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -125,8 +128,8 @@ __global__ __launch_bounds__(256) void softmax_long(Int64 rows, Int64 n, const v
 }
 
 template <bool kLog, class M, int kWide>
-__global__ __launch_bounds__(256) void softmax_long_backward(Int64 rows, Int64 n, const void* grad, const void* result,
-                                                             void* out) {
+__global__ __launch_bounds__(256, 2) void softmax_long_backward(Int64 rows, Int64 n, const void* grad,
+                                                                const void* result, void* out) {
   using C = Compute<M>;
   FACULA_SHARED(C, room, kMostWarps);
   for (Int64 row = blockIdx.x; row < rows; row += gridDim.x) {
