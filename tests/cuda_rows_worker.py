@@ -1,4 +1,5 @@
-"""Programs of ops on rows on a CUDA device, which print where results are not the CPU's: `python cuda_rows_worker.py soft-max|norms|losses`.
+"""Programs of ops on rows on a CUDA device, which print where results are not the CPU's: `python cuda_rows_worker.py NAME` with
+soft-max, norms or losses.
 
 Lengths are those at which kernels change: rows of one thread, of a warp, of a block, and longer ones, whole vectors and not.
 """
@@ -103,8 +104,9 @@ def norms():
     compare("layer_norm of many rows", lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b),
             [numbers(3000, 12), numbers(12, seed=1), numbers(12, seed=2)], torch.float32)  # fmt: skip
     for dtype, sizes, groups in (
-        (torch.float32, (3, 6, 5, 7), 2), (torch.float32, (2, 8, 8, 8), 4), (torch.float32, (70, 24), 3), (torch.float32, (2, 4, 48, 50), 2),
-        (torch.float32, (2, 8, 48, 64), 2), (torch.float32, (2, 2, 97, 91), 1), (torch.bfloat16, (2, 8, 16, 16), 2), (torch.bfloat16, (2, 6, 5, 5), 3),
+        (torch.float32, (3, 6, 5, 7), 2), (torch.float32, (2, 8, 8, 8), 4), (torch.float32, (70, 24), 3),
+        (torch.float32, (2, 4, 48, 50), 2), (torch.float32, (2, 8, 48, 64), 2), (torch.float32, (2, 2, 97, 91), 1),
+        (torch.bfloat16, (2, 8, 16, 16), 2), (torch.bfloat16, (2, 6, 5, 5), 3),
     ):  # fmt: skip
         x = numbers(*sizes, dtype=dtype)
         w, b = numbers(sizes[1], dtype=dtype, seed=1), numbers(sizes[1], dtype=dtype, seed=2)
@@ -134,7 +136,8 @@ def losses():
             compare(f"nll_loss {name}", lambda x, t: F.nll_loss(x, t, reduction="none"), [x, classes], dtype)
             compare(f"mean {name}", lambda x, t: F.cross_entropy(x, t), [x, classes], dtype)
     target = (torch.arange(12).reshape(2, 6) % 5, 0, (2, 6))
-    compare("cross_entropy of columns", lambda x, t: F.cross_entropy(x, t, label_smoothing=0.1), [numbers(2, 5, 6), target], torch.float32)
+    x = numbers(2, 5, 6)
+    compare("cross_entropy of columns", lambda x, t: F.cross_entropy(x, t, label_smoothing=0.1), [x, target], torch.float32)
     for n in (100, 9000):
         x = numbers(3, n)[0].reshape(3, n)
         x[0, : n // 2] = -torch.inf

@@ -274,8 +274,8 @@ __global__ __launch_bounds__(256) void cross_entropy_backward(ClassArgs p) {
   }
 }
 
-/// The same of the scores of one position: `of_share` times what the soft-max gives, less `own` at the class `c` and the
-/// smoothed share of the others.
+/// The same of the scores of one position: `of_share` times what the soft-max gives, less `own` at the class `c` and
+/// the smoothed share of the others.
 template <class A>
 struct ScoreGradient {
   Int64 c;

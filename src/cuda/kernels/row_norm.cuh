@@ -312,7 +312,7 @@ __global__ __launch_bounds__(256, 2) void row_sums_of_columns(RowSumArgs p) {
   }
 }
 
-/// A factor for each of the channels, whose `inner` elements lie together: a warp has a channel of the samples of a part.
+/// A factor for each of the channels, whose `inner` elements lie together: a warp has a channel of a part's samples.
 template <class M, int kWide, int kForm>
 __global__ __launch_bounds__(256, 2) void row_sums_of_channels(RowSumArgs p) {
   using A = Compute<M>;
@@ -342,8 +342,8 @@ __global__ __launch_bounds__(256, 2) void row_sums_of_channels(RowSumArgs p) {
   if (threadIdx.x % 32 == 0) give_row_sums<A, kForm>(p, blockIdx.y, channel, all);
 }
 
-/// The parts' sums of each result, of weights and (blockIdx.y) of biases behind them: a block has 32 results, each of its
-/// warps every eighth part.
+/// The parts' sums of each result, of weights and (blockIdx.y) of biases behind them: a block has 32 results, each of
+/// its warps every eighth part.
 template <class A>
 __global__ __launch_bounds__(256) void merge_row_sums(Int64 results, int parts, const void* sums, void* first,
                                                       void* second) {

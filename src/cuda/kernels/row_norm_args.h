@@ -6,8 +6,8 @@
 namespace facula::cuda {
 
 /// What kernels are compiled for, as the bits of a number: whether rows are centred, which factors there are (of a
-/// gradient: are asked for), whether rows are whole vectors, and whose the factors are: each element's, or those of `inner`
-/// neighbours, which may be whole vectors.
+/// gradient: are asked for), whether rows are whole vectors, and whose the factors are: each element's, or those of
+/// `inner` neighbours, which may be whole vectors.
 enum RowForm : int { kCentred = 1, kHasWeight = 2, kHasBias = 4, kWholeRows = 8, kOfVectors = 16, kOfNeighbours = 32 };
 
 /// Rows of channels x inner elements; the row's group is row % groups.
@@ -19,8 +19,8 @@ struct RowArgs {
   double eps;
 };
 
-/// Sums over `samples` of groups x channels x inner elements, of which each of several parts has up to `part` samples: the
-/// gradients of weight and bias. Those of parts lie one after the other, of weights before those of biases.
+/// Sums over `samples` of groups x channels x inner elements, of which each of several parts has up to `part` samples:
+/// the gradients of weight and bias. Those of parts lie one after the other, of weights before those of biases.
 struct RowSumArgs {
   long long samples, part, groups, channels, inner;
   const void *self, *grad, *mean, *rstd;

@@ -11,8 +11,8 @@ namespace facula::cuda {
 template <class M>
 constexpr int kRowWide = sizeof(M) <= 2 ? 8 : 16 / int(sizeof(M));
 
-/// The blocks of 256 threads that are to fit a multiprocessor at once, where each thread holds so many vectors. That they
-/// are said at all keeps the compiler from saving registers that loads in flight need.
+/// The blocks of 256 threads that are to fit a multiprocessor at once, where each thread holds so many vectors. That
+/// they are said at all keeps the compiler from saving registers that loads in flight need.
 template <class M, bool kWhole>
 constexpr int row_blocks(int held) {
   constexpr int kRegisters = kWhole && sizeof(Compute<M>) == 4 ? 64 : 32;  // for elements, of 128
@@ -94,9 +94,9 @@ FACULA_FN Int64 before_vectors(const M* row, Int64 n) {
 
 constexpr int kRowThreads = 256;  // of a block that reads a long row
 
-/// Shares n elements among the `kThreads` threads of a group: calls act<width, many>(place) for `many` vectors of `width`
-/// elements, of which the first begins at the place and each other one kThreads vectors behind the one before. These are
-/// vectors of kWide elements where there are whole ones behind the first `before` elements, else single elements.
+/// Shares n elements among the threads of a group: calls act<width, many>(place) for `many` vectors of `width`
+/// elements, of which the first begins at the place and each other one kThreads vectors behind the one before. These
+/// are vectors of kWide elements where there are whole ones behind the first `before` elements, else single elements.
 template <int kThreads, int kWide, int kMany, class F>
 FACULA_FN void share_row(int member, Int64 before, Int64 n, F act) {
   constexpr int kStep = kThreads * kWide;
