@@ -91,6 +91,8 @@ bool move_neighbours(const IndexArgs& a, int64_t item, bool gathers, int device)
   const int64_t many = neighbours(a, item);
   const IndexDims& d = a.all;
   bool fits = d.dims <= kMostPlaceDims && a.count / many <= INT32_MAX && a.size <= UINT32_MAX;
+  for (const void* at : {static_cast<const void*>(a.dense), static_cast<const void*>(a.target)})
+    fits = fits && reinterpret_cast<uintptr_t>(at) % static_cast<uintptr_t>(item) == 0;
   const auto small = [&](Long n) {
     fits = fits && n >= 0 && n <= UINT32_MAX;
     return static_cast<unsigned>(n);
@@ -174,7 +176,7 @@ int row_vector(const Divided& d, int64_t item) {
       all = all && d.keys.all.dense[k] % more == 0 && d.keys.all.target[k] % more == 0;
     return all;
   };
-  while (2 * n * item <= 16 && fits(2 * n)) n *= 2;
+  while (n < 8 && 2 * n * item <= 16 && fits(2 * n)) n *= 2;
   return static_cast<int>(n);
 }
 

@@ -175,8 +175,6 @@ INSTANCES = [
              hints=whole("none"), per_turn=4, goal=(100, 24)),
     Instance("max_pool channels last bf16", f"F.max_pool2d({LAST}, 3, 2, 1, return_indices=True)", 8, 10,
              kernel="max_pool", hints=whole("none"), per_turn=8, goal=(100, 64)),
-    Instance("max_pool backward f32", "F.max_pool2d(f(16, 64, 112, 112).requires_grad_(), 3, 2, 1).sum().backward()", 3, 4,
-             kernel="max_pool_windows_transpose", hints=whole("none"), per_turn=8, goal=(30, 32)),
     Instance("avg_pool f32", "F.avg_pool2d(f(16, 64, 112, 112), 2)", 16, 4, kernel="avg_pool", hints=whole("none"),
              per_turn=4, goal=(100, 32)),
     Instance("avg_pool backward f32", "F.avg_pool2d(f(16, 64, 112, 112).requires_grad_(), 2).sum().backward()", 1, 4,

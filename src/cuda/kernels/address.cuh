@@ -1,4 +1,4 @@
-// Addresses of global memory.
+// Addresses of global memory, and what the compiler is to make of them.
 #pragma once
 
 #include "types.cuh"
@@ -10,10 +10,20 @@ namespace facula::cuda {
 template <class T>
 FACULA_FN T* fixed_address(T* address) {
 #if !defined(FACULA_EMULATED_KERNEL)
-  asm("" : "+l"(address));
-  __builtin_assume(__isGlobal(address));
+  char* plain = const_cast<char*>(reinterpret_cast<const char*>(address));  // what the intrinsic takes
+  asm("" : "+l"(plain));
+  __builtin_assume(__isGlobal(plain));
+  address = reinterpret_cast<T*>(plain);
 #endif
   return address;
+}
+
+/// A number that is kept until it is used again, and not computed again.
+FACULA_FN UInt64 kept(UInt64 number) {
+#if !defined(FACULA_EMULATED_KERNEL)
+  asm("" : "+l"(number));
+#endif
+  return number;
 }
 
 }  // namespace facula::cuda

@@ -46,10 +46,21 @@ __global__ __launch_bounds__(256) void scatter_assign(IndexArgs g) {
   }
 }
 
+/// What elements are moved as.
+template <class T>
+struct MovedAs {
+  using type = T;
+};
+template <>
+struct MovedAs<Complex128> {
+  using type = Vector<UInt64, 2>;  // which is one access
+};
+
 /// Gathers, or assigns, kMany neighbours at once, which lie side by side in the dense operand and in the index; in the
 /// target too (kBeside), or only the index tells them apart.
-template <class T, int kMany, int kDims, bool kWraps, bool kBeside, bool kGather>
+template <class Element, int kMany, int kDims, bool kWraps, bool kBeside, bool kGather>
 __global__ __launch_bounds__(256) void move_places(PlaceArgs g) {
+  using T = typename MovedAs<Element>::type;
   UInt32 i = blockIdx.x * 256 + threadIdx.x;
   if (i >= g.threads) return;
   UInt64 dense = 0, index = 0, target = 0;

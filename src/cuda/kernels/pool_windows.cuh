@@ -217,32 +217,6 @@ struct TransposedPart : PlanePart<T, kChannels, kRows> {
 };
 
 template <class T, int kHigh, int kLong, int kStepHigh, int kStepLong, int kChannels, int kRows>
-__global__ __launch_bounds__(256) void max_pool_windows_transpose(WindowArgs p) {
-  using Part = TransposedPart<T, kHigh, kLong, kStepHigh, kStepLong, kChannels, kRows>;
-  using C = Compute<T>;
-  const Part part(p);
-  if (!part.has) return;
-  const auto* in = part.template begin<const typename Part::Elements>(p.in, p.out_high * p.out_long);
-  const auto* places = part.template begin<const typename Part::Places>(p.places, p.out_high * p.out_long);
-  typename Part::Elements value[Part::kWindowRows][Part::kWindowColumns];
-  int place[Part::kWindowRows][Part::kWindowColumns][Part::kVector];
-#pragma unroll
-  for (int a = 0; a < Part::kWindowRows; ++a)
-#pragma unroll
-    for (int b = 0; b < Part::kWindowColumns; ++b)
-#pragma unroll
-      for (int j = 0; j < Part::kVector; ++j) place[a][b][j] = -1;
-  part.windows(p, [&](int a, int b, UInt32 from, int, int) {
-    value[a][b] = in[from];
-    const typename Part::Places read = places[from];
-#pragma unroll
-    for (int j = 0; j < Part::kVector; ++j) place[a][b][j] = int(read.at[j]);
-  });
-  part.store(p,
-             [&](int a, int b, int j, int at) { return place[a][b][j] == at ? convert<C>(value[a][b].at[j]) : C(0); });
-}
-
-template <class T, int kHigh, int kLong, int kStepHigh, int kStepLong, int kChannels, int kRows>
 __global__ __launch_bounds__(256) void avg_pool_windows_transpose(WindowArgs p) {
   using Part = TransposedPart<T, kHigh, kLong, kStepHigh, kStepLong, kChannels, kRows>;
   using C = Compute<T>;
