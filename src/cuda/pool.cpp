@@ -90,7 +90,7 @@ bool run_small(const DeviceKernel& kernel, const PoolArgs& p, bool transposed, D
                 planes = channels ? p.planes.images : p.planes.images * p.planes.channels;
   const int64_t threads = planes * strips * columns * vectors;
   if (threads > INT32_MAX) return false;
-  WindowArgs args{};
+  PoolWindowArgs args{};
   args.threads = static_cast<unsigned>(threads);
   args.vectors = fast_division(static_cast<unsigned>(vectors));
   args.columns = fast_division(static_cast<unsigned>(columns));

@@ -28,7 +28,7 @@ struct PoolArgs {
 };
 
 /// Windows of two dimensions whose sizes and strides are in the instance.
-struct WindowArgs {
+struct PoolWindowArgs {
   unsigned threads;  // that have results
   FastDivision vectors, columns,
       strips;  // vectors of channels; threads of a row of results; rows of threads of a plane

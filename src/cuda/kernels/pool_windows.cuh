@@ -22,7 +22,7 @@ struct PlanePart {
   UInt32 step;      // vectors from one column of a plane to the next
   UInt32 plane, channel;
 
-  FACULA_FN explicit PlanePart(const WindowArgs& p) {
+  FACULA_FN explicit PlanePart(const PoolWindowArgs& p) {
     UInt32 i = blockIdx.x * 256 + threadIdx.x;
     has = i < p.threads;
     channel = 0;
@@ -60,7 +60,7 @@ struct Largest {
 };
 
 template <class T, int kHigh, int kLong, int kStepHigh, int kStepLong, int kChannels, int kRows>
-__global__ __launch_bounds__(256) void max_pool_windows(WindowArgs p) {
+__global__ __launch_bounds__(256) void max_pool_windows(PoolWindowArgs p) {
   using Part = PlanePart<T, kChannels, kRows>;
   using Best = Largest<Compute<T>>;
   constexpr int kInRows = kStepHigh * (kRows - 1) + kHigh;
@@ -112,17 +112,17 @@ __global__ __launch_bounds__(256) void max_pool_windows(WindowArgs p) {
 }
 
 /// What windows at a place show along one dimension, or what they count of it.
-FACULA_FN int window_count(const WindowArgs& p, int at, int size, int in, int pad) {
+FACULA_FN int window_count(const PoolWindowArgs& p, int at, int size, int in, int pad) {
   if (p.counts_padding) return (at + size < in + pad ? at + size : in + pad) - at;
   return (at + size < in ? at + size : in) - (at > 0 ? at : 0);
 }
 template <class C>
-FACULA_FN C window_divisor(const WindowArgs& p, int rows, int columns) {
+FACULA_FN C window_divisor(const PoolWindowArgs& p, int rows, int columns) {
   return p.divisor != 0 ? C(p.divisor) : C(rows * columns);
 }
 
 template <class T, int kHigh, int kLong, int kStepHigh, int kStepLong, int kChannels, int kRows>
-__global__ __launch_bounds__(256) void avg_pool_windows(WindowArgs p) {
+__global__ __launch_bounds__(256) void avg_pool_windows(PoolWindowArgs p) {
   using Part = PlanePart<T, kChannels, kRows>;
   using Sums = Vector<Compute<T>, Part::kVector>;
   constexpr int kInRows = kStepHigh * (kRows - 1) + kHigh;
@@ -175,11 +175,11 @@ struct TransposedPart : PlanePart<T, kChannels, kRows> {
   static constexpr int kWindowRows = kRows + kBefore, kWindowColumns = 1 + kBeside;
   static constexpr int kOutRows = kRows * kStepHigh, kOutColumns = kStepLong;
 
-  FACULA_FN explicit TransposedPart(const WindowArgs& p) : PlanePart<T, kChannels, kRows>(p) {}
+  FACULA_FN explicit TransposedPart(const PoolWindowArgs& p) : PlanePart<T, kChannels, kRows>(p) {}
 
   /// Calls act(a, b, place of the window, row and column of it) for the windows that there are.
   template <class F>
-  FACULA_FN void windows(const WindowArgs& p, F act) const {
+  FACULA_FN void windows(const PoolWindowArgs& p, F act) const {
 #pragma unroll
     for (int a = 0; a < kWindowRows; ++a)
 #pragma unroll
@@ -191,7 +191,7 @@ struct TransposedPart : PlanePart<T, kChannels, kRows> {
   }
   /// Stores, for each element, the sum of give(a, b, j, the element's place) of the windows that show it.
   template <class F>
-  FACULA_FN void store(const WindowArgs& p, F give) const {
+  FACULA_FN void store(const PoolWindowArgs& p, F give) const {
     using Part = PlanePart<T, kChannels, kRows>;
     auto* out = this->template begin<typename Part::Elements>(p.out, p.in_high * p.in_long);
 #pragma unroll
@@ -217,7 +217,7 @@ struct TransposedPart : PlanePart<T, kChannels, kRows> {
 };
 
 template <class T, int kHigh, int kLong, int kStepHigh, int kStepLong, int kChannels, int kRows>
-__global__ __launch_bounds__(256) void avg_pool_windows_transpose(WindowArgs p) {
+__global__ __launch_bounds__(256) void avg_pool_windows_transpose(PoolWindowArgs p) {
   using Part = TransposedPart<T, kHigh, kLong, kStepHigh, kStepLong, kChannels, kRows>;
   using C = Compute<T>;
   const Part part(p);
