@@ -179,6 +179,12 @@ INSTANCES = [
              per_turn=4, goal=(100, 32)),
     Instance("avg_pool backward f32", "F.avg_pool2d(f(16, 64, 112, 112).requires_grad_(), 2).sum().backward()", 1, 4,
              kernel="avg_pool_windows_transpose", hints=whole("none"), per_turn=16, goal=(30, 16)),
+    Instance("nearest f32", 'F.interpolate(f(16, 64, 56, 56), scale_factor=2, mode="nearest")', 4, 4, kernel="resample_copy",
+             hints=whole()),
+    Instance("bilinear f32", 'F.interpolate(f(16, 64, 56, 56), scale_factor=2, mode="bilinear")', 4, 4, kernel="resample",
+             hints=whole(trips=(2,)), per_turn=1),
+    Instance("grid_sample f32", "F.grid_sample(f(16, 64, 56, 56), f(16, 56, 56, 2))", 16, 4, kernel="grid_sample"),
+    Instance("im2col f32", "F.unfold(f(16, 64, 56, 56), 3, padding=1)", 4, 4, kernel="im2col", hints=whole()),
     Instance("cat f32", "t.cat([f(1024, 1024), f(1024, 1024)])", 16, 16, kernel="join"),
     # optimizers
     Instance("adam f32", "p = t.nn.Parameter(f(1024, 1024)); p.grad = f(1024, 1024); t.optim.Adam([p]).step()", 16, 12,

@@ -13,8 +13,8 @@ struct ChannelArgs {
   void *states, *first, *second;
 };
 
-/// Vectors of channels. Of contiguous planes `count` are the vectors of a channel in all images; where channels lie side
-/// by side they are the rows of a sample, and `lanes` vectors of a row are one block's.
+/// Vectors of channels. Of contiguous planes `count` are the vectors of a channel in all images; where channels lie
+/// side by side they are the rows of a sample, and `lanes` vectors of a row are one block's.
 struct ChannelPartArgs {
   unsigned count, part, parts;   // part: of the count, for a block that folds
   FastDivision vectors, pieces;  // vectors of a plane, or of a row; blocks of a channel, or of a strip of lanes
