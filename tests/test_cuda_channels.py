@@ -139,6 +139,25 @@ for f in () if lists else (lambda: table.gather(0, at), lambda: t.zeros(64, devi
     good = [k for k in range(64) if k != 37]
     assert made[good].tolist() == table[good].tolist() and made[37].item() == 0  # the others are as they should be
 """,
+    "windows": """
+x, odd = t.randn(2, 12, 9, 11), t.randn(1, 3, 6, 7)
+for given in (x, last(x), odd):
+    for size in ((18, 22), (5, 30), (9, 4)):
+        for mode in ("nearest", "bilinear", "bicubic", "area"):
+            check(lambda x: F.interpolate(x, size, mode=mode), given)
+    check(lambda x: F.interpolate(x, (4, 5), mode="bilinear", antialias=True), given)
+check(lambda x: F.interpolate(x, 33, mode="linear"), t.randn(3, 4, 16))
+check(lambda x: F.interpolate(x, (4, 7, 8), mode="trilinear"), t.randn(2, 3, 5, 4, 8))
+for dtype, tolerance in ((t.bfloat16, 2e-2), (t.float64, 1e-12)):
+    check(lambda x: F.interpolate(x, (18, 22), mode="bilinear"), x.to(dtype), tolerance=tolerance)
+check(lambda x: F.interpolate(x, (18, 22)), x.to(t.uint8), grad=False, tolerance=0)
+for how in (dict(kernel_size=3, padding=1), dict(kernel_size=(2, 3), stride=(1, 2), dilation=(2, 1)), dict(kernel_size=1, stride=3)):
+    for given in (x, odd, last(x), x.double(), x[:, :, 1:]):
+        check(lambda x: F.unfold(x, **how), given)
+    columns = F.unfold(x, **how)
+    check(lambda c: F.fold(c, (9, 11), **how), columns)
+    check(lambda c: F.fold(c, (9, 11), **how), columns.bfloat16(), tolerance=3e-2)
+""",
     "channels": """
 def norm(x, weight, bias, mean, var, training):
     return F.batch_norm(x, mean, var, weight, bias, training, 0.1, 1e-5)
