@@ -89,6 +89,10 @@ at = t.tensor(keys("random", 515, 6))
 for dtype in (t.float64, t.float16, t.bfloat16, t.int32, t.uint8, t.complex64):
     x, values = (t.tensor(rng.integers(0, 2, (n, 16))).to(dtype) for n in (6, 515))
     check(lambda x, at, v: x.index_add(0, at, v), x, at, values, grad=False, tolerance=1e-2 if dtype in (t.float16, t.bfloat16) else 0)
+# a place is written once, with all that its keys bring: in bfloat16 less than 256 at a time would leave 65536 as it is
+large = t.full((3, 8), 65536.0, dtype=t.bfloat16, device="cuda")
+made = large.index_add(0, t.ones(5000, dtype=t.int64, device="cuda"), t.ones(5000, 8, dtype=t.bfloat16, device="cuda"))
+assert lists or made.cpu().float().tolist() == [[65536.0] * 8, [70656.0] * 8, [65536.0] * 8]
 x, values = t.randn(7, 6, 12), t.randn(7, 515, 12)
 check(lambda x, at, v: x.index_add(1, at, v), x, at, values, tolerance=1e-4)
 check(lambda x, at, v: x.transpose(0, 1).index_add(0, at, v.transpose(0, 1)), x, at, values, tolerance=1e-4)
