@@ -5,13 +5,7 @@
 
 namespace facula::cuda {
 
-/// Windows of one image; missing dimensions come first, with size one. Strides of the image in elements.
-struct WindowArgs {
-  long long channels, channel_stride;
-  long long in[3], out[3], kernel[3], stride[3], padding[3], dilation[3], in_strides[3];
-};
-
-/// The same of what 32 bits can count. A thread has kColumnChannels channels of a window's tap, or of a position.
+/// Windows of one image that 32 bits can count. A thread has kColumnChannels channels of a window's tap, or of a position.
 constexpr int kColumnChannels = 8;
 struct ColumnArgs {
   unsigned threads;
@@ -21,6 +15,12 @@ struct ColumnArgs {
   long long in_strides[3];
   const void* from;
   void* to;
+};
+
+/// Windows of one image; missing dimensions come first, with size one. Strides of the image in elements.
+struct WindowArgs {
+  long long channels, channel_stride;
+  long long in[3], out[3], kernel[3], stride[3], padding[3], dilation[3], in_strides[3];
 };
 
 }  // namespace facula::cuda
