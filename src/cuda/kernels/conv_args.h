@@ -5,7 +5,8 @@
 
 namespace facula::cuda {
 
-/// Windows of one image that 32 bits can count. A thread has kColumnChannels channels of a window's tap, or of a position.
+/// Windows of one image that 32 bits can count. A thread has kColumnChannels channels of a window's tap, or of a
+/// position.
 constexpr int kColumnChannels = 8;
 struct ColumnArgs {
   unsigned threads;
