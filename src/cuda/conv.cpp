@@ -124,17 +124,49 @@ WindowArgs arguments_of(const Windows& w) {
   return args;
 }
 
+/// Launches the kernel for windows that 32 bits can count; false where they cannot.
+bool run_channels(const DeviceKernel& kernel, DType type, const Windows& w, bool to_image, const void* from, void* to) {
+  ColumnArgs args{};
+  bool fits = true;
+  const auto small = [&](int64_t n) {
+    fits = fits && n >= 0 && n <= INT32_MAX;
+    return static_cast<int>(n);
+  };
+  const auto divisor = [&](int64_t n) { return fast_division(static_cast<unsigned>(std::max(small(n), 1))); };
+  const int64_t taps = w.kernel[0] * w.kernel[1] * w.kernel[2], positions = w.in[0] * w.in[1] * w.in[2];
+  for (size_t d = 0; d < 3; ++d) {
+    args.in[d] = divisor(w.in[d]), args.out[d] = divisor(w.out[d]);
+    args.kernel[d] = divisor(w.kernel[d]), args.stride[d] = divisor(w.stride[d]);
+    args.padding[d] = small(w.padding[d]), args.dilation[d] = small(w.dilation[d]);
+    args.in_strides[d] = w.in_strides[d];
+    small(w.out[d] * w.stride[d] + w.kernel[d] * w.dilation[d] + w.in[d] + w.padding[d]);
+  }
+  args.windows = divisor(w.columns()), args.taps = divisor(taps), args.positions = divisor(positions);
+  args.channels = w.channels;
+  args.channel_stride = w.channel_stride;
+  args.column_stride = taps * w.columns();
+  args.from = from, args.to = to;
+  const int64_t groups = (w.channels + kColumnChannels - 1) / kColumnChannels,
+                threads = groups * (to_image ? positions : taps * w.columns());
+  args.threads = static_cast<unsigned>(small(threads));
+  if (fits && threads > 0) kernel(active_index(), {type}, {256, (threads + 255) / 256}, args);
+  return fits;
+}
+
 void im2col_cuda(DType dtype, void* columns, const void* image, const Windows& w) {
-  static const DeviceKernel kernel{"conv.cuh", "im2col"};
+  static const DeviceKernel kernel{"conv.cuh", "im2col"}, channels{"conv.cuh", "im2col_channels"};
   const int device = active_index();
-  kernel(device, {bits_of(item_size(dtype))}, grid_for(device, w.rows() * w.columns()), arguments_of(w), image,
-         columns);
+  const DType bits = bits_of(item_size(dtype));
+  if (!run_channels(channels, bits, w, false, image, columns))
+    kernel(device, {bits}, grid_for(device, w.rows() * w.columns()), arguments_of(w), image, columns);
 }
 
 void col2im_cuda(DType dtype, void* image, const void* columns, const Windows& w) {
-  static const DeviceKernel kernel{"conv.cuh", "col2im"};
+  static const DeviceKernel kernel{"conv.cuh", "col2im"}, channels{"conv.cuh", "col2im_channels"};
   const int device = active_index();
-  kernel(device, {dtype}, grid_for(device, w.channels * w.in[0] * w.in[1] * w.in[2]), arguments_of(w), image, columns);
+  if (!run_channels(channels, dtype, w, true, columns, image))
+    kernel(device, {dtype}, grid_for(device, w.channels * w.in[0] * w.in[1] * w.in[2]), arguments_of(w), image,
+           columns);
 }
 
 void accumulate_cuda(const Tensor& t, const Tensor& other) {

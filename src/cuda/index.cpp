@@ -3,7 +3,9 @@
 // which threads come.
 #include "ops/index.h"
 
+#include <algorithm>
 #include <bit>
+#include <cstdint>
 
 #include "cuda/device.h"
 #include "cuda/index_errors.h"
@@ -68,17 +70,65 @@ int64_t widen(IndexArgs& a, int64_t item) {
 
 DType counter(int64_t count) { return count <= INT32_MAX ? DType::UInt32 : DType::Int64; }
 
-void move(const DeviceKernel& kernel, const Tensor& dense, const IndexMap& map) {
+/// How many neighbours of the innermost dimension a thread takes at once: they lie side by side in the dense operand
+/// and in the index.
+int64_t neighbours(const IndexArgs& a, int64_t item) {
+  const IndexDims& d = a.all;
+  if (d.dims == 0 || d.dense[0] != 1 || d.index[0] != 1) return 1;
+  for (int64_t n = std::min<int64_t>(8, 32 / item); n > 1; n /= 2) {
+    const int64_t together = std::min<int64_t>(n, 16 / item);  // elements of an access
+    bool fits = d.shape[0] % n == 0 && reinterpret_cast<uintptr_t>(a.index) % 16 == 0 &&
+                reinterpret_cast<uintptr_t>(a.dense) % static_cast<uintptr_t>(together * item) == 0;
+    for (int k = 1; k < d.dims; ++k) fits = fits && d.dense[k] % together == 0 && d.index[k] % 2 == 0;
+    if (fits) return n;
+  }
+  return 1;
+}
+
+/// Launches the kernel of few dimensions, unless these or sizes are too many for it.
+bool move_neighbours(const IndexArgs& a, int64_t item, bool gathers, int device) {
+  static const DeviceKernel kernel{"index.cuh", "move_places"};
+  const int64_t many = neighbours(a, item);
+  const IndexDims& d = a.all;
+  bool fits = d.dims <= kMostPlaceDims && a.count / many <= INT32_MAX && a.size <= UINT32_MAX;
+  for (const void* at : {static_cast<const void*>(a.dense), static_cast<const void*>(a.target)})
+    fits = fits && reinterpret_cast<uintptr_t>(at) % static_cast<uintptr_t>(item) == 0;
+  const auto small = [&](Long n) {
+    fits = fits && n >= 0 && n <= UINT32_MAX;
+    return static_cast<unsigned>(n);
+  };
+  PlaceArgs p{};
+  p.threads = static_cast<unsigned>(a.count / many);
+  p.size = small(a.size);
+  p.step = small(a.step * item);
+  p.beside = small(many > 1 ? d.target[0] * item : 0);
+  for (int k = 0; k < d.dims && fits; ++k) {
+    const int64_t units = k == 0 ? many : 1;
+    p.shape[k] = fast_division(static_cast<unsigned>(d.shape[k] / units));
+    p.dense[k] = small(d.dense[k] * units);
+    p.index[k] = small(d.index[k] * units);
+    p.target[k] = small(d.target[k] * units);
+  }
+  if (!fits) return false;
+  p.of_dense = a.dense, p.of_target = a.target, p.of_index = a.index;
+  p.reporter = a.reporter;
+  kernel(device, {bits_of(item), static_cast<int>(many), std::max(d.dims, 1), a.wraps, p.beside != 0, gathers},
+         {256, (p.threads + int64_t{255}) / 256}, p);
+  return true;
+}
+
+void move(const DeviceKernel& kernel, const Tensor& dense, const IndexMap& map, bool gathers) {
   if (dense.numel() == 0) return;
   const int device = dense.device().index;
   IndexArgs a = arguments_of(dense, map);
   const int64_t item = widen(a, dense.item_size());
-  kernel(device, {bits_of(item), counter(a.count)}, grid_for(device, a.count), a);
+  if (!move_neighbours(a, item, gathers, device))
+    kernel(device, {bits_of(item), counter(a.count)}, grid_for(device, a.count), a);
 }
 
 void gather_cuda(const Tensor& out, const IndexMap& map) {
   static const DeviceKernel kernel{"index.cuh", "gather"};
-  move(kernel, out, map);
+  move(kernel, out, map, true);
 }
 
 /// One past the largest place that an index can name.
@@ -89,48 +139,113 @@ int64_t extent_of(const Tensor& dense, const IndexMap& map) {
 }
 
 /// The dimensions along which neither operand repeats a place are rows; the others make keys.
-void divide(const Tensor& source, const IndexMap& map, ScatterArgs& s, IndexArgs& keys) {
-  s.row = s.count = 1;
+struct Divided {
+  IndexArgs keys;
+  IndexDims rows{}, lie{};  // lie: how keys lie in the source
+  int64_t row = 1;          // elements of a row
+};
+Divided divide(const Tensor& source, const IndexMap& map) {
+  Divided made{arguments_of(source, map)};
+  made.keys.all = {};
+  made.keys.count = 1;
   for (int64_t d = source.dim() - 1; d >= 0; --d) {
     const Long size = source.size(d), dense = source.stride(d), index = map.index.stride(d),
                target = map.strides[static_cast<size_t>(d)];
-    const bool is_row = index == 0 && target != 0;
-    add_dim(is_row ? s.rows : s.keys, size, dense, index, target);
-    (is_row ? s.row : s.count) *= size;
+    if (index == 0 && target != 0) {
+      add_dim(made.rows, size, dense, index, target);
+      made.row *= size;
+    } else {
+      add_dim(made.keys.all, size, dense, index, target);
+      add_dim(made.lie, size, dense, 0, 0);
+      made.keys.count *= size;
+    }
   }
-  keys.all = s.keys;
-  keys.count = s.count;
+  return made;
+}
+
+/// How many neighbours of a row are one access in both operands, wherever a key lies.
+int row_vector(const Divided& d, int64_t item) {
+  if (d.rows.dims == 0 || d.rows.dense[0] != 1 || d.rows.target[0] != 1) return 1;
+  int64_t n = 1;
+  const auto fits = [&](int64_t more) {
+    bool all = d.rows.shape[0] % more == 0 && d.keys.step % more == 0;
+    for (const void* at : {d.keys.dense, d.keys.target})
+      all = all && reinterpret_cast<uintptr_t>(at) % static_cast<uintptr_t>(more * item) == 0;
+    for (int k = 1; k < d.rows.dims; ++k) all = all && d.rows.dense[k] % more == 0 && d.rows.target[k] % more == 0;
+    for (int k = 0; k < d.keys.all.dims; ++k)
+      all = all && d.keys.all.dense[k] % more == 0 && d.keys.all.target[k] % more == 0;
+    return all;
+  };
+  while (n < 8 && 2 * n * item <= 16 && fits(2 * n)) n *= 2;
+  return static_cast<int>(n);
+}
+
+/// Queues the sums of runs of sorted keys and then, as long as runs reach from part to part, of what is left of those.
+void combine_sorted(SegmentArgs s, const Sorted& keys, DType dtype, int how, int vector, Device where) {
+  static const DeviceKernel kernel{"index_segments.cuh", "combine_segments"};
+  enum { kEvenRows, kAnyRows, kEdges };
+  constexpr int64_t kShortest = 8, kLongest = 32;
+  const DType key = keys.keys.dtype(), number = keys.numbers.dtype(), wide = compute_dtype(dtype);
+  const Properties& device = properties(where.index);
+  const int64_t room = int64_t{device.multiprocessors} * device.threads_per_multiprocessor, vectors = s.vectors.by;
+  Tensor edges, edge_places;
+  for (int source = s.keys.dims <= 1 ? kEvenRows : kAnyRows;; source = kEdges) {
+    s.part = kLongest;
+    while (source != kEdges && s.part > kShortest && s.count / s.part * vectors < room) s.part /= 2;
+    while ((s.count / s.part + 1) * vectors > INT32_MAX) s.part *= 2;
+    const int64_t parts = (s.count + s.part - 1) / s.part;
+    s.threads = static_cast<unsigned>(parts * vectors);
+    const Tensor read = edges, read_places = edge_places;  // until the kernel is queued
+    if (parts > 1) {
+      edges = facula::empty({2 * parts * vectors * vector}, wide, where);
+      edge_places = facula::empty({2 * parts}, key, where);
+    }
+    s.edges = parts > 1 ? edges.data() : nullptr;
+    s.edge_places = parts > 1 ? edge_places.data() : nullptr;
+    kernel(where.index, {source == kEdges ? wide : dtype, dtype, key, number, how, vector, source},
+           {256, (s.threads + int64_t{255}) / 256}, s);
+    if (parts == 1) return;
+    s.count = 2 * parts;
+    s.places = s.edge_places;
+    s.order = nullptr;
+    s.dense = s.edges;
+    s.keys.dims = 1;
+    s.keys.dense[0] = vectors * vector;
+  }
 }
 
 void combine(const IndexMap& map, const Tensor& source, Combine how) {
-  static const DeviceKernel make_keys{"index.cuh", "scatter_keys"}, kernel{"index.cuh", "scatter_combine"};
+  static const DeviceKernel make_keys{"index.cuh", "scatter_keys"};
   const Device where = source.device();
-  const int device = where.index;
-  IndexArgs a = arguments_of(source, map);
-  ScatterArgs s{};
-  divide(source, map, s, a);
-  const int64_t extent = extent_of(source, map);
+  const Divided d = divide(source, map);
+  const int64_t extent = extent_of(source, map), count = d.keys.count;
   const DType key = extent <= UINT32_MAX ? DType::UInt32 : DType::UInt64,
-              number = s.count <= UINT32_MAX ? DType::UInt32 : DType::UInt64;
-  Sorted keys{facula::empty({s.count}, key, where), facula::empty({s.count}, number, where)};
-  make_keys(device, {key, number}, grid_for(device, s.count), a, keys.keys.data(), keys.numbers.data(),
+              number = count <= UINT32_MAX ? DType::UInt32 : DType::UInt64;
+  Sorted keys{facula::empty({count}, key, where), facula::empty({count}, number, where)};
+  make_keys(where.index, {key, number}, grid_for(where.index, count), d.keys, keys.keys.data(), keys.numbers.data(),
             static_cast<Long>(extent));
   keys = radix_sort(keys, std::bit_width(static_cast<uint64_t>(extent)));
-  s.dense = a.dense;
-  s.target = a.target;
+  SegmentArgs s{};
+  s.rows = d.rows;
+  s.keys = d.lie;
+  s.count = count;
   s.places = keys.keys.data();
   s.order = keys.numbers.data();
+  s.dense = d.keys.dense;
+  s.target = d.keys.target;
   s.nowhere = extent;
-  // many elements for each place: threads share one
-  const int group = s.row < 32 && s.count >= 16 * map.size ? 32 : 1;
-  kernel(device, {source.dtype(), key, number, static_cast<int>(how), group}, grid_for(device, s.count * s.row * group),
-         s);
+  const int vector = row_vector(d, source.item_size());
+  constexpr int64_t kMostVectors = int64_t{1} << 30;  // of a launch
+  for (s.first_vector = 0; s.first_vector < d.row / vector; s.first_vector += kMostVectors) {
+    s.vectors = fast_division(static_cast<unsigned>(std::min<int64_t>(d.row / vector - s.first_vector, kMostVectors)));
+    combine_sorted(s, keys, source.dtype(), static_cast<int>(how), vector, where);
+  }
 }
 
 void scatter_cuda(const IndexMap& map, const Tensor& source, Combine how) {
   static const DeviceKernel assign{"index.cuh", "scatter_assign"};
   if (source.numel() == 0) return;
-  if (how == Combine::Assign) move(assign, source, map);
+  if (how == Combine::Assign) move(assign, source, map, false);
   else combine(map, source, how);
 }
 

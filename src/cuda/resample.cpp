@@ -1,6 +1,9 @@
 // Interpolation and grid sampling.
 #include "ops/resample.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "cuda/device.h"
 #include "cuda/kernel.h"
 #include "cuda/kernels/resample_args.h"
@@ -8,9 +11,34 @@
 namespace facula::cuda {
 namespace {
 
+/// Launches the kernel of what 32 bits can count; false where they cannot.
+bool resample_planes(const Tensor& out, const Tensor& in, int64_t outer, int64_t inner, const Taps& taps) {
+  static const DeviceKernel kernel{"resample.cuh", "resample_planes"};
+  const int64_t item = out.item_size();
+  int64_t wide = 16 / item;
+  for (const void* at : {static_cast<const void*>(in.data()), static_cast<const void*>(out.data())})
+    if (inner % wide != 0 || reinterpret_cast<uintptr_t>(at) % 16 != 0) wide = 1;
+  const int64_t planes = wide > 1 ? 4 : 8,
+                threads = (outer + planes - 1) / planes * taps.out * (inner / wide);  // as the kernel has it
+  if (std::max({threads, outer + planes, inner, taps.in, taps.out}) > INT32_MAX) return false;
+  ResampleArgs p{};
+  p.threads = static_cast<unsigned>(threads);
+  p.outer = static_cast<unsigned>(outer), p.inner = static_cast<unsigned>(inner);
+  p.vectors = fast_division(static_cast<unsigned>(inner / wide));
+  p.outputs = fast_division(static_cast<unsigned>(taps.out));
+  p.in_plane = taps.in * inner, p.out_plane = taps.out * inner;
+  p.in = in.data(), p.out = out.data();
+  const auto longs = [](const Tensor& t) { return t.defined() ? static_cast<const long long*>(t.data()) : nullptr; };
+  p.first = longs(taps.first), p.index = longs(taps.index);
+  p.weight = taps.weight.defined() ? static_cast<const double*>(taps.weight.data()) : nullptr;
+  kernel(out.device().index, {taps.copies ? bits_of(item) : out.dtype(), static_cast<int>(wide), taps.copies},
+         {256, (threads + 255) / 256}, p);
+  return true;
+}
+
 void resample_cuda(const Tensor& out, const Tensor& in, int64_t outer, int64_t inner, const Taps& taps) {
   static const DeviceKernel copy{"resample.cuh", "resample_copy"}, weigh{"resample.cuh", "resample"};
-  if (out.numel() == 0) return;
+  if (out.numel() == 0 || resample_planes(out, in, outer, inner, taps)) return;
   const int device = out.device().index;
   const long long planes = outer, row = inner, inputs = taps.in, outputs = taps.out;
   const Grid grid = grid_for(device, out.numel());

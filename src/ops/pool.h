@@ -58,7 +58,7 @@ inline Kernel<void(const Tensor& out, const Tensor& indices, const Tensor& in, c
                    std::array<int64_t, 3> kernel)>
     fractional_max_pool_kernel{"fractional_max_pool"};
 inline Kernel<void(const Tensor& out, const Tensor& in, const PoolGeometry& geometry)> avg_pool_kernel{"avg_pool"};
-/// Adds into `out`, which has the input's shape; float32 and float64.
+/// Into `out`, which has the input's shape and holds zeros; float32 and float64.
 inline Kernel<void(const Tensor& out, const Tensor& in, const PoolGeometry& geometry)> avg_pool_transpose_kernel{
     "avg_pool"};
 /// out[plane][indices] += or = values. These throw, as `op`, where an index lies outside of its plane.

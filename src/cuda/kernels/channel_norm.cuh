@@ -76,6 +76,19 @@ __global__ __launch_bounds__(256) void channel_merge(ChannelArgs p) {
   }
 }
 
+/// Of every channel what its elements are multiplied with and what is added, rounded once.
+template <class A>
+__global__ __launch_bounds__(256) void channel_scales(A* rstd, A* scale, A* shift, const A* mean, const A* variance,
+                                                      const A* weight, const A* bias, double eps, Int64 channels) {
+  for (Int64 c = thread_number(); c < channels; c += thread_count()) {
+    const double inverse = 1.0 / kernels::sqrt(double(variance[c]) + eps);
+    const A factor = A(weight ? inverse * double(weight[c]) : inverse);
+    rstd[c] = A(inverse);
+    scale[c] = factor;
+    shift[c] = A((bias ? double(bias[c]) : 0.0) - double(mean[c]) * double(factor));
+  }
+}
+
 // ---- element by element
 
 /// self * a + b or, with a gradient, grad * a + self * b + c; factors of channels.

@@ -2,6 +2,7 @@
 // windows that overlap are gathered by the element that they go to.
 #pragma once
 
+#include "address.cuh"
 #include "conv_args.h"
 #include "product.cuh"
 
@@ -336,6 +337,91 @@ __global__ __launch_bounds__(256) void col2im(WindowArgs w, T* image, const T* c
     }
     *to = convert<T>(sum);
   }
+}
+
+/// Splits a number into positions, of which the last runs fastest; what is left over is below the first size.
+FACULA_FN Place<UInt32> split_fast(UInt32 n, const FastDivision (&size)[3]) {
+  Place<UInt32> p;
+  UInt32 rest = size[2].divide(n);
+  p.at[2] = n;
+  p.at[0] = size[1].divide(rest);
+  p.at[1] = rest;
+  return p;
+}
+
+template <class T>
+__global__ __launch_bounds__(256) void im2col_channels(ColumnArgs w) {
+  UInt32 window = blockIdx.x * 256 + threadIdx.x;
+  if (window >= w.threads) return;
+  UInt32 tap = w.windows.divide(window);
+  const UInt32 channel = w.taps.divide(tap) * kColumnChannels;
+  const Place<UInt32> at = split_fast(window, w.out), inside = split_fast(tap, w.kernel);
+  Int64 offset = channel * w.channel_stride;
+  bool shows = true;
+#pragma unroll
+  for (int d = 0; d < 3; ++d) {
+    const int place = int(at.at[d] * w.stride[d].by) - w.padding[d] + int(inside.at[d]) * w.dilation[d];
+    shows = shows && UInt32(place) < w.in[d].by;
+    offset += place * w.in_strides[d];
+  }
+  const T* from = fixed_address(static_cast<const T*>(w.from) + offset);
+  T* to = fixed_address(static_cast<T*>(w.to) + channel * w.column_stride + (UInt64(tap) * w.windows.by + window));
+  T value[kColumnChannels];
+#pragma unroll
+  for (int m = 0; m < kColumnChannels; ++m) {
+    value[m] = shows && channel + m < w.channels ? *from : T{};
+    from = fixed_address(from + w.channel_stride);
+  }
+#pragma unroll
+  for (int m = 0; m < kColumnChannels; ++m) {
+    if (channel + m >= w.channels) break;
+    *to = value[m];
+    to = fixed_address(to + w.column_stride);
+  }
+}
+
+template <class T>
+__global__ __launch_bounds__(256) void col2im_channels(ColumnArgs w) {
+  using C = Compute<T>;
+  UInt32 position = blockIdx.x * 256 + threadIdx.x;
+  if (position >= w.threads) return;
+  const UInt32 channel = w.positions.divide(position) * kColumnChannels;
+  const Place<UInt32> at = split_fast(position, w.in);
+  const T* columns = fixed_address(static_cast<const T*>(w.from) + channel * w.column_stride);
+  T* to = static_cast<T*>(w.to) + channel * w.channel_stride;
+  C sum[kColumnChannels] = {};
+#pragma unroll
+  for (int d = 0; d < 3; ++d) to += at.at[d] * w.in_strides[d];
+#pragma unroll
+  for (int m = 0; m < kColumnChannels; ++m)
+    if (channel + m < w.channels) sum[m] = convert<C>(to[m * w.channel_stride]);
+  // the window along a dimension that shows the position with a tap; false where there is none
+  const auto window_of = [&](int d, UInt32 tap, UInt32& window) {
+    const int begin = int(at.at[d]) + w.padding[d] - int(tap) * w.dilation[d];
+    UInt32 rest = UInt32(begin);
+    window = w.stride[d].divide(rest);
+    return begin >= 0 && rest == 0 && window < w.out[d].by;
+  };
+  UInt32 a, b, c;
+  for (UInt32 i = 0; i < w.kernel[0].by; ++i) {
+    if (!window_of(0, i, a)) continue;
+    for (UInt32 j = 0; j < w.kernel[1].by; ++j) {
+      if (!window_of(1, j, b)) continue;
+      for (UInt32 k = 0; k < w.kernel[2].by; ++k) {
+        if (!window_of(2, k, c)) continue;
+        const UInt32 tap = (i * w.kernel[1].by + j) * w.kernel[2].by + k;
+        const T* from = columns + UInt64(tap) * w.windows.by + ((a * w.out[1].by + b) * w.out[2].by + c);
+#pragma unroll
+        for (int m = 0; m < kColumnChannels; ++m) {
+          if (channel + m < w.channels) sum[m] = sum[m] + convert<C>(*from);
+          from = fixed_address(from + w.column_stride);
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int m = 0; m < kColumnChannels; ++m)
+    if (channel + m < w.channels) to[m * w.channel_stride] = convert<T>(sum[m]);
 }
 
 /// to[i] += from[i / run % channels].

@@ -2,10 +2,12 @@
 // stays as it was in what is scattered to.
 #pragma once
 
+#include "address.cuh"
 #include "block.cuh"
 #include "choices.h"
 #include "index_args.h"
 #include "report.cuh"
+#include "vector.cuh"
 
 namespace facula::cuda {
 
@@ -44,6 +46,70 @@ __global__ __launch_bounds__(256) void scatter_assign(IndexArgs g) {
   }
 }
 
+/// What elements are moved as.
+template <class T>
+struct MovedAs {
+  using type = T;
+};
+template <>
+struct MovedAs<Complex128> {
+  using type = Vector<UInt64, 2>;  // which is one access
+};
+
+/// Gathers, or assigns, kMany neighbours at once, which lie side by side in the dense operand and in the index; in the
+/// target too (kBeside), or only the index tells them apart.
+template <class Element, int kMany, int kDims, bool kWraps, bool kBeside, bool kGather>
+__global__ __launch_bounds__(256) void move_places(PlaceArgs g) {
+  using T = typename MovedAs<Element>::type;
+  UInt32 i = blockIdx.x * 256 + threadIdx.x;
+  if (i >= g.threads) return;
+  UInt64 dense = 0, index = 0, target = 0;
+#pragma unroll
+  for (int k = 0; k < kDims; ++k) {
+    UInt32 here = i;
+    if (k + 1 < kDims) i = g.shape[k].divide(here);
+    dense += UInt64(here) * g.dense[k];
+    index += UInt64(here) * g.index[k];
+    target += UInt64(here) * g.target[k];
+  }
+  const Int64* places = g.of_index + index;
+  T* at = static_cast<T*>(g.of_dense) + dense;
+  char* to = fixed_address(reinterpret_cast<char*>(static_cast<T*>(g.of_target) + target));
+  const auto move = [&](T& element, UInt32 place) {
+    T& there = *reinterpret_cast<T*>(to + UInt64(place) * g.step);
+    if constexpr (kBeside) to = fixed_address(to + g.beside);
+    if constexpr (kGather) element = there;
+    else there = element;
+  };
+
+  const Vector<Int64, kMany> read = load_vector<kMany>(places);
+  UInt32 place[kMany];
+  UInt32 high = 0, most = 0;
+#pragma unroll
+  for (int m = 0; m < kMany; ++m) {
+    UInt64 k = read.at[m];
+    if (kWraps && read.at[m] < 0) k += g.size;
+    place[m] = UInt32(k);
+    high |= UInt32(k >> 32);
+    most = place[m] > most ? place[m] : most;
+  }
+  if (high != 0 || most >= g.size) {
+#pragma unroll 1
+    for (int m = 0; m < kMany; ++m) {
+      const Int64 k = checked_index(g.reporter, places[m], g.size, kWraps);
+      if (k < 0 && kGather) at[m] = T{};
+      if (k >= 0) move(at[m], UInt32(k));
+      else if (kBeside) to += g.beside;
+    }
+    return;
+  }
+  Vector<T, kMany> elements;
+  if constexpr (!kGather) elements = load_vector<kMany>(at);
+#pragma unroll
+  for (int m = 0; m < kMany; ++m) move(elements.at[m], place[m]);
+  if constexpr (kGather) store_vector(at, elements);
+}
+
 // ---- scattering that combines
 
 /// The places of all keys, and their numbers.
@@ -75,55 +141,6 @@ template <>
 struct CombineOf<int(Combine::Max)> : Max {};
 template <>
 struct CombineOf<int(Combine::Min)> : Min {};
-
-/// The first of the sorted values from `from` on that is larger than `value`.
-template <class Key>
-FACULA_FN Int64 past_equals(const Key* sorted, Int64 from, Int64 count, Key value) {
-  Int64 to = count;
-  while (from < to) {
-    const Int64 middle = from + (to - from) / 2;
-    if (sorted[middle] > value) to = middle;
-    else from = middle + 1;
-  }
-  return from;
-}
-
-/// kGroup threads, 1 or 32, for every element of the rows that the first key of a place names.
-template <class T, class Key, class Number, int kHow, int kGroup>
-__global__ __launch_bounds__(256) void scatter_combine(ScatterArgs g) {
-  using C = Compute<T>;
-  using Op = CombineOf<kHow>;
-  const Key* places = static_cast<const Key*>(g.places);
-  const Number* order = static_cast<const Number*>(g.order);
-  const Int64 all = g.count * g.row;
-  const int member = kGroup == 1 ? 0 : int(threadIdx.x % kGroup);
-  for (Int64 at = thread_number() / kGroup; at < all; at += thread_count() / kGroup) {
-    const Int64 first = at / g.row;
-    const Key place = places[first];
-    if (place == Key(g.nowhere) || (first > 0 && places[first - 1] == place)) continue;
-    const Int64 past = past_equals(places, first, g.count, place);
-    const Offsets row = offsets_of(g.rows, at - first * g.row);
-    const auto value = [&](Int64 i) {
-      return convert<C>(static_cast<const T*>(g.dense)[row.dense + offsets_of(g.keys, Int64(order[i])).dense]);
-    };
-    T* to = static_cast<T*>(g.target) + row.target + Int64(place);
-    if constexpr (kGroup == 1) {
-      C total = convert<C>(*to);
-      for (Int64 i = first; i < past; ++i) total = Op::merge(total, value(i));
-      *to = convert<T>(total);
-    } else {
-      C total{};
-      if (first + member < past) total = value(first + member);
-      for (Int64 i = first + member + kGroup; i < past; i += kGroup) total = Op::merge(total, value(i));
-      const Int64 members = past - first < kGroup ? past - first : kGroup;
-      for (int by = kGroup / 2; by > 0; by /= 2) {
-        const C other = shuffle_down(total, unsigned(by));
-        if (member + by < members && member < by) total = Op::merge(total, other);
-      }
-      if (member == 0) *to = convert<T>(Op::merge(convert<C>(*to), total));
-    }
-  }
-}
 
 // ---- index tensors that stand together
 

@@ -194,6 +194,17 @@ __global__ __launch_bounds__(256) void avg_pool_transpose(PoolArgs p) {
 // ---- places in planes. Here `in` counts the elements of a plane that have places, and `out` those of the planes that
 // the places are in.
 
+/// The lanes that have the number that this one has.
+FACULA_FN UInt32 lanes_with(Int64 number) {
+#if FACULA_ARCH
+  return __match_any_sync(kAllLanes, number);
+#else
+  UInt32 found = 0;
+  for (int l = 0; l < 32; ++l) found |= UInt32(__shfl_sync(kAllLanes, number, l) == number) << l;
+  return found;
+#endif
+}
+
 /// out[place] = value, or += value in the order of the values: a warp for every plane whose elements lie next to each
 /// other, else a thread.
 template <class T, bool kAdd, bool kWarp>
@@ -215,19 +226,17 @@ __global__ __launch_bounds__(256) void scatter_planes(T* out, const T* values, c
         value = values[from + i * p.in_element];
         if (!(kAdd && place == -1)) place = checked_index(reporter, place, p.out, false);
       }
-      bool mine = place >= 0;  // of equal places the first lane writes for all, or the last
+      bool mine = place >= 0;
       T* at = to + place * p.out_element;
       if constexpr (kWarp) {
+        // of equal places the first lane writes the sum in the order of the lanes, or the last one what it has
+        UInt32 others = lanes_with(mine ? place : Int64(-1) - lane);
+        mine = mine && lane == (kAdd ? __ffs(others) - 1 : 31 - __clz(others));
         T sum = kAdd && mine ? *at + value : value;
-        for (int l = 0; l < 32; ++l) {
-          const Int64 other = __shfl_sync(kAllLanes, place, l);
-          const bool same = other == place && l != lane;
-          if constexpr (kAdd) {
-            const T more = shuffle_from(value, l);
-            if (same && l < lane) mine = false;
-            else if (same) sum = sum + more;
-          } else if (same && l > lane) {
-            mine = false;
+        if constexpr (kAdd) {
+          for (others &= others - 1; __any_sync(kAllLanes, others != 0); others &= others - 1) {
+            const T more = shuffle_from(value, others ? __ffs(others) - 1 : lane);
+            if (others) sum = sum + more;
           }
         }
         if (mine) *at = sum;

@@ -1,6 +1,8 @@
 // What pooling kernels are given; read by both compilers.
 #pragma once
 
+#include "fast_division.h"
+
 namespace facula::cuda {
 
 /// The rule of PoolAxis.
@@ -23,6 +25,19 @@ struct PoolArgs {
   void* out;
   long long* indices;  // lie as `out` does
   int sampled;         // dimensions that have samples
+};
+
+/// Windows of two dimensions whose sizes and strides are in the instance.
+struct PoolWindowArgs {
+  unsigned threads;  // that have results
+  FastDivision vectors, columns,
+      strips;  // vectors of channels; threads of a row of results; rows of threads of a plane
+  int in_high, in_long, out_high, out_long, pad_high, pad_long;
+  bool counts_padding;
+  double divisor;  // in place of what the window shows, unless zero
+  const void* in;
+  void* out;
+  long long* places;  // null where nobody asks; elsewhere they lie as `out` does
 };
 
 }  // namespace facula::cuda

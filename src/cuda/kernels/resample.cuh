@@ -2,8 +2,10 @@
 // position, which goes over the channels.
 #pragma once
 
+#include "address.cuh"
 #include "block.cuh"
 #include "resample_args.h"
+#include "vector.cuh"
 
 namespace facula::cuda {
 
@@ -29,6 +31,51 @@ __global__ __launch_bounds__(256) void resample(T* out, const T* in, Int64 outer
     T sum = 0;
     for (Int64 k = first[o]; k < first[o + 1]; ++k) sum += mine[index[k] * inner] * T(weight[k]);
     out[i] = sum;
+  }
+}
+
+/// The same of what 32 bits can count: a thread has a vector of several planes, which share what they read.
+template <class T, int kWide, bool kCopies>
+__global__ __launch_bounds__(256) void resample_planes(ResampleArgs p) {
+  using C = Compute<T>;
+  constexpr int kPlanes = kWide > 1 ? 4 : 8;  // as the host has it
+  UInt32 vector = blockIdx.x * 256 + threadIdx.x;
+  if (vector >= p.threads) return;
+  UInt32 output = p.vectors.divide(vector);
+  const UInt32 plane = p.outputs.divide(output) * kPlanes;
+  const T* in = fixed_address(static_cast<const T*>(p.in) + plane * p.in_plane + vector * kWide);
+  Vector<T, kWide> read[kPlanes];
+  Vector<C, kWide> sum[kPlanes] = {};
+  const auto take = [&](Int64 index) {
+    const T* from = fixed_address(in + UInt64(UInt32(index)) * p.inner);
+#pragma unroll
+    for (int m = 0; m < kPlanes; ++m) {
+      if (plane + m < p.outer) read[m] = load_vector<kWide>(from);
+      from = fixed_address(from + p.in_plane);
+    }
+  };
+  if constexpr (kCopies) {
+    take(p.index[output]);
+  } else {
+    const Int64 end = p.first[output + 1];
+#pragma unroll 1
+    for (Int64 k = p.first[output]; k < end; ++k) {
+      const C weight = C(p.weight[k]);
+      take(p.index[k]);
+#pragma unroll
+      for (int m = 0; m < kPlanes; ++m)
+#pragma unroll
+        for (int j = 0; j < kWide; ++j)
+          if (plane + m < p.outer) sum[m].at[j] += convert<C>(read[m].at[j]) * weight;
+    }
+  }
+  T* out = fixed_address(static_cast<T*>(p.out) + plane * p.out_plane + (UInt64(output) * p.inner + vector * kWide));
+#pragma unroll
+  for (int m = 0; m < kPlanes; ++m) {
+    if (plane + m >= p.outer) break;
+    if constexpr (kCopies) store_vector(out, read[m]);
+    else store_vector(out, narrow_all<T>(sum[m]));
+    out = fixed_address(out + p.out_plane);
   }
 }
 

@@ -1,7 +1,21 @@
-// What grid sampling is given; read by both compilers.
+// What resampling and grid sampling are given; read by both compilers.
 #pragma once
 
+#include "fast_division.h"
+
 namespace facula::cuda {
+
+/// outer x inputs x inner elements that become outer x outputs x inner: output o is the sum of weight[k] times the
+/// elements at index[k] for first[o] <= k < first[o + 1], or the element at index[o].
+struct ResampleArgs {
+  unsigned threads, outer, inner;  // threads that have results
+  FastDivision vectors, outputs;   // vectors of `inner`
+  long long in_plane, out_plane;   // elements
+  const void* in;
+  void* out;
+  const long long *first, *index;
+  const double* weight;
+};
 
 struct GridArgs {
   long long images, channels, points;  // positions of an image
