@@ -1,7 +1,8 @@
 """Mistakes that are planted are found on the emulated device: beside each of them is the same without the mistake.
 
 In programs: waits that are missing, memory that is used too early, too late, unset or behind its end, accesses of the host. In kernels: missing
-and divergent barriers, indices out of range, copies that are not waited for, wrong fragments of products, rows in the same banks. (tests/cpp/test_emulator.cpp does the same for calls of the driver.)
+and divergent barriers, missing fences, indices out of range, copies that are not waited for, wrong fragments of products, rows in the same banks.
+(tests/cpp/test_emulator.cpp does the same for calls of the driver.)
 """
 
 import json
@@ -29,9 +30,9 @@ def driver():
     with open("/proc/self/maps") as maps:
         return ctypes.CDLL(next(line.split()[-1] for line in maps if "facula_emulated_cuda" in line))
 
-def kernel(body):
+def kernel(body, before=""):
     path = (tempfile.mkdtemp() + "/k.so").encode()  # also in the source, so that no cache has it
-    begin = '#include "mma.cuh"\\nnamespace facula::cuda {\\n__global__ void k(float* out, int n) {\\n'
+    begin = before + '#include "mma.cuh"\\nnamespace facula::cuda {\\n__global__ void k(float* out, int n) {\\n'
     source = begin + body + "\\n}\\n}\\n// " + path.decode()
     cuda.synchronize()
     facula._C._cuda_keep_together([(source, "facula::cuda::k")], 90, path.decode())
@@ -40,11 +41,11 @@ def kernel(body):
     assert driver().cuModuleLoadData(ctypes.byref(module), image) == 0
     assert driver().cuModuleGetFunction(ctypes.byref(function), module, b"facula::cuda::k") == 0
 
-    def launch(address, n, threads=64):
+    def launch(address, n, threads=64, blocks=1):
         pointer, count = ctypes.c_void_p(address), ctypes.c_int(n)
         arguments = (ctypes.c_void_p * 3)(ctypes.addressof(pointer), ctypes.addressof(count), None)
         stream = ctypes.c_void_p(cuda.current_stream().cuda_stream)
-        assert driver().cuLaunchKernel(function, 1, 1, 1, threads, 1, 1, 0, stream, arguments, None) == 0
+        assert driver().cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, None) == 0
     return launch
 
 # (3 r + k) times (k + 2 c + 1), of 16 x 16 and 16 x 8 numbers; words of the left side come in the order %s
@@ -72,6 +73,7 @@ LAZY = {"FACULA_EMULATED_MODE": "lazy"}
 REVERSE = {**LAZY, "FACULA_EMULATED_ORDER": "reverse"}
 GUARD = {"FACULA_EMULATED_GUARD": "1", "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 POISON = {"FACULA_CUDA_POISON": "1"}
+FENCES = {"FACULA_EMULATED_FENCES": "1", "FACULA_EMULATED_ORDER": "random"}
 
 
 @pytest.fixture(scope="module")
@@ -237,6 +239,29 @@ WRONG_VALUES = {
         cuda.synchronize()
         print("right" if driver().facula_emulated_bank_conflicts() == 0 else "wrong")
     """),
+    "a block does not give what it wrote to the others": (FENCES, """
+        fence = "" if mistake else "__threadfence();"
+        count = kernel("if (threadIdx.x) return; out[blockIdx.x] = 1;" + fence + "if (atomicAdd((int*)(out + 63), 1) + 1 < gridDim.x) return;"
+                       "__threadfence(); for (int b = 0; b < gridDim.x; ++b) out[62] += out[b];")
+        count(x.data_ptr(), 64, blocks=9)
+        print("right" if x[62].item() == 9 else "wrong")
+    """),
+    "a block does not look at what the others gave it": (FENCES, """
+        fence = "" if mistake else "__threadfence();"
+        count = kernel("if (threadIdx.x) return; out[blockIdx.x] = 1; __threadfence(); if (atomicAdd((int*)(out + 63), 1) + 1 < gridDim.x) return;"
+                       + fence + "for (int b = 0; b < gridDim.x; ++b) out[62] += out[b];")
+        count(x.data_ptr(), 64, blocks=9)
+        print("right" if x[62].item() == 9 else "wrong")
+    """),
+    "the last block finishes without the fences of is_last_block": (FENCES, """
+        count = kernel("if (threadIdx.x < 3) out[blockIdx.x * 3 + threadIdx.x] = 1; if (!is_last_block((UInt32*)(out + 63), 9)) return;"
+                       "float sum = threadIdx.x < 27 ? out[threadIdx.x] : 0; sum = fold_warp<Add>(sum); if (threadIdx.x == 0) out[62] = sum;",
+                       before="#define __threadfence() (void)0\\n" if mistake else "")
+        for _ in range(3):  # the ticket is as it was
+            x[:62] = 0
+            count(x.data_ptr(), 64, blocks=9)
+        print("right" if x[62].item() == 27 and x[63].item() == 0 else "wrong")
+    """),
 }  # fmt: skip
 
 
@@ -324,7 +349,7 @@ def test_reports(what, folder):
 
 MODES = {
     "guarded": GUARD, "guarded-lazy": {**GUARD, **LAZY}, "poisoned": POISON, "poisoned-reverse": {**POISON, **REVERSE},
-    "poisoned-jitter": {**POISON, "FACULA_EMULATED_JITTER": "500"}, "uncached-eager": {**GUARD, "FACULA_EMULATED_MODE": "eager"},
+    "poisoned-jitter": {**POISON, "FACULA_EMULATED_JITTER": "500"}, "fences": FENCES, "uncached-eager": {**GUARD, "FACULA_EMULATED_MODE": "eager"},
 }  # fmt: skip
 
 

@@ -166,6 +166,7 @@ void Graph::reset() {
     release(d.memory, device);
   }
   kept_.clear();
+  tickets_.clear();
   if (executable_) driver().cuGraphExecDestroy(std::exchange(executable_, nullptr));
   if (graph_) driver().cuGraphDestroy(std::exchange(graph_, nullptr));
   if (pool_) release_pool(std::exchange(pool_, 0), device);

@@ -42,6 +42,8 @@ class Graph {
   PhiloxState draw(const std::shared_ptr<PhiloxValues>& values, uint64_t numbers);
   /// A constant that every replay reads.
   void keep(const Tensor& tensor) { kept_.push_back(tensor); }
+  /// The words of tickets.h for what is captured from the stream; a replay sets them to zero.
+  CUdeviceptr tickets(Stream stream);
 
  private:
   friend Graph* captured_graph(int device);
@@ -60,6 +62,7 @@ class Graph {
   bool captures_ = false, keeps_graph_ = false;
   std::vector<Drawn> drawn_;
   std::vector<Tensor> kept_;
+  std::vector<std::pair<Stream, CUdeviceptr>> tickets_;
 };
 
 /// The driver's number of the capture that the stream belongs to, 0 where none is.

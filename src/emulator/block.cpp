@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 namespace facula::emulator {
@@ -27,16 +28,11 @@ bool BlockRunner::run(void (*kernel)(void**), void** arguments, const Index3& gr
   prepare(block);
   view_ = {{}, block, grid, shared_.get()};
   visible.block = &view_;
-  bool good = true;
-  Index3& b = view_.index;
-  for (b.z = 0; b.z < grid.z && good; ++b.z)
-    for (b.y = 0; b.y < grid.y && good; ++b.y)
-      for (b.x = 0; b.x < grid.x && good; ++b.x) {
-        arrays_.clear();
-        shared_used_ = (shared_bytes + kSharedAlign - 1) / kSharedAlign * kSharedAlign;
-        std::memset(shared_.get(), kUninitialized, shared_used_);
-        good = run_block();
-      }
+  const bool views = fences_count_ && uint64_t{grid.x} * grid.y * grid.z > 1;
+  visible.views = views ? &views_ : nullptr;
+  if (views) views_.begin_kernel();
+  const bool good = run_blocks(grid, shared_bytes);
+  if (views) views_.end_kernel();
   running = outer;
   if (!good) {  // stacks of threads that never ended are not used again
     error = std::exchange(error_, {});
@@ -44,6 +40,28 @@ bool BlockRunner::run(void (*kernel)(void**), void** arguments, const Index3& gr
     idle_.clear();
   }
   return good;
+}
+
+bool BlockRunner::run_blocks(const Index3& grid, unsigned shared_bytes) {
+  const uint64_t count = uint64_t{grid.x} * grid.y * grid.z;
+  uint64_t at = 0, step = 1;  // every step-th block, round and round: all of them, where it has no divisor of `count`
+  if (order_ == Order::Reverse) at = step = count - 1;
+  if (order_ == Order::Random) {
+    at = draw() % count;
+    do step = draw() % count + 1;
+    while (std::gcd(step, count) != 1);
+  }
+  for (uint64_t done = 0; done < count; ++done, at = (at + step) % count) {
+    view_.index = {static_cast<unsigned>(at % grid.x), static_cast<unsigned>(at / grid.x % grid.y),
+                   static_cast<unsigned>(at / grid.x / grid.y)};
+    arrays_.clear();
+    shared_used_ = (shared_bytes + kSharedAlign - 1) / kSharedAlign * kSharedAlign;
+    std::memset(shared_.get(), kUninitialized, shared_used_);
+    if (visible.views) views_.begin_block();
+    if (!run_block()) return false;
+    if (visible.views) views_.end_block();
+  }
+  return true;
 }
 
 void BlockRunner::prepare(const Index3& block) {
@@ -67,10 +85,7 @@ bool BlockRunner::run_block() {
     w.gatherings.clear();
   }
   if (order_ == Order::Random) {
-    for (size_t i = starts_.size(); i > 1; --i) {
-      random_ = random_ * 6364136223846793005 + 1442695040888963407;
-      std::swap(starts_[i - 1], starts_[(random_ >> 33) % i]);
-    }
+    for (size_t i = starts_.size(); i > 1; --i) std::swap(starts_[i - 1], starts_[draw() % i]);
   }
   ready_.clear();
   copies_.clear();
@@ -296,6 +311,11 @@ __attribute__((visibility("default"))) void* facula_emulated_shared(const void* 
   return running->shared(key, bytes);
 }
 __attribute__((visibility("default"))) unsigned facula_emulated_lane() { return running->lane(); }
+__attribute__((visibility("default"))) void facula_emulated_fence() { running->views().fence(); }
+__attribute__((visibility("default"))) void facula_emulated_atomic(void* word, unsigned long bytes, bool is_done) {
+  if (is_done) running->views().end_atomic(word, bytes);
+  else running->views().begin_atomic(word, bytes);
+}
 __attribute__((visibility("default"))) void facula_emulated_trap(const char* what) { running->trap(what); }
 __attribute__((visibility("default"))) void facula_emulated_copy(void* to, const void* from, unsigned bytes) {
   running->copy(to, from, bytes);

@@ -2,8 +2,8 @@
 //
 // A thread runs until it returns or waits: a kernel without barriers is a plain loop over its threads, without a
 // switch. A thread that waits keeps the stack that it is on, and another stack goes on with the threads not yet
-// started. What a GPU would leave undefined is an error here: barriers that only some threads reach, or at two
-// places at once; warps whose lanes wait for each other for ever.
+// started. Blocks and threads begin in the order that is asked for. What a GPU would leave undefined is an error here:
+// barriers that only some threads reach, or at two places at once; warps whose lanes wait for each other for ever.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 
 #include "emulator/device.h"
 #include "emulator/fiber.h"
+#include "emulator/views.h"
 
 namespace facula::emulator {
 
@@ -21,7 +22,7 @@ enum class Order : uint8_t { Forward, Reverse, Random };
 
 class BlockRunner {
  public:
-  explicit BlockRunner(Order order) : order_(order) {}
+  explicit BlockRunner(Order order, bool fences_count = false) : order_(order), fences_count_(fences_count) {}
 
   /// Runs all blocks; false with `error` set when the kernel did something undefined.
   bool run(void (*kernel)(void**), void** arguments, const Index3& grid, const Index3& block, unsigned shared_bytes,
@@ -32,6 +33,7 @@ class BlockRunner {
   void collective(unsigned mask, void* data, void (*run)(void** lanes));
   void* shared(const void* key, unsigned long bytes);
   [[noreturn]] void trap(const char* what);
+  Views& views() { return views_; }
   unsigned lane() const { return static_cast<unsigned>(current_) % 32; }
   void copy(void* to, const void* from, unsigned bytes);
   void commit_copies();
@@ -71,6 +73,7 @@ class BlockRunner {
   };
 
   void prepare(const Index3& block);
+  bool run_blocks(const Index3& grid, unsigned shared_bytes);
   bool run_block();
   static void fiber_entry();
   void fiber_main();
@@ -86,7 +89,11 @@ class BlockRunner {
   [[noreturn]] void fail(std::string what);
   std::string waiting() const;
 
+  uint64_t draw() { return (random_ = random_ * 6364136223846793005 + 1442695040888963407) >> 33; }
+
   Order order_;
+  bool fences_count_;
+  Views views_;
   uint64_t random_ = 0x9e3779b97f4a7c15;
   std::vector<Thread> threads_;
   std::vector<int> starts_;  // threads in the order in which they start

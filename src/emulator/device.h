@@ -14,6 +14,7 @@ struct BlockView {
 struct FaculaEmulated {
   const Index3* thread;
   const BlockView* block;
+  const void* views;  // null where fences do not count
 };
 /// How a kernel is called: with an array of the addresses of its arguments.
 struct FaculaEmulatedKernel {
@@ -30,6 +31,8 @@ int facula_emulated_synchronize(int predicate, int line);
 void facula_emulated_collective(unsigned mask, void* data, void (*run)(void** lanes));
 void* facula_emulated_shared(const void* key, unsigned long bytes);
 unsigned facula_emulated_lane();
+void facula_emulated_fence();
+void facula_emulated_atomic(void* word, unsigned long bytes, bool is_done);
 void facula_emulated_trap(const char* what);
 
 /// d += a b of a warp; each lane gives its words of a (4) and b (2), and its sums (4).
@@ -138,42 +141,76 @@ inline void __syncwarp(unsigned mask = 0xffffffffu) {
 
 // ---- memory
 
-inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence() {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  if (facula_emulated_state()->views) facula_emulated_fence();
+}
+inline void __threadfence_system() { __threadfence(); }
 inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __trap() { facula_emulated_trap("__trap()"); }
 
-inline int atomicAdd(int* p, int v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
-inline unsigned atomicAdd(unsigned* p, unsigned v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
-inline unsigned long long atomicAdd(unsigned long long* p, unsigned long long v) {
+namespace facula_device {
+
+/// While a word is changed: everybody sees it.
+class Atomic {
+ public:
+  template <class T>
+  explicit Atomic(T* word) : word_(word), bytes_(sizeof(T)) {
+    tell(false);
+  }
+  ~Atomic() { tell(true); }
+
+ private:
+  void tell(bool is_done) const {
+    if (facula_emulated_state()->views) facula_emulated_atomic(word_, bytes_, is_done);
+  }
+  void* word_;
+  unsigned long bytes_;
+};
+template <class T>
+inline T add(T* p, T v) {
+  const Atomic atomic(p);
   return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
 }
 template <class T>
-inline T facula_atomic_add(T* p, T v) {
+inline T add_floating(T* p, T v) {
+  const Atomic atomic(p);
   T seen, made;
   __atomic_load(p, &seen, __ATOMIC_RELAXED);
   do made = seen + v;
   while (!__atomic_compare_exchange(p, &seen, &made, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
   return seen;
 }
-inline float atomicAdd(float* p, float v) { return facula_atomic_add(p, v); }
-inline double atomicAdd(double* p, double v) { return facula_atomic_add(p, v); }
 template <class T>
-inline T facula_atomic_swap(T* p, T expected, T wanted) {
+inline T swap(T* p, T expected, T wanted) {
+  const Atomic atomic(p);
   __atomic_compare_exchange_n(p, &expected, wanted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
   return expected;
 }
-inline unsigned short atomicCAS(unsigned short* p, unsigned short e, unsigned short v) {
-  return facula_atomic_swap(p, e, v);
-}
-inline int atomicCAS(int* p, int e, int v) { return facula_atomic_swap(p, e, v); }
-inline unsigned atomicCAS(unsigned* p, unsigned e, unsigned v) { return facula_atomic_swap(p, e, v); }
-inline unsigned long long atomicCAS(unsigned long long* p, unsigned long long e, unsigned long long v) {
-  return facula_atomic_swap(p, e, v);
-}
-inline unsigned atomicExch(unsigned* p, unsigned v) { return __atomic_exchange_n(p, v, __ATOMIC_RELAXED); }
-inline unsigned long long atomicExch(unsigned long long* p, unsigned long long v) {
+template <class T>
+inline T exchange(T* p, T v) {
+  const Atomic atomic(p);
   return __atomic_exchange_n(p, v, __ATOMIC_RELAXED);
+}
+
+}  // namespace facula_device
+
+inline int atomicAdd(int* p, int v) { return facula_device::add(p, v); }
+inline unsigned atomicAdd(unsigned* p, unsigned v) { return facula_device::add(p, v); }
+inline unsigned long long atomicAdd(unsigned long long* p, unsigned long long v) { return facula_device::add(p, v); }
+inline float atomicAdd(float* p, float v) { return facula_device::add_floating(p, v); }
+inline double atomicAdd(double* p, double v) { return facula_device::add_floating(p, v); }
+inline unsigned short atomicCAS(unsigned short* p, unsigned short e, unsigned short v) {
+  return facula_device::swap(p, e, v);
+}
+inline int atomicCAS(int* p, int e, int v) { return facula_device::swap(p, e, v); }
+inline unsigned atomicCAS(unsigned* p, unsigned e, unsigned v) { return facula_device::swap(p, e, v); }
+inline unsigned long long atomicCAS(unsigned long long* p, unsigned long long e, unsigned long long v) {
+  return facula_device::swap(p, e, v);
+}
+inline unsigned atomicExch(unsigned* p, unsigned v) { return facula_device::exchange(p, v); }
+inline unsigned long long atomicExch(unsigned long long* p, unsigned long long v) {
+  return facula_device::exchange(p, v);
 }
 
 // ---- bits

@@ -237,6 +237,15 @@ void watch_accesses() {
 
 }  // namespace
 
+std::vector<Piece> pieces_of_memory() {
+  Arena& a = arena();
+  std::lock_guard<std::mutex> guard(a.mutex);
+  std::vector<Piece> pieces;
+  for (const auto& [address, piece] : a.visible)
+    if (piece.readable) pieces.push_back({reinterpret_cast<char*>(address), piece.bytes});
+  return pieces;
+}
+
 Opened::Opened() {
   if (Arena::is_open()) return;
   Arena& a = arena();

@@ -25,6 +25,8 @@ Settings read_settings() {
   s.order = order == "reverse" ? Order::Reverse : order == "random" ? Order::Random : Order::Forward;
   s.jitter_us = static_cast<unsigned>(std::atoi(variable("FACULA_EMULATED_JITTER", "0").data()));
   s.guard = variable("FACULA_EMULATED_GUARD", "0") != "0" && s.mode != Mode::Null;
+  s.fences = variable("FACULA_EMULATED_FENCES", "0") != "0" && s.mode != Mode::Null;
+  if (s.fences && s.mode == Mode::Async) s.mode = Mode::Eager;  // nobody else may look while a kernel runs
   s.devices = std::max(1, std::atoi(variable("FACULA_EMULATED_DEVICES", "1").data()));
   s.memory = static_cast<size_t>(std::max(1, std::atoi(variable("FACULA_EMULATED_MEMORY_MIB", "8192").data()))) << 20;
   const double capability = std::atof(variable("FACULA_EMULATED_CAPABILITY", "9.0").data());
@@ -66,7 +68,7 @@ const Settings& settings() {
   return s;
 }
 
-Stream::Stream(int device, bool) : device_(device), runner_(settings().order) {
+Stream::Stream(int device, bool) : device_(device), runner_(settings().order, settings().fences) {
   if (settings().mode == Mode::Async) thread_ = std::thread([this] { loop(); });
 }
 

@@ -25,6 +25,7 @@
 #include "cuda/abi.h"
 #include "emulator/block.h"
 #include "emulator/handles.h"
+#include "emulator/views.h"
 
 namespace facula::emulator {
 
@@ -35,6 +36,7 @@ struct Settings {
   Order order;
   unsigned jitter_us;
   bool guard;
+  bool fences;  // count (views.h)
   int devices;
   size_t memory;   // bytes of each device
   int capability;  // 90 for 9.0
@@ -180,6 +182,9 @@ CUresult close_import(CUdeviceptr memory);
 int device_of(CUdeviceptr memory);
 /// Whether the bytes lie in one allocation.
 bool is_allocated(CUdeviceptr memory, size_t bytes);
+
+/// All that kernels may use now.
+std::vector<Piece> pieces_of_memory();
 
 /// Makes device memory accessible for as long as it lives.
 class Opened {

@@ -75,6 +75,25 @@ FACULA_FN A fold_block(A value, A* room) {
   return value;
 }
 
+// ---- several blocks of a grid
+
+/// Whether this block is the last to come here of `count`, each of which comes once. Then it sees what the others wrote
+/// before, and does what is left to do, whichever it is. All threads of a block come. The word `ticket`
+/// (cuda/tickets.h) is zero before the first block comes, and after the last.
+FACULA_FN bool is_last_block(UInt32* ticket, UInt32 count) {
+  __syncthreads();  // all that the block wrote comes before the fence
+  bool is_last = false;
+  if (threadIdx.x == 0) {
+    __threadfence();  // the last block reads it
+    is_last = atomicAdd(ticket, 1u) == count - 1;
+    if (is_last) {
+      *ticket = 0;
+      __threadfence();  // what the others wrote comes before what is read from here on
+    }
+  }
+  return __syncthreads_or(is_last);
+}
+
 // ---- groups: a block of 256 threads is one of 8 warps, or 8 of one warp, or 256 of one thread
 
 /// The threads of a group of so many warps; one thread for none.
