@@ -37,11 +37,12 @@ inline int64_t line_parts(int device, const LineShape& s, int warps, int64_t mos
                              1, most);
 }
 
-/// The smallest power of two of elements for each thread of a group that holds a line of n; 0 where that is too many.
+/// The smallest power of two of elements, vectors of them, for each thread of a group that holds a line of n; 0 where
+/// that is too many.
 inline int held_elements(int64_t n, int warps) {
   constexpr int kMost = 16;
   if (warps == 0) return 0;
-  int held = 1;
+  int held = 4;
   while (held <= kMost && int64_t{held} * 32 * warps < n) held *= 2;
   return held <= kMost ? held : 0;
 }
