@@ -85,7 +85,7 @@ int access_bytes(const void* data, int64_t item, std::initializer_list<std::pair
 /// How the elements of a result lie whose innermost dimension has `line` units; `all` are those of them all.
 int places_of(FoldGrid& g, int64_t line, int64_t all) {
   constexpr int64_t kMost = INT32_MAX;
-  if (g.reduced.dims <= 1) return kOneLine;
+  if (g.reduced.dims <= 1 || all == 0) return kOneLine;
   if (g.reduced.dims > 2 || all > kMost) return kAnyPlaces;
   g.line = fast_division(static_cast<unsigned>(line));
   return kManyLines;

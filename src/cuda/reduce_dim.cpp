@@ -41,7 +41,7 @@ void median_cuda(DType compute, int64_t dim, const Tensor& in, const Tensor& val
   if (values.numel() == 0) return;
   const SortedLines s(compute, dim, in);
   const int device = in.device().index;
-  kMedian(device, {ignore_nan, compute}, grid_for(device, s.rows), static_cast<long long>(s.rows),
+  kMedian(device, {ignore_nan, compute, values.dtype()}, grid_for(device, s.rows), static_cast<long long>(s.rows),
           static_cast<long long>(s.n), s.values.data(), places(s.order), values.data(), places(positions));
 }
 
@@ -49,8 +49,8 @@ void mode_cuda(DType compute, int64_t dim, const Tensor& in, const Tensor& value
   if (values.numel() == 0) return;
   const SortedLines s(compute, dim, in);
   const int device = in.device().index;
-  kMode(device, {compute}, line_grid(device, s.rows, 8), static_cast<long long>(s.rows), static_cast<long long>(s.n),
-        s.values.data(), places(s.order), values.data(), places(positions));
+  kMode(device, {compute, values.dtype()}, line_grid(device, s.rows, 8), static_cast<long long>(s.rows),
+        static_cast<long long>(s.n), s.values.data(), places(s.order), values.data(), places(positions));
 }
 
 }  // namespace

@@ -17,14 +17,14 @@ FACULA_FN Int64 count_numbers(const C* row, Int64 n) {
   return low;
 }
 
-template <bool kIgnoreNan, class C>
+template <bool kIgnoreNan, class C, class O>
 __global__ __launch_bounds__(256) void median(Int64 rows, Int64 n, const void* sorted, const Int64* order, void* values,
                                               Int64* positions) {
   for (Int64 r = thread_number(); r < rows; r += thread_count()) {
     const C* row = static_cast<const C*>(sorted) + r * n;
     const Int64 numbers = count_numbers(row, n);
     const Int64 at = numbers == n || (kIgnoreNan && numbers > 0) ? (numbers - 1) / 2 : numbers < n ? numbers : 0;
-    static_cast<C*>(values)[r] = row[at];
+    static_cast<O*>(values)[r] = convert<O>(row[at]);
     positions[r] = order[r * n + at];
   }
 }
@@ -50,7 +50,7 @@ FACULA_FN Int64 run_end(const C* row, Int64 n, Int64 from) {
   return low;
 }
 
-template <class C>
+template <class C, class O>
 __global__ __launch_bounds__(256) void mode(Int64 rows, Int64 n, const void* sorted, const Int64* order, void* values,
                                             Int64* positions) {
   FACULA_SHARED(Run, room, kMostWarps);
@@ -62,7 +62,7 @@ __global__ __launch_bounds__(256) void mode(Int64 rows, Int64 n, const void* sor
     best = fold_block<LongestRun>(best, room);
     if (threadIdx.x) continue;
     const C value = row[best.from];
-    static_cast<C*>(values)[r] = value;
+    static_cast<O*>(values)[r] = convert<O>(value);
     positions[r] = order[r * n + best.from + best.length - 1];
     if (value != value) positions[r] = order[r * n];
   }

@@ -219,21 +219,48 @@ FACULA_FN A enter_one(const A& total, C x, Int64 at, C center, const FoldGrid& g
   if constexpr (is_placed<Fold>) return Fold::is_better(x, total.value) ? A{x, at} : total;
   else return Fold::merge(total, Fold::template enter<A>(x, center, g));
 }
+template <class M>
+constexpr bool is_small_whole =
+    is_same_type<M, Int8> || is_same_type<M, UInt8> || is_same_type<M, Int16> || is_same_type<M, UInt16>;
+/// In what elements of a vector are compared that become a C: 32 bits where they fit.
+template <class M, class C>
+struct WordOfWhole {
+  using type = C;
+};
+template <class M>
+  requires(is_small_whole<M> || is_same_type<M, Int32>)
+struct WordOfWhole<M, Int64> {
+  using type = Int32;
+};
+/// Whether the elements of a vector are folded as 32 bits, which the result fits, and only then as 64.
+template <class Fold, class M, class A>
+constexpr bool folds_words =
+    is_same_type<A, Int64> &&
+    (is_same_type<Fold, CountFold> || (is_same_type<Fold, SumFold> && is_small_whole<M>) ||
+     ((is_same_type<Fold, MaxFold> || is_same_type<Fold, MinFold>) && (is_small_whole<M> || is_same_type<M, Int32>)));
+
 /// A vector of elements from number `at` on.
 template <class Fold, class C, class A, class M, int n>
 FACULA_FN A enter_all(A total, const Vector<M, n>& elements, Int64 at, C center, const FoldGrid& g) {
   const auto wide = widen_all(elements);
   if constexpr (is_placed<Fold>) {
-    C best = convert<C>(wide.at[0]);
+    using Word = typename WordOfWhole<M, C>::type;
+    Word best = convert<Word>(wide.at[0]);
     int place = 0;
 #pragma unroll
     for (int j = 1; j < n; ++j) {
-      const C x = convert<C>(wide.at[j]);
+      const Word x = convert<Word>(wide.at[j]);
       const bool better = Fold::is_better(x, best);
       best = better ? x : best;
       place = better ? j : place;
     }
-    return enter_one<Fold>(total, best, at + place, center, g);
+    return enter_one<Fold>(total, C(best), at + place, center, g);
+  } else if constexpr (folds_words<Fold, M, A>) {
+    Int32 words = Fold::template identity<Int32>();
+#pragma unroll
+    for (int j = 0; j < n; ++j)
+      words = Fold::merge(words, Fold::template enter<Int32>(convert<C>(wide.at[j]), center, g));
+    return Fold::merge(total, A(words));
   } else {
 #pragma unroll
     for (int j = 0; j < n; ++j) total = enter_one<Fold>(total, convert<C>(wide.at[j]), at, center, g);
