@@ -110,7 +110,7 @@ INSTANCES = [
     Instance("amax f32", "f(4096, 1024).amax(1)", 4, 0, asked=4, goal=(6, 64)),
     Instance("argmax of rows f32", "f(4096, 1024).argmax(1)", 4, 0, asked=4, goal=(8, 64)),
     Instance("argmax of rows bf16", "b(4096, 1024).argmax(1)", 2, 0, asked=2, goal=(8, 64)),
-    Instance("cumsum of rows f32", "f(4096, 1024).cumsum(1)", 4, 4, kernel="scan<", hints=whole()),
+    Instance("cumsum of rows f32", "f(4096, 1024).cumsum(1)", 4, 4, kernel="scan<", hints=whole(trips=(8,)), per_turn=32),
     # rows
     Instance("softmax f32 n=1024", "F.softmax(f(4096, 1024), 1)", 4, 4, hints=whole("each"), goal=(14, 64),
              measured="bandwidth/softmax float32"),
