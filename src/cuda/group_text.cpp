@@ -6,6 +6,7 @@
 
 #include "cuda/kernel.h"
 #include "cuda/kernels/group_args.h"
+#include "cuda/kernels/reduce_args.h"
 
 namespace facula::cuda {
 namespace {
@@ -120,7 +121,9 @@ class Printer {
     for (const std::string& h : headers_) source += "#include \"" + h + "\"\n";
     source += std::string("#include \"") + (group_.row ? "group_rows.cuh" : "group.cuh") + "\"\nnamespace " + here +
               room + " {\n" + body + "}\n";
-    const std::string sizes = group_.row ? number(form_.warps) + ", " + number(form_.held) : number(form_.wide);
+    const std::string sizes = group_.row ? number(form_.warps) + ", " + number(form_.held) + ", " + number(form_.wide) +
+                                               (form_.whole ? ", true" : ", false")
+                                         : number(form_.wide);
     return {source, here + (group_.row ? "group_rows<" : "group<") + here + room + "::Group, " + sizes + ", " + here +
                         (form_.small ? "UInt32" : "Int64") + ">"};
   }
@@ -305,8 +308,8 @@ class Printer {
 
   std::string rows() {
     std::string text =
-        "  template <int kWarps, int kHeld, class Index>\n  static FACULA_FN void row(const GroupArgs& p, const "
-        "RowPart<kWarps, kHeld>& part, Int64 row) {\n";
+        "  template <class Index, class Part>\n  static FACULA_FN void row(const GroupArgs& p, const Part& part, Int64 "
+        "row) {\n    constexpr int kHeld = Part::kHeld;\n";
     if (strided())
       text += "    const RowOffsets<" + number(static_cast<int64_t>(group_.shape.size())) + ", " + number(strided()) +
               ", Index> offsets(p, row);\n";
@@ -339,12 +342,40 @@ int power_of_two(int64_t count) {
   return power;
 }
 
-/// The threads of a row, as lines.h and reduce.cpp choose them (can_take_rows() says where they agree).
+/// The threads of a row, as lines.h and reduce.cpp choose them (can_take_rows() says where they agree), and their
+/// vectors, which are those of the values that steps look at.
 void share_rows(const Group& group, GroupForm& form) {
   const int64_t n = group.row;
-  form.warps = n <= 8 ? 0 : n <= 512 ? 1 : 8;
+  form.warps = n <= 8 ? 0 : n <= 1024 ? 1 : 8;
+  for (const GroupStep& s : group.steps)
+    if (s.rows) form.wide = fold_wide(static_cast<int>(item_size(group.values[s.in[0]].dtype)));
   const int64_t threads = form.warps ? 32 * form.warps : 1;
-  form.held = power_of_two((n + threads - 1) / threads);
+  form.held = power_of_two((n + threads * form.wide - 1) / (threads * form.wide)) * form.wide;
+}
+
+/// Whether all steps of a group on rows agree on their vectors.
+bool rows_agree(const Group& group) {
+  const GroupStep* first = nullptr;
+  for (const GroupStep& s : group.steps) {
+    if (!s.rows) continue;
+    const auto item = [&](const GroupStep& step) { return item_size(group.values[step.in[0]].dtype); };
+    if (first && item(*first) != item(s)) return false;
+    first = &s;
+  }
+  return true;
+}
+
+/// Whether vectors of all rows that are read or written in order lie at multiples of their size.
+bool are_whole(const Group& group, const GroupForm& form) {
+  const auto is_whole = [&](const GroupValue& v) {
+    const auto bytes = static_cast<uintptr_t>(std::min<int64_t>(form.wide * item_size(v.dtype), kVectorBytes));
+    return v.per_row || reinterpret_cast<uintptr_t>(v.data) % bytes == 0;
+  };
+  bool whole = group.row % form.wide == 0;
+  for (size_t k = 0; k < form.inputs.size(); ++k)
+    if (form.readings[k] == Reading::InOrder) whole = whole && is_whole(group.values[form.inputs[k]]);
+  for (const uint16_t v : form.outputs) whole = whole && is_whole(group.values[v]);
+  return whole;
 }
 
 /// Inputs of a group that looks at rows: those that are not read in order come first.
@@ -376,8 +407,10 @@ std::optional<GroupForm> form_of(const Group& group) {
   if (form.outputs.size() > kMostGroupOutputs || !place_numbers(group, form)) return {};
   form.small = group.numel <= INT32_MAX;
   if (group.row) {
+    if (!rows_agree(group)) return {};
     share_rows(group, form);
     read_rows(group, form);
+    form.whole = are_whole(group, form);
   } else {
     for (int wide = most_wide(group); !read_by(group, wide, form);) wide /= 2;
   }
@@ -388,8 +421,8 @@ std::optional<GroupForm> form_of(const Group& group) {
 std::string key_of(const Group& group, const GroupForm& form) {
   std::string key;
   const auto add = [&](auto... numbers) { (key.append(reinterpret_cast<const char*>(&numbers), sizeof numbers), ...); };
-  add(static_cast<uint8_t>(form.wide), static_cast<uint8_t>(form.warps), static_cast<uint8_t>(form.held), form.small,
-      static_cast<uint8_t>(group.shape.size()), static_cast<uint16_t>(group.values.size()));
+  add(static_cast<uint8_t>(form.wide), static_cast<uint8_t>(form.warps), static_cast<uint8_t>(form.held), form.whole,
+      form.small, static_cast<uint8_t>(group.shape.size()), static_cast<uint16_t>(group.values.size()));
   for (const GroupValue& v : group.values) add(v.kind, v.dtype, v.per_row, v.kind == Kind::Result && v.data);
   for (const Reading r : form.readings) add(r);
   for (const uint16_t v : form.inputs) add(v);

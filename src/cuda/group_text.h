@@ -20,8 +20,9 @@ enum class Reading : char {
 
 /// How a group is laid out as a kernel.
 struct GroupForm {
-  int wide = 1;                   // elements that a thread reads at once
-  int warps = 0, held = 0;        // of steps on rows: of a group of threads, and each thread's elements of a row
+  int wide = 1;                   // elements of a vector, which a thread reads at once
+  int warps = 0, held = 0;        // of steps on rows: of a group of threads, and each thread's elements of a row,
+  bool whole = true;              // which are vectors; they lie at multiples of their size
   bool small = true;              // element numbers fit 32 bits
   bool in_order = true;           // every input is
   std::vector<uint16_t> inputs;   // values, those first that are not read in order

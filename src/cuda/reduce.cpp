@@ -1,9 +1,14 @@
-// Folds: divides the dimensions into those that stay and those that go, and chooses how many threads make one result.
+// Folds, extrema with their positions among them: divides the dimensions into those that stay and those that go, and
+// chooses who folds what.
 #include "ops/reduce.h"
+
+#include <bit>
+#include <utility>
 
 #include "cuda/device.h"
 #include "cuda/kernel.h"
 #include "cuda/kernels/reduce_args.h"
+#include "cuda/tickets.h"
 
 namespace facula::cuda {
 namespace {
@@ -21,41 +26,163 @@ void add_dim(FoldDims& to, int64_t size, int64_t stride) {
   to.strides[to.dims++] = stride;
 }
 
-FoldGrid grid_of(const Tensor& out, const Tensor& in, const FoldArgs& args) {
+/// Puts the dimensions that go in the order of memory: the fold then does so, too.
+FoldDims sorted(const FoldDims& dims) {
+  FoldDims in_order{};
+  bool taken[kMostFoldDims] = {};
+  for (int n = 0; n < dims.dims; ++n) {
+    int next = -1;
+    for (int d = 0; d < dims.dims; ++d)
+      if (!taken[d] && (next < 0 || dims.strides[d] < dims.strides[next])) next = d;
+    taken[next] = true;
+    add_dim(in_order, dims.shape[next], dims.strides[next]);
+  }
+  return in_order;
+}
+
+/// `goes(d)` says whether a dimension is reduced.
+template <class F>
+FoldGrid grid_of(const Tensor& out, const Tensor& in, F goes) {
   FoldGrid g{};
   g.results = out.numel();
   g.count = 1;
   for (int64_t d = in.dim() - 1; d >= 0; --d) {
-    if (out.size(d) != in.size(d)) g.count *= in.size(d);
-    add_dim(out.size(d) == in.size(d) ? g.kept : g.reduced, in.size(d), in.stride(d));
+    if (goes(d)) g.count *= in.size(d);
+    add_dim(goes(d) ? g.reduced : g.kept, in.size(d), in.stride(d));
   }
+  g.reduced = sorted(g.reduced);
   g.in = in.data();
-  g.center = args.center ? args.center->data() : nullptr;
   g.out = out.data();
-  g.divisor = args.divisor;
-  g.power = args.power;
-  g.finish = static_cast<int>(args.finish);
+  g.divisor = 1;
+  g.parts = 1;
   return g;
 }
 
-/// Threads for each result: where results lie next to each other in memory, one each; else enough to read side by
-/// side.
-int group_size(const FoldGrid& g) {
-  const bool columns = g.kept.dims && g.kept.strides[0] == 1 && g.kept.shape[0] >= 32;
-  if (columns || g.count <= 8) return 1;
-  return g.count <= 512 ? 32 : 256;
+// ---- who folds what
+
+constexpr int kThreads = 256, kVectorBytes = 16;
+
+/// How a kernel is chosen, beside dtypes.
+struct Share {
+  bool columns;
+  int warps;   // of rows: of each
+  int bytes;   // of an access to neighbours; 0: elements that are none
+  int places;  // FoldPlaces
+};
+
+int64_t quotient_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+/// The largest accesses of neighbours, to multiples of their size, for vectors that begin where the dimensions say.
+int access_bytes(const void* data, int64_t item, std::initializer_list<std::pair<const FoldDims*, int>> dims) {
+  auto all = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(data));
+  for (const auto& [those, first] : dims)
+    for (int d = first; d < those->dims; ++d) all |= static_cast<uint64_t>(those->strides[d] * item);
+  const auto most = static_cast<int>(std::min<uint64_t>(all & (~all + 1), kVectorBytes));
+  if (most == 0 || most == kVectorBytes) return kVectorBytes;
+  return static_cast<int>(std::max<int64_t>(most >= 4 ? 4 : 1, item));  // not an instance for every size
 }
 
-/// Into how many parts each result's elements are divided: so many that the device is busy, but each long enough.
-int64_t parts_of(const FoldGrid& g, int group, int device) {
-  constexpr int64_t kShortest = 64;
+/// How the elements of a result lie whose innermost dimension has `line` units; `all` are those of them all.
+int places_of(FoldGrid& g, int64_t line, int64_t all) {
+  constexpr int64_t kMost = INT32_MAX;
+  if (g.reduced.dims <= 1 || all == 0) return kOneLine;
+  if (g.reduced.dims > 2 || all > kMost) return kAnyPlaces;
+  g.line = fast_division(static_cast<unsigned>(line));
+  return kManyLines;
+}
+
+/// Divides what each of `groups` of results has into parts, so that the device is busy. They are multiples of `turn`
+/// units, twice that at least.
+void divide(FoldGrid& g, int64_t groups, int64_t turn, int device) {
+  constexpr int64_t kMostParts = 1024;
   const Properties& p = properties(device);
-  const int64_t room = int64_t{p.multiprocessors} * p.threads_per_multiprocessor / group;
-  return std::clamp<int64_t>(std::min<int64_t>(room / std::max<int64_t>(g.results, 1), g.count / (kShortest * group)),
-                             1, 1024);
+  const int64_t room = int64_t{p.multiprocessors} * (p.threads_per_multiprocessor / kThreads) / groups;
+  const int64_t wanted =
+      groups > kTickets ? 1 : std::clamp<int64_t>(std::min<int64_t>(room, g.units / (2 * turn)), 1, kMostParts);
+  g.part = std::max<int64_t>(quotient_up(quotient_up(g.units, wanted), turn), 1) * turn;
+  g.parts = static_cast<int>(std::max<int64_t>(quotient_up(g.units, g.part), 1));
 }
 
-// The folds of kernels/reduce.cuh.
+/// A thread, a warp or a block for every result, or several blocks.
+Share share_rows(FoldGrid& g, int64_t item, int device) {
+  constexpr int64_t kTurn = 4 * kThreads;  // vectors that a block asks for at once
+  Share share{false, g.count <= 8 ? 0 : g.count <= 1024 ? 1 : 8, 0, kOneLine};
+  int64_t wide = fold_wide(static_cast<int>(item));
+  const int64_t length = g.reduced.dims ? g.reduced.shape[0] : 1;
+  const bool neighbours = g.reduced.dims && g.reduced.strides[0] == 1 && (g.reduced.dims == 1 || length % wide == 0);
+  if (neighbours) share.bytes = access_bytes(g.in, item, {{&g.kept, 0}, {&g.reduced, 1}});
+  else wide = 1;
+  const auto share_units = [&] {
+    g.units = g.count / wide;
+    g.rest = static_cast<int>(g.count % wide);
+    g.part = std::max<int64_t>(g.units, 1);
+    if (share.warps == 8) divide(g, g.results, kTurn, device);
+  };
+  share_units();
+  share.places = places_of(g, length / wide, g.units);
+  if (g.part > INT32_MAX) share.places = kAnyPlaces;
+  if (share.places == kAnyPlaces) {
+    share.bytes = 0;
+    wide = 1;
+    share_units();
+  }
+  return share;
+}
+
+/// Whether neighbouring results are of neighbouring elements, and there are enough for the threads of a block.
+bool are_columns(const FoldGrid& g) {
+  if (!g.kept.dims || !g.reduced.dims || g.kept.strides[0] >= g.reduced.strides[0]) return false;
+  return std::min<int64_t>(g.kept.shape[0], kThreads) * g.count >= kThreads && g.results / g.kept.shape[0] <= INT32_MAX;
+}
+
+/// Blocks for strips of 32 vectors, of more where there are few rows.
+Share share_columns(FoldGrid& g, int64_t item, int64_t total, int device) {
+  constexpr int kRows = 4;  // at least, that a thread asks for at once
+  const bool neighbours =
+      g.kept.strides[0] == 1 && access_bytes(g.in, item, {{&g.kept, 1}, {&g.reduced, 0}}) == kVectorBytes;
+  int64_t wide = column_wide(static_cast<int>(item), static_cast<int>(total));
+  if (!neighbours || g.kept.shape[0] % wide) wide = 1;
+  const int64_t vectors = g.kept.shape[0] / wide;
+  const auto most = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min<int64_t>(vectors, kThreads))));
+  g.lanes = std::min(most, 32);
+  while (g.lanes < most && g.count < kThreads / g.lanes * kRows) g.lanes *= 2;
+  g.strips = static_cast<unsigned>(quotient_up(vectors, g.lanes));
+  g.units = g.count;
+  divide(g, g.results / g.kept.shape[0] * g.strips, kThreads / g.lanes * kRows, device);
+  return {true, 0, wide > 1 ? kVectorBytes : static_cast<int>(item), places_of(g, g.reduced.shape[0], g.count)};
+}
+
+/// A fold's two kernels; `name` is what it is called in kernels/reduce.cuh.
+struct FoldKernels {
+  std::string of_rows, of_columns;
+  DeviceKernel rows{"reduce.cuh", of_rows.c_str()}, columns{"reduce.cuh", of_columns.c_str()};
+  int made_bytes;  // of what parts make; 0: of the total's dtype
+
+  FoldKernels(const char* name, int bytes)
+      : of_rows(std::string("fold_rows<facula::cuda::") + name),
+        of_columns(std::string("fold_columns<facula::cuda::") + name),
+        made_bytes(bytes) {}
+  FoldKernels(const FoldKernels&) = delete;
+
+  void operator()(FoldGrid& g, const Tensor& in, DType compute, DType total, const Tensor& out) const {
+    const int device = out.device().index;
+    const int64_t item = item_size(in.dtype()), made_item = made_bytes ? made_bytes : item_size(total);
+    const Share share = are_columns(g) ? share_columns(g, item, made_item, device) : share_rows(g, item, device);
+    Tensor made;
+    if (g.parts > 1) {
+      made = facula::empty({g.parts * g.results * made_item}, DType::UInt8, out.device());
+      g.made = made.data();
+      g.tickets = fold_ticket(device);
+    }
+    if (share.columns)
+      columns(device, {in.dtype(), compute, total, out.dtype(), share.bytes, share.places},
+              {kThreads, g.results / g.kept.shape[0] * g.strips, g.parts}, g);
+    else
+      rows(device, {in.dtype(), compute, total, out.dtype(), share.warps, share.bytes, share.places},
+           grid_for(device, g.results * g.parts * (share.warps ? 32 * share.warps : 1)), g);
+  }
+};
+
 constexpr char kSumFold[] = "SumFold";
 constexpr char kNanSumFold[] = "NanSumFold";
 constexpr char kProdFold[] = "ProdFold";
@@ -74,31 +201,27 @@ constexpr char kCenteredSquaresFold[] = "CenteredSquaresFold";
 
 template <const char* name>
 void fold_cuda(const Tensor& out, const Tensor& in, const FoldArgs& args) {
-  static const std::string instance = std::string("fold<facula::cuda::") + name;
-  static const DeviceKernel kernel{"reduce.cuh", instance.c_str()};
-  static const std::string merging = std::string("fold<facula::cuda::Plain<facula::cuda::") + name + ">";
-  static const DeviceKernel merge{"reduce.cuh", merging.c_str()};
+  static const FoldKernels kernels(name, 0);
   if (out.numel() == 0) return;
-  const int device = out.device().index;
-  FoldGrid g = grid_of(out, in, args);
-  const int group = group_size(g);
-  const int64_t parts = parts_of(g, group, device);
-  g.part = std::max<int64_t>((g.count + parts - 1) / parts, 1);
-  const int64_t made = std::max<int64_t>((g.count + g.part - 1) / g.part, 1);
-  const auto blocks = [&](int threads) { return grid_for(device, g.results * made * threads); };
-  if (made == 1) return kernel(device, {in.dtype(), args.compute, out.dtype(), group / 32}, blocks(group), g);
-  const Tensor results = facula::empty({made, g.results}, out.dtype(), out.device());
-  g.out = results.data();
-  kernel(device, {in.dtype(), args.compute, out.dtype(), group / 32}, blocks(group), g);
-  FoldGrid second = g;
-  second.in = results.data();
-  second.out = out.data();
-  second.center = nullptr;
-  second.count = second.part = made;
-  second.kept = second.reduced = {};
-  add_dim(second.kept, g.results, 1);
-  add_dim(second.reduced, made, g.results);
-  merge(device, {out.dtype(), out.dtype(), out.dtype(), 0}, grid_for(device, g.results), second);
+  FoldGrid g = grid_of(out, in, [&](int64_t d) { return out.size(d) != in.size(d); });
+  g.center = args.center ? args.center->data() : nullptr;
+  g.divisor = args.divisor;
+  g.power = args.power;
+  g.finish = static_cast<int>(args.finish);
+  kernels(g, in, args.compute, args.total.value_or(out.dtype()), out);
+}
+
+constexpr char kFirstLargest[] = "FirstBest<true>";
+constexpr char kFirstSmallest[] = "FirstBest<false>";
+
+template <const char* name>
+void arg_extremum(DType compute, int64_t dim, const Tensor& in, const Tensor& values, const Tensor& positions) {
+  constexpr int kBestBytes = 16;  // a value and its position
+  static const FoldKernels kernels(name, kBestBytes);
+  if (values.numel() == 0) return;
+  FoldGrid g = grid_of(values, in, [=](int64_t d) { return d == dim; });
+  g.positions = reinterpret_cast<long long*>(positions.data<int64_t>());
+  kernels(g, in, compute, compute, values);
 }
 
 void sum_flat(DType dtype, int64_t n, const void* in, void* out) {
@@ -136,6 +259,8 @@ void register_reduce() {
   abs_max_fold.set(cuda, fold_cuda<kAbsMaxFold>);
   abs_min_fold.set(cuda, fold_cuda<kAbsMinFold>);
   centered_squares_fold.set(cuda, fold_cuda<kCenteredSquaresFold>);
+  argmax_kernel.set(cuda, arg_extremum<kFirstLargest>);
+  argmin_kernel.set(cuda, arg_extremum<kFirstSmallest>);
   sum_flat_kernel.set(cuda, sum_flat);
 }
 

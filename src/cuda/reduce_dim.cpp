@@ -1,4 +1,4 @@
-// Extrema with their positions; medians and most frequent elements by sorting.
+// Medians and most frequent elements by sorting.
 #include "cuda/lines.h"
 #include "cuda/sort.h"
 #include "ops/reduce.h"
@@ -6,34 +6,10 @@
 namespace facula::cuda {
 namespace {
 
-constexpr DeviceKernel kExtremum{"extremum.cuh", "extremum"};
-constexpr DeviceKernel kMedian{"extremum.cuh", "median"};
-constexpr DeviceKernel kMode{"extremum.cuh", "mode"};
+constexpr DeviceKernel kMedian{"median.cuh", "median"};
+constexpr DeviceKernel kMode{"median.cuh", "mode"};
 
 long long* places(const Tensor& t) { return reinterpret_cast<long long*>(t.data<int64_t>()); }
-
-template <bool largest>
-void arg_extremum(DType compute, int64_t dim, const Tensor& in, const Tensor& values, const Tensor& positions) {
-  if (values.numel() == 0) return;
-  const int device = in.device().index;
-  const Tensor x = ops::as_contiguous(in);
-  ExtremumArgs e{line_shape(x, dim), 0, 1, x.data(), nullptr, values.data(), places(positions)};
-  const int warps = line_warps(e.shape);
-  const int64_t lines = line_count(e.shape);
-  e.parts = line_parts(device, e.shape, warps, 1024);
-  e.part = (e.shape.n + e.parts - 1) / e.parts;
-  e.parts = (e.shape.n + e.part - 1) / e.part;
-  const Grid grid = line_grid(device, lines * e.parts, warps);
-  if (e.parts == 1) return kExtremum(device, {largest, x.dtype(), compute, warps}, grid, e);
-  const Tensor best = facula::empty({lines, e.parts}, compute, in.device());
-  const Tensor where = facula::empty({lines, e.parts}, DType::Int64, in.device());
-  e.values = best.data();
-  e.positions = places(where);
-  kExtremum(device, {largest, x.dtype(), compute, warps}, grid, e);
-  const ExtremumArgs second{{lines, e.parts, 1}, e.parts,          1, best.data(), places(where),
-                            values.data(),       places(positions)};
-  kExtremum(device, {largest, compute, compute, 1}, line_grid(device, lines, 1), second);
-}
 
 /// Lines as sorted rows, and where their elements were.
 struct SortedLines {
@@ -65,7 +41,7 @@ void median_cuda(DType compute, int64_t dim, const Tensor& in, const Tensor& val
   if (values.numel() == 0) return;
   const SortedLines s(compute, dim, in);
   const int device = in.device().index;
-  kMedian(device, {ignore_nan, compute}, grid_for(device, s.rows), static_cast<long long>(s.rows),
+  kMedian(device, {ignore_nan, compute, values.dtype()}, grid_for(device, s.rows), static_cast<long long>(s.rows),
           static_cast<long long>(s.n), s.values.data(), places(s.order), values.data(), places(positions));
 }
 
@@ -73,16 +49,14 @@ void mode_cuda(DType compute, int64_t dim, const Tensor& in, const Tensor& value
   if (values.numel() == 0) return;
   const SortedLines s(compute, dim, in);
   const int device = in.device().index;
-  kMode(device, {compute}, line_grid(device, s.rows, 8), static_cast<long long>(s.rows), static_cast<long long>(s.n),
-        s.values.data(), places(s.order), values.data(), places(positions));
+  kMode(device, {compute, values.dtype()}, line_grid(device, s.rows, 8), static_cast<long long>(s.rows),
+        static_cast<long long>(s.n), s.values.data(), places(s.order), values.data(), places(positions));
 }
 
 }  // namespace
 
 void register_reduce_dim() {
   constexpr auto cuda = DeviceType::CUDA;
-  argmax_kernel.set(cuda, arg_extremum<true>);
-  argmin_kernel.set(cuda, arg_extremum<false>);
   median_kernel.set(cuda, median_cuda<false>);
   nanmedian_kernel.set(cuda, median_cuda<true>);
   mode_kernel.set(cuda, mode_cuda);

@@ -101,12 +101,12 @@ void collapse(Group& group, IntList sizes, const Dims& order);
 inline Kernel<void(const Group&)> run_group{"group"};
 
 /// On devices other than the CPU: whether a group can look at rows of that length with the bits that the op gives.
-/// There a row belongs to a group of threads, and each of them takes some of its elements in order. Folds and other ops
-/// choose differently which, unless a row belongs to one thread: others than folds run at once.
+/// There a row belongs to a group of threads, and each of them takes some of its vectors in order. Of longer rows, ops
+/// that are no folds choose the threads by the dtype: these run at once.
 constexpr bool can_take_rows(RowWork work, int64_t length) {
-  constexpr int64_t kLongest = 4096;
+  constexpr int64_t kLongest = 4096, kLongestOfWarp = 1024;
   if (work == RowWork::Other || length > kLongest) return false;
-  return is_fold(work) || length <= 8;
+  return is_fold(work) || length <= kLongestOfWarp;
 }
 
 /// Installed by devices whose work goes to streams: makes one the calling thread's current stream, and gives the one

@@ -27,14 +27,15 @@ Tensor map_lines(const LineKernel& kernel, const Tensor& self, int64_t dim, DTyp
 std::tuple<Tensor, Tensor> with_positions(const PositionKernel& kernel, const Tensor& self, int64_t dim, int64_t size,
                                           const char* op, const Out& out0, const Out& out1) {
   int64_t d = wrap_dim(dim, self.dim(), op);
-  DType compute = line_dtype(self, op);
+  const DType compute = line_dtype(self, op);
+  const bool one = size == 1 && self.device().is_cuda();  // the kernel converts it
   Dims shape(self.sizes());
   if (size >= 0 && self.dim() > 0) shape[d] = size;
-  Tensor values =
-      compute == self.dtype() ? out0.make(shape, compute, self.device()) : facula::empty(shape, compute, self.device());
+  Tensor values = one || compute == self.dtype() ? out0.make(shape, self.dtype(), self.device())
+                                                 : facula::empty(shape, compute, self.device());
   Tensor positions = out1.make(shape, DType::Int64, self.device());
   if (!self.is_meta()) kernel(self.device(), compute, d, self, values, positions);
-  if (compute != self.dtype()) values = to_dtype(values, self.dtype());
+  if (values.dtype() != self.dtype()) values = to_dtype(values, self.dtype());
   return {std::move(values), std::move(positions)};
 }
 

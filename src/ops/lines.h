@@ -11,7 +11,8 @@ namespace facula {
 using LineKernel = Kernel<void(DType compute, int64_t dim, const Tensor& in, const Tensor& out)>;
 /// The same with two inputs of one shape.
 using Line2Kernel = Kernel<void(DType compute, int64_t dim, const Tensor& a, const Tensor& b, const Tensor& out)>;
-/// Values with their positions in the line (int64): as many as the line has elements, or one.
+/// Values with their positions in the line (int64): as many as the line has elements, or one, which CUDA's kernels
+/// convert to the dtype of `values`.
 using PositionKernel =
     Kernel<void(DType compute, int64_t dim, const Tensor& in, const Tensor& values, const Tensor& positions)>;
 

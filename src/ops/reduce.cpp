@@ -1,6 +1,8 @@
 // Shape and dtype rules of the reductions.
 #include "ops/reduce.h"
 
+#include <utility>
+
 #include "core/checked.h"
 #include "ops/copies.h"
 #include "ops/reduction.h"
@@ -43,8 +45,9 @@ void take_shape(const Tensor& fresh, IntList shape) {
 namespace {
 
 // Runs a fold, whose accumulator is of dtype `made`, and converts its result to `dtype`.
-Tensor fold(const FoldKernel& kernel, DType made, const Tensor& self, const Reduction& r, const FoldArgs& args,
-            DType dtype, const Out& out) {
+Tensor fold(const FoldKernel& kernel, DType made, const Tensor& self, const Reduction& r, FoldArgs args, DType dtype,
+            const Out& out) {
+  if (made != dtype && self.device().is_cuda()) args.total = std::exchange(made, dtype);
   const bool direct = made == dtype;
   if (direct && out.given()) {
     Tensor result = out.make(r.shape, dtype, self.device());

@@ -14,6 +14,7 @@ struct FoldArgs {
   Finish finish = Finish::Nothing;
   double power = 2;                // of power_sum_fold; Finish::Power takes its root
   const Tensor* center = nullptr;  // of centered_squares_fold: of compute dtype, contiguous, shaped as out
+  std::optional<DType> total;      // on CUDA: what is accumulated in; out has any dtype and is converted to at the end
 
   template <class See>
   void memory(See see) const {

@@ -151,7 +151,33 @@ FACULA_FN constexpr A highest() {
   else if constexpr (A(-1) < A(0)) return A((UInt64(1) << (8 * sizeof(A) - 1)) - 1);
   else return A(-1);
 }
-/// NaN wins.
+/// NaN wins; of two zeros the larger one does, so that the order does not matter.
+template <class A>
+FACULA_FN A larger_of(A a, A b) {
+#if FACULA_ARCH >= 800
+  if constexpr (is_same_type<A, float>) {
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+    return larger;
+  }
+#endif
+  if constexpr (is_floating_type<A>)
+    if (a == b) return kernels::from_bits(kernels::bits(a) & kernels::bits(b));
+  return b > a || b != b ? b : a;
+}
+template <class A>
+FACULA_FN A smaller_of(A a, A b) {
+#if FACULA_ARCH >= 800
+  if constexpr (is_same_type<A, float>) {
+    float smaller;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(smaller) : "f"(a), "f"(b));
+    return smaller;
+  }
+#endif
+  if constexpr (is_floating_type<A>)
+    if (a == b) return kernels::from_bits(kernels::bits(a) | kernels::bits(b));
+  return b < a || b != b ? b : a;
+}
 struct Max {
   template <class A>
   FACULA_FN static A identity() {
@@ -159,7 +185,7 @@ struct Max {
   }
   template <class A>
   FACULA_FN static A merge(A a, A b) {
-    return b > a || b != b ? (a != a ? a : b) : a;
+    return larger_of(a, b);
   }
 };
 struct Min {
@@ -169,7 +195,7 @@ struct Min {
   }
   template <class A>
   FACULA_FN static A merge(A a, A b) {
-    return b < a || b != b ? (a != a ? a : b) : a;
+    return smaller_of(a, b);
   }
 };
 struct Or {

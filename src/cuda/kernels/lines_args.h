@@ -18,14 +18,4 @@ struct ScanArgs {
   long long* positions;
 };
 
-/// The best of every part of every line; `from` are the positions of the elements where these are parts' results.
-struct ExtremumArgs {
-  LineShape shape;
-  long long part, parts;
-  const void* in;
-  const long long* from;
-  void* values;
-  long long* positions;
-};
-
 }  // namespace facula::cuda

@@ -1,60 +1,9 @@
-// Extrema with their positions, and what is read off sorted rows: medians and the most frequent elements.
+// What is read off sorted rows, NaN last: medians and the most frequent elements. `order` tells where elements were.
 #pragma once
 
-#include "lines.cuh"
+#include "block.cuh"
 
 namespace facula::cuda {
-
-template <class C>
-struct Best {
-  C value;
-  Int64 at;  // -1: nothing
-};
-/// NaN wins; the first of equals.
-template <bool kLargest>
-struct FirstBest {
-  template <class A>
-  FACULA_FN static A identity() {
-    A none{};
-    none.at = -1;
-    return none;
-  }
-  template <class C>
-  FACULA_FN static bool is_better(C a, C b) {
-    return b == b && (a != a || (kLargest ? a > b : a < b));
-  }
-  template <class A>
-  FACULA_FN static A merge(A a, A b) {
-    if (a.at < 0 || b.at < 0) return a.at < 0 ? b : a;
-    if (is_better(a.value, b.value)) return a;
-    if (is_better(b.value, a.value)) return b;
-    return a.at < b.at ? a : b;
-  }
-};
-
-template <bool kLargest, class M, class C, int kWarps>
-__global__ __launch_bounds__(256) void extremum(ExtremumArgs e) {
-  using Op = FirstBest<kLargest>;
-  FACULA_SHARED(Best<C>, room, kMostWarps);
-  const Int64 units = e.shape.outer * e.shape.inner * e.parts;
-  for_groups<kWarps>(units, [&](Int64 unit, int member) {
-    Best<C> best = Op::template identity<Best<C>>();
-    if (unit < units) {
-      const Int64 from = unit % e.parts * e.part, to = from + e.part < e.shape.n ? from + e.part : e.shape.n,
-                  start = line_start(e.shape, unit / e.parts);
-      for (Int64 i = from + member; i < to; i += group_threads(kWarps)) {
-        const Int64 at = start + i * e.shape.inner;
-        best = Op::merge(best, Best<C>{convert<C>(static_cast<const M*>(e.in)[at]), e.from ? e.from[at] : i});
-      }
-    }
-    best = fold_group<Op, kWarps>(best, room);
-    if (unit >= units || member) return;
-    static_cast<C*>(e.values)[unit] = best.value;
-    e.positions[unit] = best.at;
-  });
-}
-
-// ---- of sorted rows, NaN last; `order` tells where the elements were
 
 /// The number of elements of a sorted row that are not NaN.
 template <class C>
@@ -68,14 +17,14 @@ FACULA_FN Int64 count_numbers(const C* row, Int64 n) {
   return low;
 }
 
-template <bool kIgnoreNan, class C>
+template <bool kIgnoreNan, class C, class O>
 __global__ __launch_bounds__(256) void median(Int64 rows, Int64 n, const void* sorted, const Int64* order, void* values,
                                               Int64* positions) {
   for (Int64 r = thread_number(); r < rows; r += thread_count()) {
     const C* row = static_cast<const C*>(sorted) + r * n;
     const Int64 numbers = count_numbers(row, n);
     const Int64 at = numbers == n || (kIgnoreNan && numbers > 0) ? (numbers - 1) / 2 : numbers < n ? numbers : 0;
-    static_cast<C*>(values)[r] = row[at];
+    static_cast<O*>(values)[r] = convert<O>(row[at]);
     positions[r] = order[r * n + at];
   }
 }
@@ -101,7 +50,7 @@ FACULA_FN Int64 run_end(const C* row, Int64 n, Int64 from) {
   return low;
 }
 
-template <class C>
+template <class C, class O>
 __global__ __launch_bounds__(256) void mode(Int64 rows, Int64 n, const void* sorted, const Int64* order, void* values,
                                             Int64* positions) {
   FACULA_SHARED(Run, room, kMostWarps);
@@ -113,7 +62,7 @@ __global__ __launch_bounds__(256) void mode(Int64 rows, Int64 n, const void* sor
     best = fold_block<LongestRun>(best, room);
     if (threadIdx.x) continue;
     const C value = row[best.from];
-    static_cast<C*>(values)[r] = value;
+    static_cast<O*>(values)[r] = convert<O>(value);
     positions[r] = order[r * n + best.from + best.length - 1];
     if (value != value) positions[r] = order[r * n];
   }
