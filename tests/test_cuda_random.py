@@ -57,20 +57,21 @@ fills = [(dtype, fill) for dtype in (t.float32, t.float64, t.bfloat16, t.float16
                       lambda x, g: x.bernoulli_(0.3, generator=g), lambda x, g: x.random_(generator=g))]
 fills += [(dtype, fill) for dtype in (t.int64, t.int32, t.int16, t.int8, t.bool)
           for fill in (lambda x, g: x.random_(generator=g), lambda x, g: x.bernoulli_(0.3, generator=g))]
+wrong = out["wrong"] = []
 for size in (1, 7, 33, 1023, 1024, 1025, 16_387, 40_001):
     for number, (dtype, fill) in enumerate(fills):
         room = t.zeros(size + 7, dtype=dtype, device=d)
         x = fill(room[:size], seeded()).clone()
-        assert not room[size:].any(), (size, number)
+        beside = room[size:].any()
         room.zero_()
-        assert t.equal(fill(room[3:size + 3], seeded()), x), (size, number)
-        assert not room[:3].any() and not room[size + 3:].any(), (size, number)
+        same = t.equal(fill(room[3:size + 3], seeded()), x)
+        wrong += [(size, number)] * (not same or bool(beside | room[:3].any() | room[size + 3:].any()))
 """
 
 
 def test_numbers_are_the_same_wherever_they_are_written():
     """By vectors where the tensor begins at a multiple of them, else one by one; nothing is written beside it."""
-    results(PLACES)
+    assert results(PLACES)["wrong"] == []
 
 
 @pytest.fixture(scope="module")

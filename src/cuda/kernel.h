@@ -106,7 +106,7 @@ DType bits_of(int64_t bytes);
 /// Blocks of `threads` for `count` elements, one of each thread; more elements are left to grid-stride loops.
 Grid grid_for(int device, int64_t count, unsigned threads = 256);
 
-/// How many elements are in the 16 bytes that a thread reads at once, if all tensors begin at multiples of these; else 1.
+/// How many elements are in the 16 bytes that a thread reads at once, if all tensors begin at multiples; else 1.
 int aligned_width(DType dtype, std::span<const void* const> tensors);
 
 }  // namespace facula::cuda

@@ -9,6 +9,7 @@ barriers and tails.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -155,6 +156,8 @@ def bound(code: Code, instance: Instance, threads: int, gpu: Gpu) -> Bound:
         peak = gpu.peak / (2 if instance.tf32 else 1) if instance.tensor else gpu.fma
         return Bound(gpu, rate / peak, slowest, 2 * rate * gpu.sms * gpu.clock / 1e3)
     moved = (instance.read + instance.write) / of_element[slowest] * gpu.sms * gpu.clock / gpu.bandwidth
-    flying = resident_warps(code, instance, threads, gpu.capability) * 32 * code.flight / gpu.needed
+    flying = math.inf  # where nothing is read
+    if instance.read:
+        flying = resident_warps(code, instance, threads, gpu.capability) * 32 * code.flight / gpu.needed
     share, limit = min((1.0, "memory"), (moved, slowest), (flying, "in flight"))
     return Bound(gpu, share * instance.sectors, limit + (", sectors" if instance.sectors < 1 else ""))

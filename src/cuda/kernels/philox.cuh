@@ -143,8 +143,8 @@ FACULA_FN void for_draws(const PhiloxStart& start, Int64 count, F act) {
   for (Int64 first = thread_number(); first < count; first += apart * kWide) act(first, apart, philox.next());
 }
 
-/// The same where a thread draws in the place of kNext threads, whose elements lie next to each other: act(first element,
-/// how many are apart, the words of each).
+/// The same where a thread draws in the place of kNext threads, whose elements lie next to each other: act(first
+/// element, how many are apart, the words of each).
 template <int kWide, int kNext, class F>
 FACULA_FN void for_neighbours(const PhiloxStart& start, Int64 count, F act) {
   const Int64 own = thread_number() * kNext, apart = thread_count() * kNext;

@@ -6,7 +6,8 @@
 
 namespace facula::cuda {
 
-/// A row of blocks for each tensor, of which a thread has two vectors at a time. All that write to `found` write the same.
+/// A row of blocks for each tensor, of which a thread has two vectors at a time. All that write to `found` write
+/// the same.
 template <class T, int kWide>
 __global__ __launch_bounds__(256) void unscale(UnscaleArgs g) {
   using C = Compute<T>;
