@@ -40,8 +40,6 @@ constexpr int kMaxResults = 3;
 
 /// What such a step computes, for engines that print kernels.
 enum class RowWork : uint8_t { Other, Sum, Max, Min, FirstMax, FirstMin, Softmax, LogSoftmax, Norm };
-/// Whether it makes one element of a row, and not its position.
-constexpr bool is_fold(RowWork work) { return work >= RowWork::Sum && work <= RowWork::Min; }
 
 struct GroupStep {
   uint8_t inputs = 0, outs = 1;
@@ -101,12 +99,10 @@ void collapse(Group& group, IntList sizes, const Dims& order);
 inline Kernel<void(const Group&)> run_group{"group"};
 
 /// On devices other than the CPU: whether a group can look at rows of that length with the bits that the op gives.
-/// There a row belongs to a group of threads, and each of them takes some of its vectors in order. Of longer rows, ops
-/// that are no folds choose the threads by the dtype: these run at once.
+/// There a row belongs to a group of threads that takes its elements in an order which its length and dtype say.
 constexpr bool can_take_rows(RowWork work, int64_t length) {
-  constexpr int64_t kLongest = 4096, kLongestOfWarp = 1024;
-  if (work == RowWork::Other || length > kLongest) return false;
-  return is_fold(work) || length <= kLongestOfWarp;
+  constexpr int64_t kLongest = 4096;
+  return work != RowWork::Other && length <= kLongest;
 }
 
 /// Installed by devices whose work goes to streams: makes one the calling thread's current stream, and gives the one
