@@ -141,7 +141,8 @@ FACULA_FN ChangedPart<C, Part> changed(C* results, const C* elements, UInt32 zer
 template <bool kLog, class C, class Part>
 FACULA_FN void softmax_part(C* results, const C* elements, UInt32 zero, const Part& part) {
   auto x = changed(results, elements, zero, part);
-  softmax_line<kLog, Part::kWarps>(x, part.template room_of<C>(), [](C& element, Int64, C result) { element = result; });
+  softmax_line<kLog, Part::kWarps>(x, part.template room_of<C>(),
+                                   [](C& element, Int64, C result) { element = result; });
 }
 /// `numbers`: what is added to the variance, and whether rows are centered.
 template <class C, class Part>
