@@ -1,6 +1,6 @@
 // Errors, in units in the last place (ULP), of the elementary functions of CUDA devices in float32, as the emulated
 // device computes them: with instructions that round well, and with ones as wrong as NVIDIA says that they may be, in
-// one direction, the other, or any. Prints one line for each; exits non-zero if a bound is exceeded or an edge is wrong.
+// one direction, the other, or any. Prints a line for each; exits non-zero if a bound is exceeded or an edge is wrong.
 #define FACULA_EMULATED_KERNEL 1
 #include "../../src/kernels/activation.h"
 #include "check.h"
