@@ -190,9 +190,9 @@ void note_failure(cublasStatus_t status) {
 }
 
 /// What the library made of a problem.
-class Plan {
+class MatmulPlan {
  public:
-  explicit Plan(const Problem& p) {
+  explicit MatmulPlan(const Problem& p) {
     const auto compute = static_cast<cublasComputeType_t>(p.compute);
     const auto type = static_cast<cudaDataType>(p.matrices);
     FACULA_BLAS_CALL(cublasLtMatmulDescCreate, &desc, compute, static_cast<cudaDataType>(p.scale));
@@ -203,12 +203,12 @@ class Plan {
     for (size_t i = 0; i < layouts.size(); ++i) layouts[i] = layout_of(*sides[i], type, static_cast<int32_t>(p.batch));
     choose(p);
   }
-  ~Plan() {
+  ~MatmulPlan() {
     for (cublasLtMatrixLayout_t layout : layouts)
       if (layout) blas().cublasLtMatrixLayoutDestroy(layout);
     if (desc) blas().cublasLtMatmulDescDestroy(desc);
   }
-  Plan(const Plan&) = delete;
+  MatmulPlan(const MatmulPlan&) = delete;
 
   template <class T>
   void tell(cublasLtMatmulDescAttributes_t attribute, const T& value) const {
@@ -259,14 +259,14 @@ class Plan {
   }
 };
 
-void tune(Plan& plan, const Problem& problem, const MatrixProduct& p);
+void tune(MatmulPlan& plan, const Problem& problem, const MatrixProduct& p);
 
 template <class Use>
 auto with_plan(const Problem& problem, const MatrixProduct& p, Use&& use) {
-  static auto& plans = *new PlanCache<Problem, Plan>;
+  static auto& plans = *new PlanCache<Problem, MatmulPlan>;
   return plans.with(
-      problem, [&] { return Plan(problem); },
-      [&](Plan& plan) {
+      problem, [&] { return MatmulPlan(problem); },
+      [&](MatmulPlan& plan) {
         if (problem.tuning >= 0 && !plan.is_settled && plan.is_possible()) tune(plan, problem, p);
         return use(plan);
       });
@@ -291,7 +291,7 @@ struct Factor {
 };
 
 /// Queues the product, done in one of the plan's ways.
-cublasStatus_t queue(const Plan& plan, const Plan::Way& way, const MatrixProduct& p, void* out) {
+cublasStatus_t queue(const MatmulPlan& plan, const MatmulPlan::Way& way, const MatrixProduct& p, void* out) {
   if (p.bias) plan.tell(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   const int device = active_index();
   const size_t bytes = way.workspaceSize;
@@ -348,7 +348,7 @@ Tensor scratch_for(const MatrixProduct& p) {
 }
 
 /// Milliseconds that a way takes; negative where it does not work.
-double time_of(const Plan& plan, const Plan::Way& way, const MatrixProduct& p, void* out) {
+double time_of(const MatmulPlan& plan, const MatmulPlan::Way& way, const MatrixProduct& p, void* out) {
   if (queue(plan, way, p, out) != CUBLAS_STATUS_SUCCESS) return -1;
   const Stream stream = current_stream(active_index());
   const auto timed = [&](int times) {
@@ -379,7 +379,7 @@ bool agrees(const Tensor& got, const Tensor& wanted) {
   return true;
 }
 
-size_t fastest(const Plan& plan, const MatrixProduct& given, double* milliseconds) {
+size_t fastest(const MatmulPlan& plan, const MatrixProduct& given, double* milliseconds) {
   MatrixProduct p = given;
   p.beta = Scalar(0);  // tries do not read what they have written
   const Tensor reference = scratch_for(p), out = scratch_for(p);
@@ -397,7 +397,7 @@ size_t fastest(const Plan& plan, const MatrixProduct& given, double* millisecond
 
 constexpr std::string_view kWayName = "Gemm_CublasLt_";
 
-void tune(Plan& plan, const Problem& problem, const MatrixProduct& p) {
+void tune(MatmulPlan& plan, const Problem& problem, const MatrixProduct& p) {
   const auto device = static_cast<int>(problem.device);
   const Tuning::Key key = tuning_key(problem);
   plan.is_settled = true;
@@ -422,7 +422,7 @@ bool product_over_bias(const MatrixProduct& p) {
   MatrixProduct rest = p;
   rest.bias = nullptr;
   rest.beta = 1;
-  const auto is_possible = [](const Plan& plan) { return plan.is_possible(); };
+  const auto is_possible = [](const MatmulPlan& plan) { return plan.is_possible(); };
   if (!with_plan(problem_of(rest, types_of(rest.dtype)), rest, is_possible)) return false;
   const int device = active_index();
   const long long rows = p.rows, columns = p.columns, batch = p.batch, out_row = p.out_row, out_batch = p.out_batch;
@@ -438,7 +438,7 @@ bool product_by_library(const MatrixProduct& p) {
   const Types types = types_of(p.dtype);
   const Problem problem = problem_of(p, types);
   if (!fits(problem)) return false;
-  const bool done = with_plan(problem, p, [&](const Plan& plan) {
+  const bool done = with_plan(problem, p, [&](const MatmulPlan& plan) {
     if (!plan.is_possible()) return false;
     check(queue(plan, plan.ways[plan.chosen], p, p.out), "cublasLtMatmul");
     return true;

@@ -22,11 +22,11 @@ namespace {
 
 using dnn::Descriptor;
 
-constexpr size_t kMostDims = 5;
+constexpr size_t kMostConvDims = 5;
 
 /// A tensor in the layout of the problem; dimensions that are not there have size one.
 struct Shape {
-  int64_t sizes[kMostDims], alignment;
+  int64_t sizes[kMostConvDims], alignment;
 };
 
 /// What a plan depends on; compared byte by byte, so nothing lies between the members.
@@ -83,7 +83,7 @@ enum TensorId : int64_t { kX = 'x', kW = 'w', kY = 'y' };
 
 Descriptor tensor(const Problem& p, const Shape& shape, TensorId id) {
   const auto dims = static_cast<size_t>(p.dims);
-  std::array<int64_t, kMostDims> strides{};
+  std::array<int64_t, kMostConvDims> strides{};
   int64_t step = 1;
   const auto put = [&](size_t d) { strides[d] = std::exchange(step, step * shape.sizes[d]); };
   if (p.channels_last) put(1);

@@ -95,9 +95,9 @@ void check(cufftResult status, const char* call) {
 }
 #define FACULA_FFT_CALL(name, ...) check(fft().name(__VA_ARGS__), #name)
 
-class Plan {
+class TransformPlan {
  public:
-  explicit Plan(Problem p) {
+  explicit TransformPlan(Problem p) {
     FACULA_FFT_CALL(cufftCreate, &handle_);
     try {
       FACULA_FFT_CALL(cufftSetAutoAllocation, handle_, 0);
@@ -110,8 +110,8 @@ class Plan {
       throw;
     }
   }
-  ~Plan() { fft().cufftDestroy(handle_); }
-  Plan(const Plan&) = delete;
+  ~TransformPlan() { fft().cufftDestroy(handle_); }
+  TransformPlan(const TransformPlan&) = delete;
 
   /// Queues it on the current stream.
   void run(const Tensor& out, const Tensor& in, int direction) const {
@@ -129,7 +129,7 @@ class Plan {
 
 // ---- plans, kept
 
-using Plans = PlanCache<Problem, Plan>;
+using Plans = PlanCache<Problem, TransformPlan>;
 constexpr size_t kMostPlans = 4096;
 
 struct PlansOfDevice : Plans {
@@ -196,8 +196,8 @@ bool transform(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, 
   const Tensor points = kind == FftKind::HalfToReal ? settled_half(out, in, dims[0], is_ours) : aligned(in);
   plans_of(out.device().index)
       .with(
-          p, [&] { return Plan(p); },
-          [&](const Plan& plan) { plan.run(out, points, backward ? CUFFT_INVERSE : CUFFT_FORWARD); });
+          p, [&] { return TransformPlan(p); },
+          [&](const TransformPlan& plan) { plan.run(out, points, backward ? CUFFT_INVERSE : CUFFT_FORWARD); });
   return true;
 }
 

@@ -8,7 +8,7 @@ namespace facula::cuda {
 /// Elements along a side of a tile, of so many bytes: lines are of 128 bytes at least.
 constexpr int transpose_side(int bytes) { return bytes == 1 ? 128 : bytes <= 4 ? 64 : 32; }
 
-constexpr int kMostBatchDims = 3;
+constexpr int kMostCopiedBatches = 3;
 
 struct TransposeArgs {
   const void* in;
@@ -17,8 +17,8 @@ struct TransposeArgs {
   unsigned in_row, out_row;  // elements from row to row
   FastDivision tiles_across, tiles_down;
   int batch_dims;
-  FastDivision batch[kMostBatchDims];
-  long long in_batch[kMostBatchDims], out_batch[kMostBatchDims];  // elements
+  FastDivision batch[kMostCopiedBatches];
+  long long in_batch[kMostCopiedBatches], out_batch[kMostCopiedBatches];  // elements
 };
 
 }  // namespace facula::cuda
