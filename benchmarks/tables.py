@@ -105,7 +105,7 @@ def slower(stem: str) -> str:
     cases = sorted((case for case in read(stem)["cases"] if case["ratio"] < 0.9), key=lambda case: case["ratio"])
     called = ("`" + re.sub(r" +\[\+ backward\]", "` with gradient", case["case"].replace(" | ", ", ")) for case in cases)
     names = (name if name.endswith("gradient") else f"{name}`" for name in called)
-    rows = [[name, case["size"], figure(case["ratio"])] for name, case in zip(names, cases, strict=True)]
+    rows = [[name, case["size"], f"{case['ratio']:.3f}"] for name, case in zip(names, cases, strict=True)]
     return table(("op", "size", "ratio"), rows)
 
 
@@ -127,9 +127,10 @@ def models() -> str:
     return table(("training step", "AVX2, Zen 3", "AVX2, against `torch.compile`", "AVX-512, Zen 4", "AVX-512, Zen 5"), rows)
 
 
-def peaks() -> str:
+def peaks(column: int) -> str:
+    """What belongs to the ratios of one column of the table of models."""
     rows = []
-    for row in model_files()[2].values():
+    for row in model_files()[column].values():
         ours, theirs = row["measured"]["facula"], row["measured"]["torch"]
         limits = [f"{100 * found['limit_share']:.0f} %" for found in (ours, theirs)]
         memory = [f"{found['peak']:,.0f}" for found in (ours, theirs)]
@@ -221,7 +222,8 @@ def cuda_host() -> str:
 
 
 TABLES = {
-    "all ratios": all_ratios, "ops": ops, "models": models, "peaks": peaks, "applications": applications,
+    "all ratios": all_ratios, "ops": ops, "models": models, "applications": applications,
+    "peaks with AVX2": partial(peaks, 0), "peaks with AVX512": partial(peaks, 2),
     "frameworks": frameworks, "products": products, "transforms": transforms, "cuda host": cuda_host, "compiled": compiled,
     "slower with AVX2": partial(slower, "sweep_v3_1t_2core_amd"),
     "slower on two threads": partial(slower, "sweep_v3_2t_2core_amd"),
