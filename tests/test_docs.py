@@ -26,6 +26,12 @@ def test_links_lead_to_files(page):
         assert target.startswith("http") or (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "docs"], ids=lambda page: page.stem)
+def test_pages_of_docs_are_short(page):
+    """Who looks for one thing reads one page; what is listed by a program, with a filter on the site, is no page to be read."""
+    assert len(page.read_text().split()) <= 1500 or page.stem == "supported"
+
+
 def blocks(page, language):
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.S)
 
