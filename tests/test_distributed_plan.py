@@ -375,7 +375,7 @@ def test_a_picture(model_file, tmp_path):
 @pytest.mark.slow
 @needs_mpi
 def test_measured_between_local_ranks(model_file, tmp_path):
-    """That it runs and adds up: how well it predicts is a measurement, in docs/distributed.md."""
+    """That it runs and adds up: how well it predicts is a measurement, in docs/distributed_planning.md."""
     script = (
         "import sys\nfrom facula.distributed.plan import measure\n"
         "if __name__ == '__main__':\n    measure.measure((2,), (1024, 65536), 3).save(sys.argv[1])\n"

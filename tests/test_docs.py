@@ -26,6 +26,12 @@ def test_links_lead_to_files(page):
         assert target.startswith("http") or (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "docs"], ids=lambda page: page.stem)
+def test_pages_of_docs_are_short(page):
+    """Who looks for one thing reads one page; what is listed by a program, with a filter on the site, is no page to be read."""
+    assert len(page.read_text().split()) <= 1500 or page.stem == "supported"
+
+
 def blocks(page, language):
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.S)
 
@@ -93,13 +99,32 @@ def test_everything_public_has_a_docstring():
     assert not missing, sorted(missing.values())
 
 
+def of_benchmarks(name):
+    """A program of benchmarks as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    del sys.modules[name]
+    return module
+
+
+def test_tables_are_what_the_results_give(tmp_path, monkeypatch, capsys):
+    tables = of_benchmarks("tables")
+    assert tables.main(["--check"]) == 0, "run `python benchmarks/tables.py`"
+    used = [name for page in (ROOT / "docs").glob("*.md") for _, name, _ in tables.MARKED.findall(page.read_text())]
+    assert sorted(used) == sorted(set(used)) and set(used) <= set(tables.TABLES)
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs" / "page.md"
+    page.write_text("# Page\n\n<!-- table: compiled -->\n| old |\n<!-- end -->\n\nText.\n")
+    monkeypatch.setattr(tables, "ROOT", tmp_path)
+    assert tables.main(["--check"]) == 1 and "| old |" in page.read_text()
+    assert tables.main([]) == 0 and "| policy network |" in page.read_text() and "| old |" not in page.read_text()
+    assert tables.main(["--check"]) == 0 and page.read_text().endswith("<!-- end -->\n\nText.\n")
+
+
 def test_plot_of_the_results(tmp_path):
     pytest.importorskip("matplotlib")
-    spec = importlib.util.spec_from_file_location("plot", ROOT / "benchmarks" / "plot.py")
-    plot = importlib.util.module_from_spec(spec)
-    sys.modules["plot"] = plot
-    spec.loader.exec_module(plot)
-    del sys.modules["plot"]
+    plot = of_benchmarks("plot")
     assert plot.main(["--out", str(tmp_path / "plots")]) == 0
     drawn = list((tmp_path / "plots").glob("*.svg"))
     assert len(drawn) > 10 and all("</svg>" in path.read_text() for path in drawn)
