@@ -21,7 +21,7 @@ from codegen import schema  # noqa: E402
 
 SOURCE = ROOT / "src"
 
-# folder -> folders whose headers it may include (ARCHITECTURE.md, "The plan")
+# folder -> folders whose headers it may include (ARCHITECTURE.md, "Layers")
 MAY_INCLUDE = {
     "kernels": {"kernels"},
     "core": {"core"},
