@@ -16,7 +16,8 @@ from facula import nn
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *ROOT.glob("*/README.md")]
+INTERNALS = sorted((ROOT / "docs" / "internals").glob("*.md"))
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *INTERNALS, *ROOT.glob("*/README.md")]
 OPTIONAL = {"facula.utils.tensorboard"}  # needs a package that may be missing
 
 
@@ -30,6 +31,16 @@ def test_links_lead_to_files(page):
 def test_pages_of_docs_are_short(page):
     """Who looks for one thing reads one page; what is listed by a program, with a filter on the site, is no page to be read."""
     assert len(page.read_text().split()) <= 1500 or page.stem == "supported"
+
+
+@pytest.mark.parametrize("page", [ROOT / "ARCHITECTURE.md", *INTERNALS], ids=lambda page: page.stem)
+def test_pages_about_the_inside_are_short_and_name_files_that_are_there(page):
+    text = page.read_text()
+    assert len(text.split()) <= (2500 if page.stem == "ARCHITECTURE" else 1200), "a longer page is divided by subsystem"
+    words = re.findall(r"`([^`\s<]+)`", re.sub(r"(?ms)^```.*?^```", "", text))
+    folders = r"(src|facula|ops|codegen|tests|benchmarks|docs|include|bindings|cmake|examples|\.ci)/"
+    for name in [word for word in words if re.match(folders, word) and not re.search(r"[{}]|^facula/(lib|include)", word)]:
+        assert any(ROOT.glob(name)) or any(ROOT.glob(f"{name}.*")), name
 
 
 def blocks(page, language):

@@ -21,8 +21,8 @@ EXCEPTIONS = {
     "tensor_split_tensor_indices_or_sections": "the sections are numbers, and have to be on the CPU; PyTorch wants them there, too",
 }
 
-# Ops that make the host wait for a device, by reason: what they give, or its shape, depends on values. ARCHITECTURE.md has the
-# table. Those in BACKWARD wait in their derivative, and those of the last reason only there.
+# Ops that make the host wait for a device, by reason: what they give, or its shape, depends on values. docs/internals/devices.md
+# has the table. Those in BACKWARD wait in their derivative, and those of the last reason only there.
 WAITS = {
     "The shape of the result depends on values": """
         nonzero where_nonzero argwhere masked_select masked_scatter bincount _unique _unique_consecutive _unique_rows
@@ -98,8 +98,8 @@ def test_which_ops_wait():
 
 
 def test_the_ops_that_wait_are_documented():
-    text = (HERE.parent / "ARCHITECTURE.md").read_text()
-    table = text[text.index("### Ops that wait") : text.index("## Python objects")]
+    text = (HERE.parent / "docs" / "internals" / "devices.md").read_text()
+    table = text[text.index("## Ops that wait") :]
     for reason, names in WAITS.items():
         row = next(line for line in table.splitlines() if line.startswith(f"| {reason} |"))
         assert set(names.split()) == set(row.split("|")[2].replace("`", "").replace(",", " ").split()), reason

@@ -333,7 +333,7 @@ def test_an_unbuilt_checkout_says_so(tmp_path):
     assert done.returncode == 1 and "without its compiled library; start Python in another folder" in done.stderr
 
 
-# rooms of the Python package (ARCHITECTURE.md, "Layers")
+# rooms of the Python package (docs/internals/python.md, "Where a function of the package is")
 
 FUNCTIONS = ["facula/functions", "facula/nn/functions"]
 # words of rooms that no op is near to

@@ -53,6 +53,7 @@ def tutorials() -> list[Path]:
 def places() -> dict[str, str]:
     """File or folder of the repository -> page of the site, without suffix."""
     found = {f"docs/{path.name}": path.stem for path in DOCS.glob("*.md")}
+    found |= {f"docs/internals/{path.name}": f"internals/{path.stem}" for path in (DOCS / "internals").glob("*.md")}
     found |= {f"docs/tutorials/{path.name}": f"tutorials/{path.stem}" for path in tutorials()}
     found |= {f"examples/{path.name}": f"examples/{path.stem}" for path in examples()}
     return found | {

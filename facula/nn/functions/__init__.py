@@ -1,1 +1,1 @@
-"""The functions of nn.functional, one file per topic (ARCHITECTURE.md, "Rooms"); `nn/functional.py` gathers them."""
+"""The functions of nn.functional, one file per topic (docs/internals/python.md); `nn/functional.py` gathers them."""
