@@ -25,7 +25,7 @@ def _none_or_dtype(input):
 
 
 def _canonical_mask(mask, mask_name, other_type, other_name, target_type, check_other=True):
-    """A mask as numbers to add to the scores: True becomes minus infinity, numbers stay."""
+    """Return a mask as numbers to add to the scores: True becomes minus infinity, numbers stay."""
     if mask is None:
         return None
     is_float = mask.is_floating_point()
@@ -99,7 +99,7 @@ def _attention_mask_3d(attn_mask, batch_heads: int, tgt_len: int, src_len: int):
 
 
 def _static_or_split(x, static, name: str, batch_heads: int, head_dim: int):
-    """(L, N, E) as (N * heads, L, head_dim), or the given static tensor of that shape."""
+    """Return (L, N, E) as (N * heads, L, head_dim), or the given static tensor of that shape."""
     if static is None:
         return x.reshape(x.shape[0], batch_heads, head_dim).transpose(0, 1)
     if static.size(0) != batch_heads or static.size(2) != head_dim:

@@ -70,7 +70,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Sums, means or maxima of bags of embeddings, without keeping the single embeddings.
+    """Return the sums, means or maxima of bags of embeddings, without keeping the single embeddings.
 
     Args:
         input: row numbers: (bags, length), or one dimension with ``offsets``.

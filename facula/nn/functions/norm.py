@@ -28,7 +28,7 @@ def _check_values_per_channel(name: str, size) -> None:
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
                bias: Tensor | None = None, training: bool = False, momentum: float = 0.1,
                eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Normalises each channel over the batch and the positions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+    """Normalise each channel over the batch and the positions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
         input: (N, C, ...).
@@ -66,7 +66,7 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-05,
 ) -> Tensor:
-    """Normalises each channel of each sample over its positions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+    """Normalise each channel of each sample over its positions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
         input: (N, C, ...).
@@ -95,7 +95,7 @@ def instance_norm(
 
 def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Normalises over the last dimensions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+    """Normalise over the last dimensions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
         input: (..., *normalized_shape).
@@ -132,7 +132,7 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
 
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Normalises each group of channels of each sample: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+    """Normalise each group of channels of each sample: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
         input: (N, C, ...).

@@ -34,7 +34,7 @@ def _check_probability(name: str, p: float) -> None:
 
 @explained(_ARGUMENTS)
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """In training, sets each element to zero with probability ``p`` and multiplies the rest by ``1 / (1 - p)``.
+    """Set each element to zero in training with probability ``p`` and multiply the rest by ``1 / (1 - p)``.
 
     Errors: ValueError for a p outside [0, 1].
 
@@ -91,7 +91,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
 @explained(_ARGUMENTS, input="(N, C, ...).")
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """`alpha_dropout` of whole channels.
+    """Apply `alpha_dropout` to whole channels.
 
     Errors: ValueError for a p outside [0, 1]; RuntimeError for fewer than 2 dimensions.
 
@@ -104,7 +104,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 
 @explained(_ARGUMENTS, input="(N, C, L) or (C, L).")
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """In training, sets whole channels to zero with probability ``p`` and multiplies the rest by ``1 / (1 - p)``.
+    """Set whole channels to zero in training with probability ``p`` and multiply the rest by ``1 / (1 - p)``.
 
     Errors: ValueError for a p outside [0, 1]; RuntimeError for other numbers of dimensions.
 
@@ -120,7 +120,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 @explained(_ARGUMENTS, input="(N, C, H, W).")
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """In training, sets whole channels to zero with probability ``p`` and multiplies the rest by ``1 / (1 - p)``.
+    """Set whole channels to zero in training with probability ``p`` and multiply the rest by ``1 / (1 - p)``.
 
     Three dimensions are taken as (N, C, L), with a UserWarning; other numbers of dimensions than four warn, too.
 
@@ -141,7 +141,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 @explained(_ARGUMENTS, input="(N, C, D, H, W) or (C, D, H, W).")
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """In training, sets whole channels to zero with probability ``p`` and multiplies the rest by ``1 / (1 - p)``.
+    """Set whole channels to zero in training with probability ``p`` and multiply the rest by ``1 / (1 - p)``.
 
     Other numbers of dimensions than four and five warn.
 

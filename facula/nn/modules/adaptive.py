@@ -106,7 +106,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             classify.reset_parameters()
 
     def forward(self, input_: Tensor, target_: Tensor) -> Any:
-        """(log-probability of each target, their negative mean) for inputs (N, in_features) or
+        """Return (log-probability of each target, their negative mean) for inputs (N, in_features) or
         (in_features,).
         """
         if target_.dim() not in (0, 1) or input_.dim() != target_.dim() + 1:
@@ -154,7 +154,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return out
 
     def log_prob(self, input: Tensor) -> Tensor:
-        """The log-probabilities of all classes.
+        """Return the log-probabilities of all classes.
 
         Args:
             input: (N, in_features).
@@ -168,7 +168,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return self._get_full_log_prob(input, self.head(input))
 
     def predict(self, input: Tensor) -> Tensor:
-        """The most probable class of each sample; clusters are computed only for the samples that the head sends there.
+        """Return the most probable class of each sample; clusters are computed only for the samples that the head sends there.
 
         Args:
             input: (N, in_features).

@@ -384,7 +384,7 @@ class SyncBatchNorm(_BatchNorm):
 
 
 def _world_size(process_group) -> int:
-    """Number of processes that train together; 1 when `facula.distributed` has not been set up."""
+    """Return the number of processes that train together; 1 when `facula.distributed` has not been set up."""
     import sys
 
     distributed = sys.modules.get("facula.distributed")

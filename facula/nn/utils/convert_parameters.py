@@ -24,7 +24,7 @@ def _check_same_device(parameters: list) -> None:
 
 
 def parameters_to_vector(parameters: Iterable[Any]) -> Tensor:
-    """The values of all parameters as one vector, with gradient.
+    """Return the values of all parameters as one vector, with gradient.
 
     Args:
         parameters: an iterable of tensors on one device.

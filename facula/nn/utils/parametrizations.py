@@ -30,7 +30,7 @@ def _is_orthogonal(matrix) -> bool:
 
 
 def _make_orthogonal(matrix):
-    """The orthogonal factor of ``matrix``, of the QR decomposition with a positive diagonal of R."""
+    """Return the orthogonal factor of ``matrix``, of the QR decomposition with a positive diagonal of R."""
     q, r = facula.linalg.qr(matrix)
     return q * r.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
 
@@ -114,7 +114,7 @@ class _Orthogonal(Module):
 
     @staticmethod
     def _square_orthogonal(Q):
-        """``Q`` itself when it is orthogonal, otherwise made so; completed to a square matrix."""
+        """Return ``Q`` itself when it is orthogonal, otherwise made so; completed to a square matrix."""
         n, k = Q.size(-2), Q.size(-1)
         if n == k:
             return Q.clone() if _is_orthogonal(Q) else _make_orthogonal(Q)
@@ -129,7 +129,7 @@ def orthogonal(
     *,
     use_trivialization: bool = True,
 ) -> Module:
-    """Keeps a matrix (or a batch of matrices) orthogonal while it is trained; returns the module.
+    """Keep a matrix (or a batch of matrices) orthogonal while it is trained; return the module.
 
     Args:
         module: has the tensor, and is changed in place.
@@ -177,7 +177,7 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
-    """Splits a parameter into its length and its direction: ``weight = length * direction / norm(direction)``; returns the
+    """Split a parameter into its length and its direction: ``weight = length * direction / norm(direction)``; return the
     module.
 
     They are ``module.parametrizations.<name>.original0`` and ``original1``. State dicts of `nn.utils.weight_norm` can be

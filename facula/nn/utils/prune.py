@@ -68,7 +68,7 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t: Any, default_mask: Tensor) -> None:
-        """The mask, of zeros where to prune and ones elsewhere.
+        """Return the mask, of zeros where to prune and ones elsewhere.
 
         Args:
             t: what decides: the values, or their importance.
@@ -80,7 +80,7 @@ class BasePruningMethod(ABC):
         """
 
     def apply_mask(self, module: Module) -> Tensor:
-        """The masked parameter.
+        """Return the masked parameter.
 
         Args:
             module: one that the method was applied to.
@@ -132,7 +132,7 @@ class BasePruningMethod(ABC):
         return method
 
     def prune(self, t: Any, default_mask: Tensor | None = None, importance_scores: Tensor | None = None) -> Any:
-        """The tensor with the mask applied, without a module.
+        """Return the tensor with the mask applied, without a module.
 
         Args:
             t: the tensor.
@@ -150,7 +150,7 @@ class BasePruningMethod(ABC):
         return t * self.compute_mask(scores, default_mask=default_mask)
 
     def remove(self, module: Module) -> None:
-        """Makes the masked values the parameter's own; the mask and the original are dropped. The hook stays: see
+        """Make the masked values the parameter's own; the mask and the original are dropped. The hook stays: see
         `prune.remove`.
 
         Args:
@@ -172,7 +172,7 @@ class BasePruningMethod(ABC):
 
 
 def _pruning_hook(module, name: str):
-    """(key, hook) of the pruning of the parameter ``name``, or None."""
+    """Return (key, hook) of the pruning of the parameter ``name``, or None."""
     found = [
         (key, hook)
         for key, hook in module._forward_pre_hooks.items()
@@ -209,7 +209,7 @@ class PruningContainer(BasePruningMethod):
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: Any) -> None:
-        """Adds a method, which comes last.
+        """Add a method, which comes last.
 
         Args:
             method: for the same tensor.
@@ -249,7 +249,7 @@ class PruningContainer(BasePruningMethod):
 
     @staticmethod
     def _visible(method, t, mask):
-        """Index of the part of ``t`` that ``method`` may prune."""
+        """Return the index of the part of ``t`` that ``method`` may prune."""
         if method.PRUNING_TYPE == "unstructured":
             return mask == 1
         if method.PRUNING_TYPE == "global":
@@ -272,7 +272,7 @@ def _check_dim(t, dim: int) -> None:
 
 
 def _check_amount(amount) -> None:
-    """``amount`` is a number of entries, or a share in [0, 1]."""
+    """Check that ``amount`` is a number of entries, or a share in [0, 1]."""
     if not isinstance(amount, numbers.Real):
         raise TypeError(f"prune: amount must be a number, got {type(amount).__name__}")
     if amount < 0 or (not isinstance(amount, numbers.Integral) and amount > 1.0):
@@ -280,7 +280,7 @@ def _check_amount(amount) -> None:
 
 
 def _count(amount, tensor_size: int) -> int:
-    """How many of ``tensor_size`` entries ``amount`` stands for."""
+    """Return how many of ``tensor_size`` entries ``amount`` stands for."""
     if isinstance(amount, numbers.Integral):
         if amount > tensor_size:
             raise ValueError(f"prune: amount must be at most {tensor_size}, got {amount}")
@@ -289,7 +289,7 @@ def _count(amount, tensor_size: int) -> int:
 
 
 def _check_size(amount, tensor_size: int) -> None:
-    """``amount`` is at most a number of ``tensor_size`` entries."""
+    """Check that ``amount`` is at most a number of ``tensor_size`` entries."""
     _count(amount, tensor_size)
 
 
@@ -390,7 +390,7 @@ class L1Unstructured(_Unstructured):
 
 
 def _channel_mask(t, dim: int, kept):
-    """Ones in the channels that ``kept`` indexes along ``dim``, zeros elsewhere."""
+    """Return ones in the channels that ``kept`` indexes along ``dim``, zeros elsewhere."""
     mask = facula.zeros_like(t)
     index = [slice(None)] * t.dim()
     index[dim] = kept
@@ -508,7 +508,7 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: Module, name: str) -> Module:
-    """Adds a mask of ones to a parameter, and returns the module.
+    """Add a mask of ones to a parameter, and return the module.
 
     Args:
         module: is changed in place.
@@ -665,7 +665,7 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
 
 
 def remove(module: Module, name: str) -> Module:
-    """Makes the pruning of a parameter permanent, and returns the module.
+    """Make the pruning of a parameter permanent, and return the module.
 
     Args:
         module: is changed in place.
@@ -690,7 +690,7 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
-    """Whether a module, or one below it, has a pruned parameter.
+    """Return whether a module, or one below it, has a pruned parameter.
 
     Args:
         module: any module.

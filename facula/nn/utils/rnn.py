@@ -74,7 +74,7 @@ class PackedSequence(_PackedSequence):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def pin_memory(self) -> Self:
-        """The sequences in page-locked memory, from which copies to a GPU can run beside other work.
+        """Return the sequences in page-locked memory, from which copies to a GPU can run beside other work.
 
         >>> packed = nn.utils.rnn.pack_sequence([torch.tensor([1.0, 2.0])])
         >>> if torch.cuda.is_available():
@@ -88,7 +88,7 @@ class PackedSequence(_PackedSequence):
         )
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """The sequences with moved or converted ``data``; indices follow its device. Itself where nothing changes.
+        """Return the sequences with moved or converted ``data``; indices follow its device. Itself where nothing changes.
 
         Args:
             args, kwargs: what ``Tensor.to`` takes.
@@ -106,7 +106,7 @@ class PackedSequence(_PackedSequence):
         return type(self)(data, self.batch_sizes, sorted_indices, unsorted_indices)
 
     def cuda(self, *args: Any, **kwargs: Any) -> Self:
-        """The sequences on a CUDA device.
+        """Return the sequences on a CUDA device.
 
         Args:
             args, kwargs: what ``Tensor.to`` takes; by default ``device="cuda"``.
@@ -118,7 +118,7 @@ class PackedSequence(_PackedSequence):
         return self.to(*args, device="cuda", **kwargs) if not args else self.to(*args, **kwargs)
 
     def cpu(self, *args: Any, **kwargs: Any) -> Self:
-        """The sequences on the CPU; itself where they are there.
+        """Return the sequences on the CPU; itself where they are there.
 
         Args:
             args, kwargs: what ``Tensor.to`` takes beside the device.
@@ -163,12 +163,12 @@ class PackedSequence(_PackedSequence):
         return self.data.is_cuda
 
     def is_pinned(self) -> bool:
-        """Whether the data are in page-locked memory."""
+        """Return whether the data are in page-locked memory."""
         return self.data.is_pinned()
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The permutation that undoes a permutation.
+    """Return the permutation that undoes a permutation.
 
     Args:
         permutation: a vector of integers, or None, which gives None.

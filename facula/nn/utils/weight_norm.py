@@ -51,7 +51,7 @@ class WeightNorm:
         self.dim = -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Tensor:
-        """The weight from its length and direction: ``g * v / norm(v)``.
+        """Return the weight from its length and direction: ``g * v / norm(v)``.
 
         Args:
             module: has both.
@@ -62,7 +62,7 @@ class WeightNorm:
 
     @staticmethod
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
-        """Replaces a parameter by its length and direction, registers the hook, and returns it.
+        """Replace a parameter by its length and direction, register the hook, and return it.
 
         Args:
             module: has the parameter.
@@ -86,7 +86,7 @@ class WeightNorm:
         return fn
 
     def remove(self, module: Module) -> None:
-        """Makes the weight an ordinary parameter again, with its present value; the hook itself stays registered, see
+        """Make the weight an ordinary parameter again, with its present value; the hook itself stays registered, see
         `remove_weight_norm`.
 
         Args:
@@ -103,7 +103,7 @@ class WeightNorm:
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
-    """Splits a parameter into its length ``name_g`` and its direction ``name_v``: ``weight = g * v / norm(v)``; returns the
+    """Split a parameter into its length ``name_g`` and its direction ``name_v``: ``weight = g * v / norm(v)``; return the
     module.
 
     Deprecated, and warns: `nn.utils.parametrizations.weight_norm` does the same with a parametrization.
