@@ -92,7 +92,7 @@ class Muon(Optimizer):
 
     @facula.no_grad()
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """Updates all parameters that have a gradient; returns the closure's loss, or None."""
+        """Update all parameters that have a gradient; return the closure's loss, or None."""
         loss = self._evaluate(closure)
         for group in self.param_groups:
             for param in group["params"]:
