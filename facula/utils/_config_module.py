@@ -136,7 +136,7 @@ class ConfigModule(types.ModuleType):
     shallow_copy_dict = to_dict = get_config_copy
 
     def save_config(self) -> bytes:
-        """The settings as bytes for `load_config`; those that cannot be pickled are left out."""
+        """Return the settings as bytes for `load_config`; those that cannot be pickled are left out."""
         kept = {}
         for name, value in self.get_config_copy().items():
             with contextlib.suppress(Exception):
@@ -145,7 +145,7 @@ class ConfigModule(types.ModuleType):
         return pickle.dumps(kept, protocol=2)
 
     def load_config(self, maybe_pickled_config: bytes | dict[str, Any]) -> None:
-        """Sets what `save_config` gave, or a dictionary.
+        """Set what `save_config` gave, or a dictionary.
 
         Args:
             maybe_pickled_config: the bytes, or name -> value. Bytes are pickles: give only what you trust.
@@ -160,7 +160,7 @@ class ConfigModule(types.ModuleType):
         return "\n".join(f"{self._path()}.{n} = {v!r}" for n, v in now.items() if v != self._defaults[n])
 
     def get_hash(self) -> bytes:
-        """A hash of the settings."""
+        """Return a hash of the settings."""
         return hashlib.sha256(repr(sorted(self.get_config_copy().items())).encode()).digest()
 
     def patch(self, arg1: str | dict[str, Any] | None = None, arg2: Any = None, **settings: Any) -> Any:

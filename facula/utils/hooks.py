@@ -24,7 +24,7 @@ _takes_turns = getattr(sys, "_is_gil_enabled", lambda: True)
 
 
 def hook_items(hooks: dict[Any, Any]) -> list[Any]:
-    """(id, hook) of a dict of hooks, oldest first, which other threads may change meanwhile."""
+    """Return (id, hook) of a dict of hooks, oldest first, which other threads may change meanwhile."""
     if _takes_turns():
         return list(hooks.items())
     with _changing:
@@ -32,7 +32,7 @@ def hook_items(hooks: dict[Any, Any]) -> list[Any]:
 
 
 def add_hook(hooks: dict[Any, Any], handle: RemovableHandle, hook: Any, prepend: bool = False) -> None:
-    """Puts a hook under the number of its handle."""
+    """Put a hook under the number of its handle."""
     with _changing:
         hooks[handle.id] = hook
         if prepend:
@@ -68,7 +68,7 @@ class RemovableHandle:
         self.extra_dict_ref = tuple(weakref.ref(d) for d in extra_dict)
 
     def remove(self) -> None:
-        """Takes the hook out; again, does nothing."""
+        """Take the hook out; a second time, do nothing."""
         for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = ref()
             if hooks is not None:
@@ -97,7 +97,7 @@ class RemovableHandle:
 
 
 def unserializable_hook(f: Callable[..., Any]) -> Any:
-    """Marks the hook `f` as one that goes without saying: saving a tensor that carries it does not warn. Gives the function.
+    """Mark the hook `f` as one that goes without saying: saving a tensor that carries it does not warn. Gives the function.
 
     >>> @torch.utils.hooks.unserializable_hook
     ... def hook(grad):
@@ -188,7 +188,7 @@ class BackwardHook:
 
     @staticmethod
     def _rebuilt(like: tuple, values: list) -> tuple:
-        """The values as a tuple of the class of another one, which may be a named tuple."""
+        """Return the values as a tuple of the class of another one, which may be a named tuple."""
         kind = type(like)
         return tuple(values) if kind is tuple else kind(*values)
 

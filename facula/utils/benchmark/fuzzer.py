@@ -93,7 +93,7 @@ class FuzzedParameter:
         return distribution
 
     def sample(self, state: Any) -> Any:
-        """A value, drawn with the generator `state` (a numpy RandomState)."""
+        """Return a value, drawn with the generator `state` (a numpy RandomState)."""
         if not isinstance(self._distribution, dict):
             return self._DRAWN[self._distribution](state, self._minval, self._maxval)
         values, odds = list(self._distribution), np.array(list(self._distribution.values()), dtype=float)
@@ -180,7 +180,7 @@ class FuzzedTensor:
         return size, steps, tuple(length * step for length, step in zip(size, steps))
 
     def satisfies_constraints(self, params: Any) -> bool:
-        """Whether the number of elements and the bytes for these parameters are within the bounds.
+        """Return whether the number of elements and the bytes for these parameters are within the bounds.
 
         `params` are the values of the parameters by their names.
         """

@@ -10,7 +10,7 @@ __all__ = ["convert_to_HWC"]
 
 
 def convert_to_HWC(tensor, input_format):
-    """A picture, or a batch as one picture, as (H, W, 3); letters of `input_format` name the dimensions."""
+    """Return a picture, or a batch as one picture, as (H, W, 3); letters of `input_format` name the dimensions."""
     return to_hwc(tensor, input_format.upper())
 
 

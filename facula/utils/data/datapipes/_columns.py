@@ -8,7 +8,7 @@ import warnings
 
 
 def picked(sample, columns):
-    """The arguments for a function: the sample, or its columns."""
+    """Return the arguments for a function: the sample, or its columns."""
     if columns is None:
         return (sample,)
     return tuple(sample[c] for c in columns) if isinstance(columns, (list, tuple)) else (sample[columns],)
@@ -35,7 +35,7 @@ def check_columns(function, columns):
 
 
 def applied(function, sample, columns, output):
-    """The sample with the function's result in the place of a column, or as another; without columns the result."""
+    """Return the sample with the function's result in the place of a column, or as another; without columns the result."""
     result = function(*picked(sample, columns))
     if columns is None:
         return result
