@@ -48,7 +48,7 @@ def _has_tangents(value):
 
 
 def _check_tangent(name, i, result, tangent, kind, tangents, versions):
-    """A tangent lies to those of the inputs as the result of forward lies to the inputs."""
+    """Check that a tangent lies to those of the inputs as the result of forward lies to the inputs."""
     if not isinstance(result, Tensor) or kind & _PLAIN:
         raise RuntimeError(f"{name}: output {i} is not differentiable, so its tangent is None, got {type(tangent).__name__}")
     given = [t for t in tangents if t is not None]

@@ -99,7 +99,7 @@ class Recording:
             self.events.append(event)
 
     def _add_activity(self, done, calls):
-        """What devices did, each piece linked to the call on the host that was running when it was queued."""
+        """Add what devices did, each piece linked to the call on the host that was running when it was queued."""
         around = _Around(self.events)
         launches = {}
         for number, thread, begin, end, name in calls:
@@ -120,7 +120,7 @@ class Recording:
             self.events.append(event)
 
     def _add_asynchronous(self, rows):
-        """What ended elsewhere than it began, such as collectives, as a thread of its own."""
+        """Add what ended elsewhere than it began, such as collectives, as a thread of its own."""
         if not rows:
             return
         thread = 1 + max(self.threads, default=0)
@@ -138,7 +138,7 @@ class Recording:
         return self.streams.setdefault((device, stream), fresh)
 
     def _link_forward(self):
-        """A node and the op that it belongs to have one number; the op is the latest before it."""
+        """Give a node and the op that it belongs to one number; the op is the latest before it."""
         ops = {}
         for event in sorted(self.events, key=lambda e: e.time_range.start):
             if event.sequence_nr < 0:

@@ -61,7 +61,7 @@ class FunctionCtx:
     needs_input_grad: tuple[Any, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor) -> None:
-        """Keeps inputs and outputs of forward for backward, where ``saved_tensors`` gives them back.
+        """Keep inputs and outputs of forward for backward, where ``saved_tensors`` gives them back.
 
         Other tensors may be kept so, too.
 
@@ -85,7 +85,7 @@ class FunctionCtx:
         self.to_save: Any = tensors
 
     def save_for_forward(self, *tensors: Tensor) -> None:
-        """Keeps tensors for jvp, where ``saved_tensors`` gives them back.
+        """Keep tensors for jvp, where ``saved_tensors`` gives them back.
 
         Args:
             tensors: tensors or None.
@@ -147,7 +147,7 @@ class FunctionCtx:
         self.non_differentiable: Any = args
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether backward gets zeros (the default) or None for outputs without gradient.
+        """Set whether backward gets zeros (the default) or None for outputs without gradient.
 
         Args:
             value: False for None.
@@ -183,7 +183,7 @@ class BackwardCFunction(_C._FunctionBase, FunctionCtx):
     _is_legacy = False
 
     def apply(self, *args: Any) -> Any:
-        """Calls the backward (or vjp) of the Function with this context and the gradients `args` of its results.
+        """Call the backward (or vjp) of the Function with this context and the gradients `args` of its results.
 
         >>> class Double(torch.autograd.Function):
         ...     @staticmethod
@@ -356,7 +356,7 @@ class InplaceFunction(Function):
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a backward that cannot be differentiated again.
+    """Decorate a backward that cannot be differentiated again.
 
     Args:
         fn: the static method backward.
@@ -420,7 +420,7 @@ class _OnceDifferentiable(Function):
 
 
 def _in_order(cls, args, kwargs):
-    """The arguments of forward as a tuple, those given by name in their places."""
+    """Return the arguments of forward as a tuple, those given by name in their places."""
     signature = inspect.signature(cls.forward)
     context = () if cls._has_setup_context else (None,)
     try:
@@ -441,7 +441,7 @@ def _in_order(cls, args, kwargs):
 
 
 def _apply_special(cls, args):
-    """A call with vmap wrappers or forward-mode inputs among its arguments."""
+    """Make a call with vmap wrappers or forward-mode inputs among its arguments."""
     if any(hasattr(a, "_vmap_level") for a in args):
         from ..func import _vmap
 

@@ -39,7 +39,7 @@ class _Switch:
         return wrapped
 
     def _generator(self, function):
-        """The generator function whose code runs within the context each time it is resumed."""
+        """Return the generator function whose code runs within the context each time it is resumed."""
 
         @functools.wraps(function)
         def generator(*args, **kwargs):
