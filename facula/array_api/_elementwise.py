@@ -56,7 +56,7 @@ def iinfo(type: Tensor | facula.dtype, /) -> SimpleNamespace:
 
 
 def result_type(*arrays_and_dtypes: Any) -> facula.dtype:
-    """The dtype that tensors, dtypes and Python numbers promote to together.
+    """Return the dtype that tensors, dtypes and Python numbers promote to together.
 
     Args:
         arrays_and_dtypes: these, at least one tensor or dtype.
@@ -77,7 +77,7 @@ def result_type(*arrays_and_dtypes: Any) -> facula.dtype:
 
 
 def can_cast(from_: Tensor | facula.dtype, to: facula.dtype, /) -> bool:
-    """Whether a dtype promotes to another without becoming a third one.
+    """Return whether a dtype promotes to another without becoming a third one.
 
     Args:
         from_: a dtype, or a tensor for its dtype; the standard calls it from.
@@ -93,7 +93,7 @@ def can_cast(from_: Tensor | facula.dtype, to: facula.dtype, /) -> bool:
 
 
 def equal(x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
-    """Whether the elements are equal, one by one, where torch.equal gives one bool.
+    """Return whether the elements are equal, one by one, where torch.equal gives one bool.
 
     Args:
         x1: a tensor or number.
@@ -106,7 +106,7 @@ def equal(x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
 
 
 def clip(x: Tensor, /, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
-    """The elements, where they are lower or higher than bounds, replaced by these.
+    """Return the elements, where they are lower or higher than bounds, replaced by these.
 
     Args:
         x: the tensor.
@@ -120,7 +120,8 @@ def clip(x: Tensor, /, min: Tensor | float | None = None, max: Tensor | float | 
 
 
 def _tensors(x1, x2):
-    """Both operands in their common dtype. PyTorch leaves tensors of no dimension out of promotion, the standard does not."""
+    """Return both operands in their common dtype. PyTorch leaves tensors of no dimension out of promotion, the standard does
+    not."""
     if not (isinstance(x1, facula.Tensor) and isinstance(x2, facula.Tensor)):
         dtype = result_type(x1, x2)
         return facula.asarray(x1, dtype=dtype), facula.asarray(x2, dtype=dtype)
@@ -190,7 +191,7 @@ __all__ += [row[0] for row in _ELEMENTWISE]
 
 
 def where(condition: Tensor, x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
-    """The elements of one tensor where a condition holds, else those of another.
+    """Return the elements of one tensor where a condition holds, else those of another.
 
     Args:
         condition: a bool tensor.
@@ -204,7 +205,7 @@ def where(condition: Tensor, x1: Tensor | float, x2: Tensor | float, /) -> Tenso
 
 
 def floor_divide(x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
-    """The quotients rounded down; where one side alone is infinite, what division gives (torch.floor_divide: NaN or -1).
+    """Return the quotients rounded down; where one side alone is infinite, what division gives (torch.floor_divide: NaN or -1).
 
     Args:
         x1: a tensor or number.
@@ -221,7 +222,7 @@ def floor_divide(x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
 
 
 def remainder(x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
-    """The remainders of floor division, with the divisor's sign also where they are zero.
+    """Return the remainders of floor division, with the divisor's sign also where they are zero.
 
     Args:
         x1: a tensor or number.

@@ -68,7 +68,7 @@ class ProbsOrLogits:
     _kept = ("_given",)
 
     def _take(self, probs, logits):
-        """Notes which one is given and returns it."""
+        """Note which one is given and return it."""
         if (probs is None) == (logits is None):
             raise ValueError(
                 f"{type(self).__name__}: expected either probs or logits, got {'neither' if probs is None else 'both'}"
@@ -85,7 +85,7 @@ class ProbsOrLogits:
         return value.size()
 
     def _set_categories(self, probs, logits):
-        """Normalises the one that is given over the last dimension; returns its shape."""
+        """Normalise the one that is given over the last dimension; return its shape."""
         value = self._take(probs, logits)
         if value.dim() < 1:
             raise ValueError(f"{type(self).__name__}: {self._given} must have at least one dimension, got none")

@@ -34,7 +34,7 @@ class ConstraintRegistry:
         super().__init__()
 
     def register(self, constraint: Constraint | type, factory: Callable[..., Any] | None = None) -> Callable[..., Any]:
-        """Notes which transform leads to the values of a constraint.
+        """Note which transform leads to the values of a constraint.
 
         Args:
             constraint: a constraint, of which the class counts, or its class.
@@ -61,7 +61,7 @@ class ConstraintRegistry:
         return factory
 
     def __call__(self, constraint: Constraint) -> Any:
-        """The transform for a constraint.
+        """Return the transform for a constraint.
 
         Raises:
             NotImplementedError: none is known.

@@ -56,7 +56,7 @@ class GeneralizedPareto(Distribution):
         return constraints.interval(self.loc, end)
 
     def _split(self, formula, limit):
-        """formula(concentration), and `limit` where that is zero."""
+        """Return formula(concentration), and `limit` where that is zero."""
         zero = facula.isclose(self.concentration, facula.zeros_like(self.concentration))
         return facula.where(zero, limit, formula(facula.where(zero, 1.0, self.concentration)))
 

@@ -28,7 +28,7 @@ __all__ = [
 
 
 def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
-    """The values as tensors of one shape.
+    """Return the values as tensors of one shape.
 
     Args:
         values: numbers, which take dtype and device of the first tensor, and tensors.
@@ -56,7 +56,7 @@ def _standard_normal(shape, dtype, device):
 
 
 def _sum_rightmost(value, dim):
-    """The sum over the last `dim` dimensions."""
+    """Return the sum over the last `dim` dimensions."""
     return value.sum(tuple(range(-dim, 0))) if dim else value
 
 
@@ -141,7 +141,7 @@ class _lazy_property_and_property(lazy_property, property):
 
 
 def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Tensor:
-    """The elements of (..., n, n) on and below a diagonal, row by row.
+    """Return the elements of (..., n, n) on and below a diagonal, row by row.
 
     Args:
         mat: the matrices.
@@ -160,7 +160,7 @@ def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Tensor:
 
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
-    """The inverse of tril_matrix_to_vec; the other elements are zero.
+    """Return the inverse of tril_matrix_to_vec; the other elements are zero.
 
     Args:
         vec: the elements, (..., count).

@@ -27,7 +27,7 @@ __all__ = ["Wishart"]
 
 
 def _mvdigamma(x, p):
-    """Derivative of mvlgamma."""
+    """Return the derivative of mvlgamma."""
     steps = facula.arange(p, dtype=x.dtype, device=x.device) / 2
     return facula.digamma(x.unsqueeze(-1) - steps).sum(-1)
 
@@ -122,7 +122,8 @@ class Wishart(GivenScale, ExponentialFamily):
         return factor @ factor.mT
 
     def rsample(self, sample_shape: Sequence[int] = (), max_try_correction: Any = None) -> Tensor:
-        """Samples that rounding has made singular are drawn again, `max_try_correction` times at most (3; 10 for n > 1)."""
+        """Draw samples; those that rounding has made singular are drawn again, `max_try_correction` times at most (3; 10 for n
+        > 1)."""
         tries = max_try_correction if max_try_correction is not None else 3 if self._event_shape[0] > 1 else 10
         sample_shape = Size(sample_shape)
         self._bartlett_sampling(sample_shape)  # dropped: PyTorch's seeds give the second ones

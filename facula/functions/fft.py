@@ -29,7 +29,7 @@ def _warn_of_no_window(op):
 
 
 def _window(op: str, window, win_length: int, n_fft: int, like):
-    """The window in the middle of n_fft points; ones when none is given."""
+    """Return the window in the middle of n_fft points; ones when none is given."""
     if not 0 < win_length <= n_fft:
         raise RuntimeError(f"{op}: win_length is positive and at most n_fft = {n_fft}, got {win_length}")
     if window is None:
@@ -104,7 +104,7 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
 def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None,
           center: bool = True, normalized: bool = False, onesided: bool | None = None, length: Any = None,
           return_complex: bool = False) -> Tensor:  # fmt: skip
-    """The signal whose `stft` is `input`: overlapping frames are averaged, weighted by the window.
+    """Return the signal whose `stft` is `input`: overlapping frames are averaged, weighted by the window.
 
     Args:
         input: complex, (frequencies, frames) or (batch, frequencies, frames).

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Tensor | Any:
-    """The positions of the elements of `input` that are not zero, in the order of the elements.
+    """Return the positions of the elements of `input` that are not zero, in the order of the elements.
 
     Args:
         input: a tensor of any shape and dtype.

@@ -61,7 +61,7 @@ _GATES = {"LSTM": 4, "GRU": 3}
 
 
 def _shown(mode, name):
-    """What differs between the texts of the kinds of networks."""
+    """Return what differs between the texts of the kinds of networks."""
     long, gates = mode == "LSTM", _GATES.get(mode, 1)
     layer = mode if gates > 1 else "RNN"
     return {
@@ -71,7 +71,7 @@ def _shown(mode, name):
 
 
 def _network(mode: str, name: str, doc: str):
-    """``torch.lstm`` and its like: (input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
+    """Return ``torch.lstm`` and its like: (input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
     batch_first), or with packed data (data, batch_sizes, hx, params, ... bidirectional).
     """
     states = 2 if mode == "LSTM" else 1

@@ -14,7 +14,7 @@ Tensor = _C.Tensor
 
 
 def is_tensor(obj: Any, /) -> bool:
-    """Whether `obj` is a Tensor; instances of its subclasses, such as nn.Parameter, are.
+    """Return whether `obj` is a Tensor; instances of its subclasses, such as nn.Parameter, are.
 
     Args:
         obj: any object.
@@ -26,7 +26,7 @@ def is_tensor(obj: Any, /) -> bool:
 
 
 def is_storage(obj: Any, /) -> bool:
-    """Whether `obj` is an UntypedStorage or a TypedStorage.
+    """Return whether `obj` is an UntypedStorage or a TypedStorage.
 
     Args:
         obj: any object.
@@ -42,7 +42,7 @@ def is_storage(obj: Any, /) -> bool:
 
 
 def _ask(name, doc, example):
-    """A function that asks a tensor by calling its method `name`."""
+    """Return a function that asks a tensor by calling its method `name`."""
 
     def question(input):
         if not isinstance(input, Tensor):
@@ -88,7 +88,7 @@ is_distributed: Callable[[Tensor], bool] = _ask(
 
 
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the one element of `input` differs from zero.
+    """Return whether the one element of `input` differs from zero.
 
     Args:
         input: a tensor with one element, of any shape and dtype.
@@ -104,7 +104,7 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether the shapes of two tensors are equal.
+    """Return whether the shapes of two tensors are equal.
 
     Args:
         input, other: the tensors; their dtypes and strides do not matter.
@@ -116,7 +116,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 
 def typename(obj: Any, /) -> str:
-    """The dotted name of a type: "torch.FloatTensor" for a tensor, else that of the class or function.
+    """Return the dotted name of a type: "torch.FloatTensor" for a tensor, else that of the class or function.
 
     Args:
         obj: a tensor, a class, a function or any other object, of which the class is named.
@@ -133,7 +133,7 @@ def typename(obj: Any, /) -> str:
 
 
 def detach(input: Tensor) -> Tensor:
-    """A tensor on the memory of `input` without its history: no gradient flows back through it.
+    """Return a tensor on the memory of `input` without its history: no gradient flows back through it.
 
     Args:
         input: the tensor.
@@ -162,7 +162,7 @@ def detach_(input: Tensor) -> Tensor:
 
 
 def get_device(input: Tensor) -> int:
-    """The number of the GPU that the tensor is on; -1 for the CPU.
+    """Return the number of the GPU that the tensor is on; -1 for the CPU.
 
     Args:
         input: the tensor.
@@ -174,11 +174,11 @@ def get_device(input: Tensor) -> int:
 
 
 def _shape_as_tensor(self):
-    """The shape, as integers in one dimension."""
+    """Return the shape, as integers in one dimension."""
     return _C.tensor(list(self.shape), dtype=_C.int64)
 
 
 def _softmax_backward_data(grad_output, output, dim, input_dtype):
-    """The gradient of a softmax's input, from its result and that one's gradient."""
+    """Return the gradient of a softmax's input, from its result and that one's gradient."""
     product = grad_output * output
     return (product - output * product.sum(dim, keepdim=True)).to(input_dtype)

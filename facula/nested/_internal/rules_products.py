@@ -96,5 +96,5 @@ def _attention(func, name, args, kwargs):
 
 
 def _nothing(query, value):
-    """What attends to no element is zero."""
+    """Return zeros: what attends to no element is zero."""
     return query.new_zeros(*query.shape[:-1], value.size(-1))

@@ -38,7 +38,7 @@ _NORMS = ("norm", "vector_norm", "linalg_vector_norm")
 
 @rule(*_NEUTRAL, "mean", "var", "std", "nanmean")
 def _reduce(func, name, args, kwargs):
-    """Sums and the like, over all elements or some dimensions."""
+    """Compute sums and the like, over all elements or some dimensions."""
     x, *given = args
     at = 1 if name in _NORMS else 0
     if name in ("max", "min") and isinstance(argument(given, kwargs, 0, "other"), facula.Tensor):
