@@ -24,7 +24,7 @@ _CPU_DTYPES = (facula.bfloat16, facula.float16)
 
 
 def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that calls `func` in the region of `autocast_instance`; what the decorator `@autocast(...)` makes.
+    """Return a function that calls `func` in the region of `autocast_instance`; what the decorator `@autocast(...)` makes.
 
     >>> region = torch.autocast("cpu")
     >>> product = torch.amp.autocast_mode.autocast_decorator(region, torch.mm)
@@ -156,7 +156,7 @@ def _check_device_type(name, device_type):
 
 def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str,
                cast_inputs: facula.dtype | None = None) -> Callable[..., Any]:  # fmt: skip
-    """Decorates `forward` of an autograd.Function that may run in a region.
+    """Decorate `forward` of an autograd.Function that may run in a region.
 
     Args:
         fwd: the static method; None for a decorator with arguments.
@@ -197,7 +197,7 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str,
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Callable[..., Any]:
-    """Decorates `backward` of an autograd.Function whose forward has custom_fwd: runs it in the same state.
+    """Decorate `backward` of an autograd.Function whose forward has custom_fwd: runs it in the same state.
 
     Args:
         bwd: the static method; None for a decorator with arguments.

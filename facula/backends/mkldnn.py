@@ -16,7 +16,7 @@ allow_tf32 = False
 
 
 def is_available() -> bool:
-    """True: products and convolutions are done by oneDNN where the build has it and it is the fastest.
+    """Return True: products and convolutions are done by oneDNN where the build has it and it is the fastest.
 
     >>> torch.backends.mkldnn.is_available()
     True

@@ -55,7 +55,7 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """True: there is always a CPU.
+    """Return True: there is always a CPU.
 
     >>> torch.cpu.is_available()
     True
@@ -64,7 +64,7 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    """True: there is nothing to initialize.
+    """Return True: there is nothing to initialize.
 
     >>> torch.cpu.is_initialized()
     True
@@ -124,7 +124,7 @@ class Stream:
         self.priority = priority
 
     def wait_stream(self, stream: Stream) -> None:
-        """Everything is done already: waits for nothing.
+        """Wait for nothing: everything is done already.
 
         Args:
             stream: another stream.
@@ -161,21 +161,21 @@ class Event:
     """
 
     def query(self) -> Any:
-        """Whether everything before the event is done: True."""
+        """Return whether everything before the event is done: True."""
         return True
 
     def record(self, stream: Stream | None = None) -> None:
-        """Marks now.
+        """Mark now.
 
         Args:
             stream: in which stream, of which there is one.
         """
 
     def synchronize(self) -> None:
-        """Waits for nothing."""
+        """Wait for nothing."""
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Waits for nothing.
+        """Wait for nothing.
 
         Args:
             stream: whose work would wait.
@@ -186,7 +186,7 @@ _default_stream = Stream()
 
 
 def current_stream(device: Device = None) -> Stream:
-    """The one stream.
+    """Return the one stream.
 
     Args:
         device: a CPU device.
@@ -198,7 +198,7 @@ def current_stream(device: Device = None) -> Stream:
 
 
 def stream(stream: Stream) -> StreamContext:
-    """A block whose work goes to `stream`.
+    """Return a block whose work goes to `stream`.
 
     Args:
         stream: a Stream.
@@ -211,7 +211,7 @@ def stream(stream: Stream) -> StreamContext:
 
 
 def get_capabilities() -> dict[str, str]:
-    """What kind of processor this is: {"architecture": the name of its instruction set}.
+    """Return what kind of processor this is: {"architecture": the name of its instruction set}.
 
     >>> list(torch.cpu.get_capabilities())
     ['architecture']
@@ -237,7 +237,7 @@ def memory_stats(device: Device = None) -> dict[str, int]:
 
 
 def memory_allocated(device: Device = None) -> int:
-    """Bytes in blocks that tensors hold.
+    """Return the bytes in blocks that tensors hold.
 
     Args:
         device: a CPU device.
@@ -251,7 +251,7 @@ def memory_allocated(device: Device = None) -> int:
 
 
 def max_memory_allocated(device: Device = None) -> int:
-    """The highest memory_allocated since reset_peak_memory_stats, or since the start.
+    """Return the highest memory_allocated since reset_peak_memory_stats, or since the start.
 
     Args:
         device: a CPU device.
@@ -263,7 +263,7 @@ def max_memory_allocated(device: Device = None) -> int:
 
 
 def memory_reserved(device: Device = None) -> Any:
-    """Bytes held by tensors or kept for the next request.
+    """Return the bytes held by tensors or kept for the next request.
 
     Args:
         device: a CPU device.
@@ -275,7 +275,7 @@ def memory_reserved(device: Device = None) -> Any:
 
 
 def max_memory_reserved(device: Device = None) -> Any:
-    """The highest memory_reserved since reset_peak_memory_stats, or since the start.
+    """Return the highest memory_reserved since reset_peak_memory_stats, or since the start.
 
     Args:
         device: a CPU device.
@@ -301,7 +301,7 @@ def reset_peak_memory_stats(device: Device = None) -> None:
 
 
 def empty_cache() -> None:
-    """Gives memory that is kept for the next request back to the system.
+    """Give memory that is kept for the next request back to the system.
 
     >>> before = torch.cpu.memory_stats()["cached_bytes"]
     >>> torch.cpu.empty_cache()
@@ -326,7 +326,7 @@ def set_memory_limit(bytes: Any) -> None:
 
 
 def memory_budget(limit: str | float | None, folder: str | os.PathLike[str] | None = None) -> MemoryBudget:
-    """Makes programs keep within a bound on the memory that tensors hold, from now on, on all threads.
+    """Make programs keep within a bound on the memory that tensors hold, from now on, on all threads.
 
     Where a request would pass it, values that only autograd holds for a backward pass are let go of, and are computed again
     when the pass comes to them. Results are the same to the last bit. Where nothing is left to let go, an OutOfMemoryError
@@ -358,7 +358,7 @@ def memory_budget(limit: str | float | None, folder: str | os.PathLike[str] | No
 
 
 def packed_weights() -> Any:
-    """What is kept of weights in the order in which products and convolutions read them.
+    """Return what is kept of weights in the order in which products and convolutions read them.
 
     A dict: `bytes` and `copies` that are there, their `limit` in bytes, and `hits`, how often one was used.
 
@@ -399,7 +399,7 @@ def set_private_layouts(wanted: Any) -> Any:
 
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
-    """memory_stats as a table.
+    """Return memory_stats as a table.
 
     Args:
         device: a CPU device.

@@ -29,7 +29,7 @@ def range_push(msg: str) -> Any:
 
 
 def range_pop() -> Any:
-    """Ends the thread's innermost range. Its depth; -2 where no profiler listens.
+    """End the thread's innermost range; return its depth, -2 where no profiler listens.
 
     >>> depth = torch.cuda.nvtx.range_push("step")
     >>> torch.cuda.nvtx.range_pop() == depth
@@ -51,7 +51,7 @@ def range_start(msg: str) -> Any:
 
 
 def range_end(range_id: Any) -> None:
-    """Ends a range that range_start began.
+    """End a range that range_start began.
 
     Args:
         range_id: its handle.
@@ -62,7 +62,7 @@ def range_end(range_id: Any) -> None:
 
 
 def mark(msg: str) -> None:
-    """Marks a moment.
+    """Mark a moment.
 
     Args:
         msg: its name.

@@ -42,7 +42,7 @@ def _generators():
 
 
 def get_rng_state(device: Device = "cuda") -> Any:
-    """The state of the device's generator: a uint8 tensor on the CPU.
+    """Return the state of the device's generator: a uint8 tensor on the CPU.
 
     Args:
         device: its number or name; "cuda": the current one.
@@ -59,7 +59,7 @@ def get_rng_state(device: Device = "cuda") -> Any:
 
 
 def set_rng_state(new_state: Any, device: Device = "cuda") -> None:
-    """Puts a state of the device's generator back.
+    """Put a state of the device's generator back.
 
     Args:
         new_state: what get_rng_state() gave.
@@ -74,7 +74,7 @@ def set_rng_state(new_state: Any, device: Device = "cuda") -> None:
 
 
 def get_rng_state_all() -> list[Any]:
-    """The states of the generators of all devices: a list, empty without a device.
+    """Return the states of the generators of all devices: a list, empty without a device.
 
     >>> len(torch.cuda.get_rng_state_all()) == torch.cuda.device_count()
     True
@@ -83,7 +83,7 @@ def get_rng_state_all() -> list[Any]:
 
 
 def set_rng_state_all(new_states: Any) -> None:
-    """Puts the states of the generators of all devices back.
+    """Put the states of the generators of all devices back.
 
     Args:
         new_states: what get_rng_state_all() gave.
@@ -142,7 +142,7 @@ def seed_all() -> None:
 
 
 def initial_seed() -> Any:
-    """The seed of the current device's generator.
+    """Return the seed of the current device's generator.
 
     Errors: NotImplementedError without a device.
 

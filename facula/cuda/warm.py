@@ -28,7 +28,7 @@ COMMON = Path(__file__).with_name("common_kernels.jsonl")
 
 
 def read_list(path: str | PathLike[str]) -> list[Any]:
-    """The kernels of a log, each once: a list of (source, expression).
+    """Return the kernels of a log, each once: a list of (source, expression).
 
     Args:
         path: the file, a JSON list in each line.
