@@ -71,7 +71,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp | PremulSum = ReduceOp.SUM, group: P
 
 def all_reduce_coalesced(tensors: Sequence[Tensor], op: ReduceOp | PremulSum = ReduceOp.SUM,
                          group: ProcessGroup | None = None, async_op: bool = False) -> Work | Any:  # fmt: skip
-    """all_reduce of several tensors in one go, in place.
+    """Do all_reduce of several tensors in one go, in place.
 
     Args:
         tensors: a list, of one dtype; float32 goes with complex64, float64 with complex128.
@@ -122,7 +122,7 @@ def reduce(tensor: Tensor, dst: int | None = None, op: ReduceOp | PremulSum = Re
 
 def broadcast(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = None, async_op: bool = False,
               group_src: int | None = None) -> Work | Any:  # fmt: skip
-    """Gives every process the values of the tensor of one, in place.
+    """Give every process the values of the tensor of one, in place.
 
     Args:
         tensor: what `src` gives, and the others get; of one shape and dtype in all.
@@ -148,7 +148,7 @@ def broadcast(tensor: Tensor, src: int | None = None, group: ProcessGroup | None
 
 def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor, group: ProcessGroup | None = None,
                async_op: bool = False) -> Work | Any:  # fmt: skip
-    """Fills a list with the tensors of all processes.
+    """Fill a list with the tensors of all processes.
 
     Args:
         tensor_list: a tensor for each process, in the order of ranks; ValueError for another number, or another size or dtype.
@@ -179,7 +179,7 @@ def _all_gather(group, tensor_list, tensor, async_op, shown=True):
 
 def all_gather_coalesced(output_tensor_lists: Sequence[Sequence[Tensor]], input_tensor_list: Sequence[Tensor],
                          group: ProcessGroup | None = None, async_op: bool = False) -> Work | Any:  # fmt: skip
-    """all_gather of several tensors.
+    """Do all_gather of several tensors.
 
     Args:
         output_tensor_lists: for each process a list with a tensor for each of its tensors. ValueError for another number of
@@ -246,7 +246,7 @@ def all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor, group: P
 
 def gather(tensor: Tensor, gather_list: Sequence[Tensor] | None = None, dst: int | None = None,
            group: ProcessGroup | None = None, async_op: bool = False, group_dst: int | None = None) -> Work | Any:  # fmt: skip
-    """Fills a list in one process with the tensors of all.
+    """Fill a list in one process with the tensors of all.
 
     Args:
         tensor: what this process gives; of one shape and dtype in all.
@@ -281,7 +281,7 @@ def gather(tensor: Tensor, gather_list: Sequence[Tensor] | None = None, dst: int
 
 def scatter(tensor: Tensor, scatter_list: Sequence[Tensor] | None = None, src: int | None = None,
             group: ProcessGroup | None = None, async_op: bool = False, group_src: int | None = None) -> Work | Any:  # fmt: skip
-    """Gives each process its element of a list that one process has.
+    """Give each process its element of a list that one process has.
 
     Args:
         tensor: what this process gets, in place; of one shape and dtype in all.
@@ -415,7 +415,7 @@ def reduce_scatter_single(output: Tensor, input: Tensor, op: ReduceOp | PremulSu
 
 def all_to_all(output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: ProcessGroup | None = None,
                async_op: bool = False) -> Work | Any:  # fmt: skip
-    """Sends each process its element of a list: element j that rank i gives becomes element i that rank j gets.
+    """Send each process its element of a list: element j that rank i gives becomes element i that rank j gets.
 
     Args:
         output_tensor_list: what this process gets, a tensor for each rank, in place.
@@ -461,7 +461,7 @@ def _split_counts(name, tensor, splits, size):
 def all_to_all_single(output: Tensor, input: Tensor, output_split_sizes: Sequence[int] | None = None,
                       input_split_sizes: Sequence[int] | None = None, group: ProcessGroup | None = None,
                       async_op: bool = False) -> Work | Any:  # fmt: skip
-    """Sends each process its part of a tensor, along dimension 0; what comes lies behind each other in the order of ranks.
+    """Send each process its part of a tensor, along dimension 0; what comes lies behind each other in the order of ranks.
 
     Args:
         output: what this process gets, in place.
@@ -494,7 +494,7 @@ def all_to_all_single(output: Tensor, input: Tensor, output_split_sizes: Sequenc
 
 def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_ids: Sequence[int] | None = None,
             timeout: timedelta | None = None) -> Work | Any:  # fmt: skip
-    """Waits until all processes have come here.
+    """Wait until all processes have come here.
 
     Args:
         group: the processes. Default: all.
@@ -515,7 +515,7 @@ def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_id
 
 def monitored_barrier(group: ProcessGroup | None = None, timeout: timedelta | float | None = None,
                       wait_all_ranks: bool = False) -> None:  # fmt: skip
-    """Waits for all processes; those that do not come in time are named, as by every collective.
+    """Wait for all processes; those that do not come in time are named, as by every collective.
 
     Args:
         group: the processes. Default: all.

@@ -79,7 +79,7 @@ def irecv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = N
 
 def send(tensor: Tensor, dst: int | None = None, group: ProcessGroup | None = None, tag: int = 0,
          group_dst: int | None = None) -> None:  # fmt: skip
-    """Sends a tensor to another process; returns when it may be written again.
+    """Send a tensor to another process; return when it may be written again.
 
     Args:
         tensor: what is sent.
@@ -167,7 +167,7 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
-    """Starts exchanges together, so that their order does not matter; the list of their Work.
+    """Start exchanges together, so that their order does not matter; return the list of their Work.
 
     Args:
         p2p_op_list: a list of P2POp of one group; ValueError for anything else.
@@ -198,7 +198,7 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
 
 @contextlib.contextmanager
 def _coalescing_manager(group=None, device=None, async_ops=False):
-    """Collectives and messages called inside start together, and are waited for at the end; with `async_ops`, by `wait` of what
+    """Start collectives and messages called inside together, and wait for them at the end; with `async_ops`, by `wait` of what
     the `with` statement gives."""
     group = member("_coalescing_manager", group)
     if group._coalesced is not None:

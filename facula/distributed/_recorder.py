@@ -47,7 +47,7 @@ def _entry(record, groups):
 
 
 def records():
-    """What the flight recorder holds, as a dict."""
+    """Return what the flight recorder holds, as a dict."""
     if _group._world is None:
         raise ValueError("records: the default process group has not been initialized, call init_process_group first")
     groups = {"WORLD": _group._default} if _group._default else {}
@@ -58,7 +58,7 @@ def records():
 
 
 def dump(path):
-    """Writes them to a file."""
+    """Write them to a file."""
     with open(path, "wb") as file:
         pickle.dump(records(), file)
 
@@ -75,6 +75,6 @@ def _own_file():
 
 
 def dump_after(error):
-    """Writes them after an operation failed, to the file that FACULA_FLIGHT_RECORDER and the rank name."""
+    """Write them after an operation failed, to the file that FACULA_FLIGHT_RECORDER and the rank name."""
     if issubclass(error, DistError) and _group._world is not None:
         dump(_own_file())

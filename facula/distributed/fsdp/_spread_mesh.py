@@ -77,7 +77,7 @@ class Whole:
         return tuple(sorted(names, key=self.mesh.mesh_dim_names.index))
 
     def of_data(self) -> DeviceMesh:
-        """The processes of this one's data: in one dimension, or as (replicas, shards)."""
+        """Return the processes of this one's data: in one dimension, or as (replicas, shards)."""
         copied, cut = self._ordered(self.copied), self._ordered(self.cut)
         known, here = self.mesh.mesh_dim_names, self.mesh.get_coordinate()
         ranks = self.mesh.mesh[tuple(slice(None) if n in (*copied, *cut) else c for n, c in zip(known, here))]

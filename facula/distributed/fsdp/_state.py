@@ -12,12 +12,12 @@ _PREFIX = "_fsdp_wrapped_module."
 
 
 def _grouped(group):
-    """The parameters of a group of an optimizer."""
+    """Return the parameters of a group of an optimizer."""
     return list(group["params"]) if isinstance(group, dict) else list(group)
 
 
 def _converted(value, p, settings, config):
-    """An entry as the settings want it; an optimizer's is a part without a layout, that of its parameter."""
+    """Return an entry as the settings want it; an optimizer's is a part without a layout, that of its parameter."""
     if not isinstance(value, facula.Tensor):
         return value
     if not isinstance(value, DTensor):

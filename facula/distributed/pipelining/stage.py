@@ -30,7 +30,7 @@ __all__ = ["PipelineStage"]
 
 
 def _walk(roots) -> list:
-    """All nodes that are reached."""
+    """Return all nodes that are reached."""
     seen, found, waiting = set(), [], list(roots)
     while waiting:
         node = waiting.pop()
@@ -43,7 +43,7 @@ def _walk(roots) -> list:
 
 
 def _on_the_way(nodes, ends) -> set:
-    """Nodes from which an end can be reached."""
+    """Return the nodes from which an end can be reached."""
     before: dict[Any, Any] = {}
     for node in nodes:
         for n, _ in node.next_functions:
@@ -93,7 +93,7 @@ class _WeightGradients:
 
     @staticmethod
     def _branches_of(way) -> dict:
-        """{node on the way: tensors at the ends of its branches}"""
+        """Return {node on the way: tensors at the ends of its branches}"""
         found = {}
         for node in way:
             leaves = _leaves(n for n, _ in node.next_functions if n is not None and n not in way)
@@ -236,7 +236,7 @@ class PipelineStage:
         return tensors
 
     def finish(self) -> None:
-        """Waits until everything that was sent has arrived."""
+        """Wait until everything that was sent has arrived."""
         for work, _ in self._sent:
             work.wait()
         self._sent = []
@@ -244,7 +244,7 @@ class PipelineStage:
     # ---- gradients of several processes, which are summed with the last piece of a batch
 
     def begin(self) -> None:
-        """A batch begins: looks which gradients are summed over processes."""
+        """Begin a batch: look which gradients are summed over processes."""
         from facula.nn.parallel import DistributedDataParallel
 
         from ..fsdp import FSDPModule
@@ -260,7 +260,7 @@ class PipelineStage:
         return bool(self._reducers or self._groups)
 
     def set_sync(self, sums: bool) -> None:
-        """Whether the next backward passes sum gradients over processes.
+        """Set whether the next backward passes sum gradients over processes.
 
         Args:
             sums: whether they do.
@@ -273,7 +273,7 @@ class PipelineStage:
     # ---- one piece of a batch
 
     def forward(self, args: Any, kwargs: Any) -> tuple[list[Any], Any]:
-        """(inputs, output) of one piece; inputs come from the stage before, outputs go to the one behind.
+        """Return (inputs, output) of one piece; inputs come from the stage before, outputs go to the one behind.
 
         Args:
             args: the piece, which only the first stage looks at.
@@ -292,7 +292,7 @@ class PipelineStage:
         return inputs, output
 
     def _roots(self, output, loss):
-        """([tensors], [their gradients]); gradients come from the stage behind."""
+        """Return ([tensors], [their gradients]); gradients come from the stage behind."""
         if self.is_last:
             return [loss], [facula.ones_like(loss)]
         several = list(output) if isinstance(output, (tuple, list)) else [output]

@@ -9,7 +9,7 @@ _nothing = contextlib.nullcontext()
 
 
 def range_of(name):
-    """A range called name(), while somebody watches."""
+    """Return a range called name(), while somebody watches."""
     return record_function(name()) if _C._watching() else _nothing
 
 

@@ -64,7 +64,7 @@ class TensorPipeRpcBackendOptions:
         self.set_devices(devices or [])
 
     def set_device_map(self, to: Any, device_map: Any) -> None:
-        """Adds to which GPUs of another worker tensors on GPUs of this one go.
+        """Add to which GPUs of another worker tensors on GPUs of this one go.
 
         Args:
             to: the name of the worker.

@@ -67,13 +67,13 @@ def numerator(now):
 
 
 def growing(now):
-    """Of the greatest, through functions that never fall."""
+    """Pass the greatest or the least on, through functions that never fall."""
     p = now[0]
     return [([p], p)] if isinstance(p, Partial) and p.reduce_op in ("max", "min") else []
 
 
 def falling(now):
-    """The greatest becomes the least, through functions that never rise."""
+    """Make the greatest the least and the least the greatest, through functions that never rise."""
     other = {"max": "min", "min": "max"}.get(getattr(now[0], "reduce_op", None))
     return [([now[0]], Partial(other))] if other is not None else []
 
@@ -88,7 +88,7 @@ def alike(reduce_op: str):
 
 
 def _along(inputs, label, out_labels, reduce):
-    """What it takes to cut along a label."""
+    """Return what it takes to cut along a label."""
     targets = [Shard(x.labels.index(label)) if label in x.labels else _WHOLE for x in inputs]
     return targets, Shard(out_labels.index(label)) if label in out_labels else reduce
 
@@ -107,7 +107,7 @@ def _ways(inputs, now, out_labels, reduce, passes):
 
 
 def choose(inputs, number: int, out_labels, reduce: Partial | None, passes):
-    """(placements of the inputs, that of the result, the label or None) on dimension `number` of the mesh."""
+    """Return (placements of the inputs, that of the result, the label or None) on dimension `number` of the mesh."""
     mesh = inputs[0].value.device_mesh
     size, now = mesh.size(number), [x.value.placements[number] for x in inputs]
     if all(isinstance(p, Replicate) for p in now):
@@ -126,7 +126,7 @@ def choose(inputs, number: int, out_labels, reduce: Partial | None, passes):
 
 
 def _bytes(x) -> int:
-    """Bytes of this process's part; equal ones for all processes, so that all choose alike."""
+    """Return the bytes of this process's part; equal ones for all processes, so that all choose alike."""
     parts = 1
     for number, p in enumerate(x.placements):
         parts *= x.device_mesh.size(number) if isinstance(p, Shard) else 1

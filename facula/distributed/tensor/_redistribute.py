@@ -184,8 +184,8 @@ def _to_gather(now, target) -> set[int]:
 
 
 def redistribute(local: facula.Tensor, spec: Spec, placements) -> facula.Tensor:
-    """The part of this process in another layout. Dimensions that several dimensions of the mesh cut are gathered from the
-    inside out and cut from the outside in.
+    """Return the part of this process in another layout. Dimensions that several dimensions of the mesh cut are gathered from
+    the inside out and cut from the outside in.
     """
     now, target = list(spec.placements), list(placements)
     gathered = _to_gather(now, target)
@@ -209,7 +209,7 @@ def redistribute(local: facula.Tensor, spec: Spec, placements) -> facula.Tensor:
 
 
 def _length_before(spec: Spec, now, number: int) -> int | None:
-    """The length, along the dimension that mesh dimension `number` cuts, of what is cut there."""
+    """Return the length, along the dimension that mesh dimension `number` cuts, of what is cut there."""
     if not isinstance(now[number], Shard):
         return None
     d, length = now[number].dim, spec.shape[now[number].dim]

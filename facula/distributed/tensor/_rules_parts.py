@@ -114,7 +114,7 @@ def _all_labels(x) -> list:
 
 
 def _several(func, args, kwargs):
-    """split, chunk and others: parts along a dimension that is then whole in every process."""
+    """Compute split, chunk and others: parts along a dimension that is then whole in every process."""
     x, unbinds = args[0], func.__name__ == "unbind"
     dim = _given(args, kwargs, 1 if unbinds else 2, "dim", 0)
     if not isinstance(x, DTensor) or not isinstance(dim, int) or not -x.dim() <= dim < x.dim():
@@ -133,7 +133,7 @@ def _several(func, args, kwargs):
 
 
 def _alike(local, first, labels):
-    """A part that lies as the first one does; only dimensions without a label may differ in length."""
+    """Return a part that lies as the first one does; only dimensions without a label may differ in length."""
     shape = [n if label is None else whole for n, label, whole in zip(local.shape, labels, first.shape)]
     return DTensor._wrap(local, Spec(first.device_mesh, first.placements, facula.Size(shape)))
 
@@ -166,7 +166,7 @@ def _squeeze(func, args, kwargs):
 
 
 def _reshaped(func, args, kwargs):
-    """flatten and unflatten, as reshape."""
+    """Compute flatten and unflatten, as reshape."""
     shape = list(args[0].shape)
     found = _plainly(getattr(facula.Tensor, func.__name__), facula.empty(shape, device="meta"), *args[1:], **kwargs)
     return _RULES["reshape"](facula.reshape, (args[0], tuple(found.shape)), {})
@@ -189,7 +189,7 @@ def _expand(func, args, kwargs):
 
 
 def _getitem(func, args, kwargs):
-    """Basic indices: dimensions of which all is taken may be cut."""
+    """Take basic indices: dimensions of which all is taken may be cut."""
     x, index = args
     index = list(index) if isinstance(index, tuple) else [index]
     if not isinstance(x, DTensor) or not all(i is None or type(i) in (int, slice, type(Ellipsis)) for i in index):
@@ -227,7 +227,7 @@ def _narrow(func, args, kwargs):
 
 
 def _triangle(func, args, kwargs):
-    """tril and triu: rows and columns are whole."""
+    """Compute tril and triu: rows and columns are whole."""
     x = args[0]
     labels = [d if d < x.dim() - 2 else None for d in _all_labels(x)]
     compute = lambda parts: _plainly(func, parts[0], *args[1:], **kwargs)  # noqa: E731
@@ -285,7 +285,7 @@ def _attention(func, args, kwargs):
 
 
 def _at_most_along(func, args, kwargs):
-    """argmax and argmin along a dimension that is whole."""
+    """Compute argmax and argmin along a dimension that is whole."""
     x, dim, keepdim = args[0], _given(args, kwargs, 1, "dim"), _given(args, kwargs, 2, "keepdim", False)
     if not isinstance(dim, int):
         return NotImplemented
@@ -344,7 +344,7 @@ def _pad_dims(x, pad, mode="constant", value=None):
 
 
 def _extreme(func, args, kwargs):
-    """max and min of everything, along a dimension, or of two tensors."""
+    """Compute max and min of everything, along a dimension, or of two tensors."""
     if len(args) == 1 and not kwargs:
         x = args[0]
         return _reduction(facula.amax if func.__name__ == "max" else facula.amin, (x,), {})
@@ -373,7 +373,7 @@ def _index_select(func, args, kwargs):
 
 
 def _of_the_first(now):
-    """What moves elements of the first input."""
+    """Compute what moves elements of the first input."""
     return [([way[0][0], *([Replicate()] * (len(now) - 1))], way[1]) for way in moved(now[:1])]
 
 
@@ -388,7 +388,7 @@ def _gather(func, args, kwargs):
 
 
 def _complex_view(func, args, kwargs):
-    """view_as_real and view_as_complex: one dimension more or less at the end."""
+    """Compute view_as_real and view_as_complex: one dimension more or less at the end."""
     x = args[0]
     labels, adds = _all_labels(x), func.__name__ == "view_as_real"
     labels, out = (labels, [*labels, None]) if adds else ([*labels[:-1], None], labels[:-1])
@@ -396,7 +396,7 @@ def _complex_view(func, args, kwargs):
 
 
 def _norm(func, args, kwargs):
-    """Norms of all values or along dimensions, for each part; powers of them are summed where processes have parts."""
+    """Compute norms of all values or along dimensions, for each part; powers of them are summed where processes have parts."""
     x, order = args[0], _given(args, kwargs, 1, "p" if func.__name__ == "norm" else "ord", 2)
     order = {"fro": 2, None: 2}.get(order, order)
     dims, keepdim, dtype = _given(args, kwargs, 2, "dim"), _given(args, kwargs, 3, "keepdim", False), kwargs.get("dtype")
@@ -428,7 +428,7 @@ def _broadcast_tensors(func, args, kwargs):
 
 
 def _is_one_layout(func, args, kwargs):
-    """cumulative sums along a dimension that is whole."""
+    """Compute cumulative sums along a dimension that is whole."""
     return _along(1)(func, args, kwargs) if not any(isinstance(p, Partial) for p in args[0].placements) else NotImplemented
 
 

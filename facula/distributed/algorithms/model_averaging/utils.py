@@ -16,7 +16,7 @@ __all__ = ["average_parameters", "average_parameters_or_parameter_groups", "get_
 
 
 def average_parameters(params: Any, process_group: ProcessGroup | None) -> None:
-    """Gives every process the average of parameters over its group, in place; one message for each dtype and device.
+    """Give every process the average of parameters over its group, in place; one message for each dtype and device.
 
     Args:
         params: the parameters.
