@@ -51,7 +51,7 @@ def _einsum(equation, operands, out):
 
 
 def _take(first, *names):
-    """The arguments from position `first` on, by position or keyword; "mat1/batch1" is either keyword."""
+    """Return the arguments from position `first` on, by position or keyword; "mat1/batch1" is either keyword."""
 
     def take(args, kwargs):
         found = list(args[first : first + len(names)])
@@ -124,23 +124,24 @@ class Costs:
         return dict(sorted(found.items(), key=lambda item: -item[1].operations))
 
     def total(self):
-        """The cost of all nodes."""
+        """Return the cost of all nodes."""
         return sum(self.nodes, Cost())
 
     def sizes(self, number):
-        """The sizes of a value, as numbers; None for one that is no tensor."""
+        """Return the sizes of a value, as numbers; None for one that is no tensor."""
         meta = self.values[number][2]
         if meta is None:
             return None
         return [s if isinstance(s, int) else _C._evaluate(s, self.samples) for s in meta[1]]
 
     def bytes(self, number):
-        """How many bytes a value has."""
+        """Return how many bytes a value has."""
         sizes = self.sizes(number)
         return 0 if sizes is None else math.prod(sizes) * self.values[number][2][0].itemsize
 
     def peak(self):
-        """The most bytes that values made by nodes have at once: each from its node to its last use. Views count as values."""
+        """Return the most bytes that values made by nodes have at once: each from its node to its last use. Views count as
+        values."""
         last, kept = {}, set()
         for i, node in enumerate(self.program.nodes):
             for number in (*_values_in(node[2]), *(v for made in node[3] for v in made)):

@@ -21,7 +21,7 @@ RULES = {}
 
 
 def rule(*names):
-    """Notes a rule under names of PyTorch's."""
+    """Note a rule under names of PyTorch's."""
 
     def note(function):
         for name in names:
@@ -41,7 +41,8 @@ def _view(x, *sizes):
 
 
 def _broadcast(a, b):
-    """The sizes of both together. Numbers are compared, not expressions: this asks for no condition on sizes that vary."""
+    """Return the sizes of both together. Numbers are compared, not expressions: this asks for no condition on sizes that
+    vary."""
     n = max(len(a), len(b))
     a, b = ([1] * (n - len(sizes)) + list(sizes) for sizes in (a, b))
     return [y if int(x) == 1 else x for x, y in zip(a, b)]
@@ -478,7 +479,7 @@ class CustomDecompTable(dict):
     """
 
     def materialize(self) -> dict[Any, Any]:
-        """A plain dict."""
+        """Return a plain dict."""
         return dict(self)
 
     def copy(self) -> CustomDecompTable:
@@ -486,7 +487,7 @@ class CustomDecompTable(dict):
 
 
 def table():
-    """All rules, by operator."""
+    """Return all rules, by operator."""
     made = CustomDecompTable()
     for name, function in RULES.items():
         packet, overload = name.split(".")

@@ -26,7 +26,7 @@ class Memory:
         return self.versions.get(self.root(key), 0)
 
     def read(self, key):
-        """A value as it is now; a view of what was written is made anew."""
+        """Return a value as it is now; a view of what was written is made anew."""
         version = self.version(key)
         if self.seen.get(key, version) != version:
             of, again, _ = self.shown[key]
@@ -52,7 +52,7 @@ class Memory:
         self.values[key] = self.values[of]
 
     def write(self, key, value):
-        """Makes a value another one from now on, and what it shows a part of."""
+        """Make a value another one from now on, and what it shows a part of."""
         if key in self.shown:
             of, _, put_back = self.shown[key]
             self.write(of, put_back(self.read(of), value))

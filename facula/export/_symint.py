@@ -24,7 +24,7 @@ def watching(guard):
 
 
 def text_of(value):
-    """The expression of an integer, in parentheses where it has operators."""
+    """Return the expression of an integer, in parentheses where it has operators."""
     return f"({value._expr})" if isinstance(value, SymInt) else str(int(value))
 
 

@@ -25,7 +25,7 @@ def register_pytree_flatten_spec(cls, flatten_fn_spec, flatten_fn_exact_match_sp
 
 
 def tree_flatten_spec(pytree: PyTree, spec: TreeSpec):
-    """The leaves of `pytree`, which has the structure `spec`."""
+    """Return the leaves of `pytree`, which has the structure `spec`."""
     if spec.is_leaf():
         return [pytree]
     flatten = SUPPORTED_NODES.get(spec.type)

@@ -46,7 +46,7 @@ _TYPES = {
 
 
 def _signature_of_text(text):
-    """The signature of an op by its row of the schema."""
+    """Return the signature of an op by its row of the schema."""
     from facula.utils._python_dispatch import _default, _parameters
 
     found = []
@@ -60,7 +60,7 @@ def _signature_of_text(text):
 
 @functools.cache
 def _signatures_of_docs(function):
-    """The signatures that a function of the core tells in its first lines of documentation."""
+    """Return the signatures that a function of the core tells in its first lines of documentation."""
     found = []
     for line in (function.__doc__ or "").split("\n"):
         name, paren, rest = line.strip().partition("(")
@@ -99,7 +99,7 @@ def _without_types(text):
 
 @compatibility(is_backward_compatible=False)
 def get_signature_for_torch_op(op: Any, return_schemas: bool = False) -> list[Any]:
-    """The list of signatures of a function, or None where none is known.
+    """Return the list of signatures of a function, or None where none is known.
 
     Args:
         op: the function.
@@ -124,7 +124,7 @@ def get_signature_for_torch_op(op: Any, return_schemas: bool = False) -> list[An
 
 @compatibility(is_backward_compatible=False)
 def create_type_hint(x: Any) -> Any:
-    """A hint for a list or tuple of types: list[...] or tuple[...] of what is common to them.
+    """Return a hint for a list or tuple of types: list[...] or tuple[...] of what is common to them.
 
     Args:
         x: a list or tuple of types, or anything else, which is given back.
@@ -149,7 +149,7 @@ def create_type_hint(x: Any) -> Any:
 
 @compatibility(is_backward_compatible=False)
 def type_matches(signature_type: Any, argument_type: Any) -> Any:
-    """Whether an argument of one type can be given where a signature says another.
+    """Return whether an argument of one type can be given where a signature says another.
 
     Args:
         signature_type: the type of the parameter.

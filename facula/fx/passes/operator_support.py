@@ -38,7 +38,7 @@ class OperatorSupportBase(abc.ABC):
 
     @abc.abstractmethod
     def is_node_supported(self, submodules: Any, node: Node) -> None:
-        """Whether a node is supported.
+        """Return whether a node is supported.
 
         Args:
             submodules: {path: module}
@@ -66,7 +66,7 @@ class OperatorSupport(OperatorSupportBase):
         self._support_dict = support_dict or {}
 
     def is_node_supported(self, submodules: dict[str, Module], node: Node) -> bool:
-        """Whether a node is supported.
+        """Return whether a node is supported.
 
         Args:
             submodules: {path: module}
@@ -101,7 +101,7 @@ class _Function(OperatorSupportBase):
 
 @compatibility(is_backward_compatible=False)
 def create_op_support(is_node_supported: Callable[..., Any]) -> Any:
-    """An OperatorSupportBase of a function.
+    """Return an OperatorSupportBase of a function.
 
     Args:
         is_node_supported: (submodules, node) -> bool

@@ -16,7 +16,7 @@ _LINES, _KEYS = 0, 1  # kinds of mask: [L, S] for all, [N, S] for padded keys; e
 
 
 def _blocked(mask, kind):
-    """A mask as one to be added to scores [N, heads, L, S]; True and -inf take away."""
+    """Return a mask as one to be added to scores [N, heads, L, S]; True and -inf take away."""
     if mask is None:
         return None
     if mask.dtype.is_floating_point:
@@ -50,7 +50,7 @@ def transformer_encoder_layer_fwd(src: int, embed_dim: int, num_heads: int, qkv_
                                   norm_bias_1: Any, norm_weight_2: Any, norm_bias_2: Any, ffn_weight_1: Any, ffn_bias_1: Any,
                                   ffn_weight_2: Any, ffn_bias_2: Any, mask: Tensor | None = None,
                                   mask_type: Any = None) -> Tensor:  # fmt: skip
-    """A layer of a transformer's encoder."""
+    """Compute a layer of a transformer's encoder."""
 
     def attended(x):
         settings = (embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False, True, mask_type)

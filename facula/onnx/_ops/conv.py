@@ -11,7 +11,7 @@ def _many(value, dims):
 
 
 def _batched(g, input, dims, compute):
-    """`compute` of a batch, also where the input has none."""
+    """Return `compute` of a batch, also where the input has none."""
     if input.rank == dims + 2:
         return compute(input)
     return g.squeeze(compute(g.unsqueeze(input, 0)), 0)

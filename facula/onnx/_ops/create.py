@@ -166,7 +166,7 @@ def diag_embed(g, self, offset=0, dim1=-2, dim2=-1):
 
 
 def _placed(g, matrices, dim1, dim2):
-    """The last two dimensions in other places."""
+    """Return the last two dimensions in other places."""
     rank = matrices.rank
     dim1, dim2 = dim1 % rank, dim2 % rank
     rest = iter(range(rank - 2))

@@ -47,7 +47,7 @@ def _opened(g, indices):
 
 
 def _together(g, indices):
-    """Indices broadcast to one shape and laid side by side in a last dimension, and how many dimensions they have."""
+    """Return indices broadcast to one shape and laid side by side in a last dimension, and how many dimensions they have."""
     if len(indices) == 1:
         return g.unsqueeze(indices[0], indices[0].rank), indices[0].rank
     rank = max(i.rank for i in indices)
@@ -64,7 +64,7 @@ def _together(g, indices):
 
 
 def _front(indices, rank):
-    """The dimensions with indices, the others, and whether the result's new dimensions stay in their place."""
+    """Return the dimensions with indices, the others, and whether the result's new dimensions stay in their place."""
     at = [d for d, index in enumerate(indices) if index is not None]
     rest = [d for d in range(rank) if d not in at]
     adjacent = at == list(range(at[0], at[-1] + 1))
@@ -154,7 +154,7 @@ def scatter(g, self, dim, index, src, reduce=None):
 
 
 def _corner(g, src, index):
-    """The part of the source that has an index."""
+    """Return the part of the source that has an index."""
     for d in range(index.rank):
         if src.shape[d] != index.shape[d]:
             src = g.cut(src, d, 0, g.size(index, d))
@@ -199,7 +199,7 @@ def index_select(g, self, dim, index):
 
 
 def _lines(g, self, dim, index, source):
-    """An index for every element of the source."""
+    """Return an index for every element of the source."""
     dim, shape = dim % self.rank, [1] * self.rank
     shape[dim] = -1
     source = source if source.rank else g.reshape(source, [1])

@@ -8,7 +8,7 @@ from .reduce import summed
 
 
 def line(g, value, length, dim):
-    """The numbers 0 to length - 1 along a dimension of matrices."""
+    """Return the numbers 0 to length - 1 along a dimension of matrices."""
     count = g.constant(np.arange(length)) if isinstance(length, int) else g.Range(0, g.scalar(length), 1)
     count.shape = (length if isinstance(length, int) else None,)
     return g.reshape(count, [-1, 1]) if dim == -2 else count
@@ -77,12 +77,12 @@ def factored(g, a, pivot=True):
 
 
 def _masked(g, value, upper, strict=0):
-    """The triangle of matrices."""
+    """Return the triangle of matrices."""
     return g.Trilu(value, g.constant((1 if upper else -1) * strict), upper=int(upper))
 
 
 def solved(g, a, b, upper, unit=False):
-    """x with a @ x = b for triangles; what lies in the other triangle is not looked at."""
+    """Return x with a @ x = b for triangles; what lies in the other triangle is not looked at."""
     n, product = g.size(a, -1), g.MatMul(a, b)
     shape = g.Shape(product)
     x = known_as(g.Expand(g.constant(0.0, a.dtype), shape), product.shape)
@@ -100,7 +100,7 @@ def solved(g, a, b, upper, unit=False):
 
 
 def _general(g, a, b, left=True):
-    """x with a @ x = b (or x @ a = b)."""
+    """Return x with a @ x = b (or x @ a = b)."""
     if not left:
         return g.transpose(_general(g, g.transpose(a, -1, -2), g.transpose(b, -1, -2)), -1, -2)
     lu, _, order = factored(g, a)
@@ -282,7 +282,7 @@ def _row(g, v):
 
 
 def _reflected(g, value, v, tau):
-    """(1 - tau v v') @ value, with vectors of each matrix and numbers with a last dimension of one."""
+    """Return (1 - tau v v') @ value, with vectors of each matrix and numbers with a last dimension of one."""
     return value - as_column(g, v) * (as_column(g, tau) * g.MatMul(_row(g, v), value))
 
 
@@ -315,7 +315,7 @@ def reflections(g, a):
 
 
 def _applied(g, vectors, taus, value, forward):
-    """The product of the reflections (the first ones outermost, unless `forward`) with matrices."""
+    """Return the product of the reflections (the first ones outermost, unless `forward`) with matrices."""
     m, steps = g.size(vectors, -2), g.size(taus, -1)
 
     def step(g, i, value):

@@ -75,7 +75,7 @@ def _turned(g, value, p, q, c, s, n):
 
 
 def _tall(g, a):
-    """The matrices with no more columns than rows, and whether they were turned for that."""
+    """Return the matrices with no more columns than rows, and whether they were turned for that."""
     m, n = a.shape[-2:]
     if not isinstance(m, int) or not isinstance(n, int):
         raise UnsupportedOperatorError("onnx.export: singular values of matrices whose size varies have no translation to ONNX")
@@ -138,7 +138,8 @@ def svdvals(g, a, driver=None):
 
 
 def _bound(g, a, largest, atol, rtol):
-    """The singular values that count are larger than max(atol, rtol * the largest): numbers, tensors or None."""
+    """Return the bound of singular values: the singular values that count are larger than max(atol, rtol * the largest):
+    numbers, tensors or None."""
     if rtol is None and atol is None:
         epsilon = 2.220446049250313e-16 if a.dtype == "float64" else 1.1920928955078125e-07
         rtol = max(a.shape[-2:]) * epsilon
@@ -148,7 +149,7 @@ def _bound(g, a, largest, atol, rtol):
 
 
 def inverted(g, a, atol, rtol):
-    """The pseudoinverse; singular values below the bound are taken as zeros."""
+    """Return the pseudoinverse; singular values below the bound are taken as zeros."""
     source, (a, turned) = a, _tall(g, floating(g, a))
     if 0 in a.shape:
         return a if turned else g.transpose(a, -1, -2)
@@ -173,7 +174,7 @@ def linalg_pinv(g, a, atol=None, rtol=None, hermitian=False):
 
 
 def _mirrored(g, a, hermitian):
-    """Of symmetric matrices only the lower triangle counts."""
+    """Mirror the lower triangle: of symmetric matrices only that counts."""
     if not hermitian:
         return a
     upper = g.transpose(known_as(g.Trilu(a, g.constant(-1), upper=0), a.shape), -1, -2)

@@ -34,7 +34,7 @@ def _maximum(g, input, kernel_size, stride, padding, dilation, ceil_mode, dims, 
 
 
 def _windows(size, kernel, step, pad, dilation=1):
-    """How many windows there are with ceil_mode: one may end outside, but has to begin inside."""
+    """Return how many windows there are with ceil_mode: one may end outside, but has to begin inside."""
     count = -(-(size + 2 * pad - dilation * (kernel - 1) - 1) // step) + 1
     return count - ((count - 1) * step >= size + pad)
 

@@ -113,7 +113,7 @@ def _within(g, place, size, padding, align_corners):
 
 
 def _corner(g, input, corner, weight):
-    """The elements at whole places, zeros where there are none, times a weight."""
+    """Return the elements at whole places, zeros where there are none, times a weight."""
     n, c = g.shape_of(input)[:2]
     inside, at = None, None
     for place, size in reversed([*zip(corner, reversed(input.shape[2:]))]):  # z, y, x

@@ -24,7 +24,7 @@ def _polynomial(x, coefficients):
 
 
 def in_double(function):
-    """Computes in float64, where sums of large numbers that nearly cancel keep enough digits."""
+    """Compute in float64, where sums of large numbers that nearly cancel keep enough digits."""
 
     def translate(g, *args, **kwargs):
         dtype = g.dtype if g.dtype in ("float32", "float64", "float16", "bfloat16") else "float32"
@@ -132,7 +132,7 @@ def _polygamma(g, n, self):
 
 
 def _cotangent_derivative(n, cotangent):
-    """The n-th derivative of cot, a polynomial in cot: that of cot is -(1 + cot^2)."""
+    """Return the n-th derivative of cot, a polynomial in cot: that of cot is -(1 + cot^2)."""
     factors = np.polynomial.Polynomial([0, 1])
     for _ in range(n):
         factors = factors.deriv() * np.polynomial.Polynomial([-1, 0, -1])
@@ -143,7 +143,7 @@ _STEPS = 300
 
 
 def _lower_part(g, a, x):
-    """The series of the lower incomplete gamma function, for x below a + 1."""
+    """Return the series of the lower incomplete gamma function, for x below a + 1."""
 
     def step(g, i, term, total):
         term = term * x / (a + g.cast(i, "float64") + 1.0)
@@ -154,7 +154,7 @@ def _lower_part(g, a, x):
 
 
 def _upper_part(g, a, x):
-    """The continued fraction of the upper one, for larger x (Lentz' method)."""
+    """Return the continued fraction of the upper one, for larger x (Lentz' method)."""
     tiny = 1e-300
     b = x + 1.0 - a
     d = 1.0 / b
@@ -174,7 +174,7 @@ def _upper_part(g, a, x):
 
 
 def _incomplete(g, a, x, upper):
-    """The regularised incomplete gamma functions."""
+    """Return the regularised incomplete gamma functions."""
     a, x = pair(g, a, x, "float64")
     shape, like = g.Shape(a + x), (a + x).shape
     a, x = (g.Expand(v, shape) for v in (a, x))
