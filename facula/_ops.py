@@ -36,7 +36,7 @@ def _keys():
 
 @functools.cache
 def _arguments(key):
-    """(name, position or None, default) of every argument of an op of the boxed table."""
+    """Return (name, position or None, default) of every argument of an op of the boxed table."""
     positions = itertools.count()
     return [
         (name, None if keyword_only else next(positions), _missing if required else default)
@@ -80,15 +80,15 @@ class OpOverload:
         return self._call_boxed(args, kwargs)
 
     def _is_shown(self, args, kwargs):
-        """Whether a mode or a class in the place of kernels sees the call as this very operator: where Facula would make it
-        of others."""
+        """Return whether a mode or a class in the place of kernels sees the call as this very operator: where Facula would make
+        it of others."""
         dispatch = _python_dispatch()
         base = self.overloadpacket.__name__
         whole = base.removesuffix("_") in dispatch._dispatched.WHOLE or base in dispatch._dispatched.OPERATORS
         return whole and dispatch._stands_in(args, kwargs)
 
     def _call_boxed(self, args, kwargs):
-        """The op of the table, which knows arguments by PyTorch's order and names."""
+        """Call the op of the table, which knows arguments by PyTorch's order and names."""
         if not kwargs and len(args) in _in_order(self._key) and not _C._recording():
             results = _C._boxed_call(self._key, args)
             return results[0] if len(results) == 1 else results
@@ -120,7 +120,7 @@ class OpOverload:
         return f"{self.name()}{text[text.index('(') :]}"
 
     def written(self, args, kwargs):
-        """The argument that a call writes to: the first of an in-place form, or `out`; None for others."""
+        """Return the argument that a call writes to: the first of an in-place form, or `out`; None for others."""
         if kwargs.get("out") is not None:
             return kwargs["out"]
         name = self.overloadpacket.__name__
@@ -160,7 +160,7 @@ class OpOverloadPacket:
         return self._function(*args, **kwargs)
 
     def call_overload(self, overload, args, kwargs):
-        """A call of one overload: only operators from C++ have several."""
+        """Call one overload: only operators from C++ have several."""
         if isinstance(self._function, library.CustomOpDef):
             return self._function.call_overload(overload, args, kwargs)
         return self._function(*args, **kwargs)
@@ -172,14 +172,14 @@ class OpOverloadPacket:
         return found
 
     def _key_of(self, overload):
-        """The op of the boxed table; `out=` forms are called add.default_out here."""
+        """Return the op of the boxed table; `out=` forms are called add.default_out here."""
         for key in (f"{self.__name__}.{overload}", f"{self.__name__}.{overload.removesuffix('_out')}.out"):
             if key in _keys():
                 return key
         return None
 
     def overloads(self):
-        """Only the default, but of operators from C++: Facula's ops are not overloaded."""
+        """Return only the default, but of operators from C++: Facula's ops are not overloaded."""
         return list(getattr(self._function, "_overloads", None) or ["default"])
 
     def __deepcopy__(self, memo=None):
@@ -211,7 +211,7 @@ class HigherOrderOperator(OpOverloadPacket):
         super().__init__("higher_order", name, self._by_rule if function is None else function)
 
     def py_impl(self, key):
-        """A decorator: the function runs for this key."""
+        """Return a decorator: the function runs for this key."""
 
         def register(function):
             self._rules[getattr(key, "name", key)] = function
@@ -229,7 +229,7 @@ class HigherOrderOperator(OpOverloadPacket):
 
 
 def _operator(namespace, name, *overload):
-    """The operator of a name: what copies and pickles of it are."""
+    """Return the operator of a name: what copies and pickles of it are."""
     return functools.reduce(getattr, (namespace, name, *overload), ops)
 
 
@@ -327,7 +327,7 @@ class Operators(types.ModuleType):
         return found
 
     def load_library(self, path: str | PathLike[str]) -> None:
-        """Loads a shared library, whose operators are then among these; or what Facula provides in its place.
+        """Load a shared library, whose operators are then among these; or what Facula provides in its place.
 
         Raises OSError where it cannot be loaded, as one that was compiled for PyTorch's own libraries cannot unless
         docs/package_operators.md lists it, and RuntimeError where it declares an operator wrongly.

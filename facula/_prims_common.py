@@ -8,7 +8,7 @@ import facula
 
 
 def is_contiguous_or_false(a):
-    """Whether the elements are in order."""
+    """Return whether the elements are in order."""
     return a.is_contiguous()
 
 
@@ -27,7 +27,7 @@ _CLASSES = ((bool, ("bool",)), (complex, ("complex",)), (float, ("float", "bfloa
 
 
 def dtype_to_type(dtype):
-    """The class of Python's numbers that a dtype stands for: bool, int, float or complex.
+    """Return the class of Python's numbers that a dtype stands for: bool, int, float or complex.
 
     >>> dtype_to_type(torch.float16)
     <class 'float'>

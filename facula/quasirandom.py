@@ -65,7 +65,7 @@ class SobolEngine:
         self.sobolstate: Tensor = facula.from_numpy(_scrambled(self.sobolstate.numpy(), lower, self.MAXBIT))
 
     def draw(self, n: int = 1, out: Tensor | None = None, dtype: facula.dtype | None = None) -> Tensor:
-        """The next `n` points, one in each row.
+        """Return the next `n` points, one in each row.
 
         Args:
             n: how many.
@@ -85,7 +85,8 @@ class SobolEngine:
         return out.resize_(points.shape).copy_(points)
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: facula.dtype | None = None) -> Tensor:
-        """The next 2**m points, one in each row, so that all that were drawn are a power of 2, which is what balances them.
+        """Return the next 2**m points, one in each row, so that all that were drawn are a power of 2, which is what balances
+        them.
 
         Args:
             m: the power.
@@ -141,7 +142,7 @@ class SobolEngine:
         return self
 
     def _steps(self, n):
-        """The states after each of the next `n` points that are not the first; the last stays."""
+        """Return the states after each of the next `n` points that are not the first; the last stays."""
         first = 1 if self.num_generated == 0 else 0
         count = n - first
         state, directions = self.quasi.numpy(), self.sobolstate.numpy()

@@ -44,7 +44,7 @@ __all__ = [
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Gives a function (or a list of them) back: ops are recorded wherever they are called.
+    """Give a function (or a list of them) back: ops are recorded wherever they are called.
 
     Args:
         fn: the function.
@@ -59,7 +59,7 @@ def allow_in_graph(fn: Any) -> Any:
 
 
 def assume_constant_result(fn: Callable[..., Any]) -> Any:
-    """Marks a function as one that always gives the same, and gives it back. It is called all the same.
+    """Mark a function as one that always gives the same, and give it back. It is called all the same.
 
     Args:
         fn: the function.
@@ -94,7 +94,7 @@ disable_nested_graph_breaks = _given_back("disable_nested_graph_breaks", "breaks
 
 def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False,
                         is_embedded_type: bool = False) -> Any:  # fmt: skip
-    """A decorator that gives its function back: the original one runs in compiled functions too.
+    """Return a decorator that gives its function back: the original one runs in compiled functions too.
 
     Args:
         original_fn: the other function.
@@ -142,7 +142,7 @@ def patch_dynamo_config(arg1: Any = None, arg2: Any = None, **settings: Any) -> 
 
 
 def graph_break(msg: str = "") -> None:
-    """Ends a stretch of what is being recorded; with fullgraph this is an error. Outside of a recording it does nothing.
+    """End a stretch of what is being recorded; with fullgraph this is an error. Outside of a recording it does nothing.
 
     Args:
         msg: why, for `explain` and logs.
@@ -151,7 +151,7 @@ def graph_break(msg: str = "") -> None:
 
 
 def skip_frame(msg: str = "") -> None:
-    """Does nothing: a recording has no frames.
+    """Do nothing: a recording has no frames.
 
     Args:
         msg: a text, for readers.
@@ -165,7 +165,7 @@ step_unsupported = functools.partial(skip_frame)
 
 
 def _dims(name, t, index):
-    """The dimensions of a tensor that are meant, counted from the begin."""
+    """Return the dimensions of a tensor that are meant, counted from the begin."""
     if not isinstance(t, facula.Tensor):
         raise TypeError(f"{name}: sizes of a tensor are marked, got {type(t).__name__}")
     found = []
@@ -247,7 +247,7 @@ def mark_static_address(t: Any, guard: bool = False) -> None:
 
 
 def override_optimization_hint(x: Any, val: int) -> None:
-    """Does nothing: nothing here is chosen by a guess of a size.
+    """Do nothing: nothing here is chosen by a guess of a size.
 
     Args:
         x, val: the size and the guess.

@@ -8,7 +8,8 @@ __all__ = ["associative_scan"]
 
 
 def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise"):
-    """All prefixes `x0`, `f(x0, x1)`, `f(f(x0, x1), x2)` ... of an associative function, with about 2 log2(n) calls of it.
+    """Return all prefixes `x0`, `f(x0, x1)`, `f(f(x0, x1), x2)` ... of an associative function, with about 2 log2(n) calls of
+    it.
 
     Args:
         combine_fn: takes two elements, each like `xs` without the dimension `dim`, and gives such a one; associative.

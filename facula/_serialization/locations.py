@@ -44,7 +44,7 @@ def location_tag(storage: Any) -> str:
 
 
 def default_restore_location(storage: Any, location: str) -> Any:
-    """`storage`, just read into CPU memory, moved to `location`; itself for "cpu".
+    """Return `storage`, just read into CPU memory, moved to `location`; itself for "cpu".
 
     Errors: RuntimeError for a location of a kind that nobody registered, or a GPU that is not here.
 
@@ -63,7 +63,7 @@ def default_restore_location(storage: Any, location: str) -> Any:
 
 
 def restorer(map_location):
-    """The function (storage, location) -> storage that `map_location` asks for."""
+    """Return the function (storage, location) -> storage that `map_location` asks for."""
     if map_location is None:
         return default_restore_location
     if isinstance(map_location, dict):
@@ -88,7 +88,7 @@ def restorer(map_location):
 
 
 def validate_cuda_device(location: Any) -> int:
-    """The index of the "cuda" `location` of a checkpoint; RuntimeError when this machine has no such GPU.
+    """Return the index of the "cuda" `location` of a checkpoint; RuntimeError when this machine has no such GPU.
 
     >>> torch.serialization.validate_cuda_device("cuda:0") if torch.cuda.is_available() else 0
     0

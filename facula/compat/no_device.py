@@ -81,7 +81,7 @@ def _answer(kind, name):
 
 
 def names_of(kind: str) -> dict:
-    """What the module of a kind holds."""
+    """Return what the module of a kind holds."""
     module = f"torch.{kind}"
     found = {name: _answer(kind, name) for name in _ANSWERED[kind].split()}
     names = sorted(found.keys() | placeholders.not_here.MODULES[module].keys())

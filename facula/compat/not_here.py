@@ -440,7 +440,8 @@ MODULES = _index()
 
 
 def reason_of(full_name: str) -> str | None:
-    """The keyword of `REASONS` for a name or for what it belongs to ("torch.package.PackageImporter.load"); None for others."""
+    """Return the keyword of `REASONS` for a name or for what it belongs to ("torch.package.PackageImporter.load"); None for
+    others."""
     while full_name:
         module, _, name = full_name.rpartition(".")
         if name in MODULES.get(module, ()):

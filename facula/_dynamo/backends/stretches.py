@@ -168,7 +168,7 @@ def being_compiled() -> Stretches | None:
 
 
 def plain_call(code: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of tensors, of one that may take them in a list (`_boxed_call`).
+    """Return a function of tensors, of one that may take them in a list (`_boxed_call`).
 
     Args:
         code: the function.

@@ -21,7 +21,7 @@ _WINDOWS = (
 
 
 def _without(position, function):
-    """`function` without the argument at a position: channel mappings, which follow from the rest."""
+    """Return `function` without the argument at a position: channel mappings, which follow from the rest."""
     return lambda *args: function(*args[:position], *args[position + 1 :])
 
 
