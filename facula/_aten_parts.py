@@ -45,13 +45,13 @@ def _pin_memory(self, device=None):
 
 
 def _assert_scalar(self, assert_msg):
-    """RuntimeError where a number is zero."""
+    """Raise RuntimeError where a number is zero."""
     if not self:
         raise RuntimeError(assert_msg)
 
 
 def _assert_tensor_metadata(a, size=None, stride=None, dtype=None, *, device=None, layout=None):
-    """RuntimeError where a tensor is not what is said."""
+    """Raise RuntimeError where a tensor is not what is said."""
     facts = {"size": a.shape, "stride": a.stride(), "dtype": a.dtype, "device": a.device, "layout": a.layout}
     given = {"size": size, "stride": stride, "dtype": dtype, "device": device, "layout": layout}
     for what, wanted in given.items():
@@ -87,7 +87,7 @@ def sym_numel(self):
 
 
 def sym_storage_offset(self):
-    """Where the first element stands."""
+    """Return where the first element stands."""
     return self.storage_offset()
 
 
@@ -141,7 +141,7 @@ def _linalg_slogdet(A):
 
 
 def _linalg_check_errors(info, api_name, *, is_matrix):
-    """LinAlgError where a factorisation failed."""
+    """Raise LinAlgError where a factorisation failed."""
     if info.any():
         where = "" if is_matrix else f"(Batch element {int(info.ravel().nonzero()[0])}): "
         raise facula.linalg.LinAlgError(f"{api_name}: {where}the factorisation has failed, got info {info.tolist()}")

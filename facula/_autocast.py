@@ -19,7 +19,7 @@ _DEVICES = ("cpu", "cuda")
 
 @contextlib.contextmanager
 def paused(devices=_DEVICES):
-    """Out of the regions of these device types."""
+    """Leave the regions of these device types within the block."""
     before = [(device, _C._is_autocast_enabled(device)) for device in devices]
     for device, _ in before:
         _C._set_autocast_enabled(device, False)

@@ -42,7 +42,7 @@ class TracingContext:
 
     @staticmethod
     def get() -> None:
-        """RuntimeError: no program is being traced."""
+        """Raise RuntimeError: no program is being traced."""
         raise RuntimeError("TracingContext.get: no program is being traced, got a call outside of one")
 
 

@@ -19,7 +19,7 @@ _level = _Level()
 
 @contextlib.contextmanager
 def asked_for(overload):
-    """Within it, calls are of this overload."""
+    """Let calls within it be of this overload."""
     before, _level.overload = _level.overload, overload
     try:
         yield
@@ -56,7 +56,7 @@ class Kernels:
         return name, _C._custom_bind(name, args, kwargs)
 
     def split(self, args, kwargs):
-        """Arguments by position, and those by keyword only."""
+        """Return the arguments by position, and those by keyword only."""
         name, values = self.bind(args, kwargs)
         positional, keyword_only = [], {}
         for (argument, _, by_keyword, *_), value in zip(_C._boxed_op(name)["arguments"], values):

@@ -52,7 +52,7 @@ def _schema(op):
 
 
 def _written(op):
-    """Names that the schema says are written to."""
+    """Return the names that the schema says are written to."""
     return set(re.findall(r"\([a-z0-9]*!\)(?:\[\])?\??\s+(\w+)", str(_schema(op) or "")))
 
 

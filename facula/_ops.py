@@ -46,8 +46,8 @@ def _arguments(key):
 
 @functools.cache
 def _in_order(key):
-    """With how many arguments an op can be called where they come in the order of the table, and all that are missing have
-    defaults."""
+    """Return with how many arguments an op can be called where they come in the order of the table, and all that are missing
+    have defaults."""
     arguments = _arguments(key)
     positional = [at for _, at, _ in arguments if at is not None]
     if [at for _, at, _ in arguments[: len(positional)]] != positional:
@@ -127,7 +127,7 @@ class OpOverload:
         return args[0] if name.endswith("_") and not name.endswith("__") else None
 
     def name(self):
-        """"namespace::operator.overload", without the overload where that is the default."""
+        """Return "namespace::operator.overload", without the overload where that is the default."""
         overload = "" if self._overloadname == "default" else f".{self._overloadname}"
         return f"{self.overloadpacket._qualified_op_name}{overload}"
 
@@ -237,7 +237,8 @@ _PREFIXES = {"linalg_": "linalg", "fft_": "fft", "special_": "special", "functio
 
 
 def _own_function(name):
-    """Facula's function behind aten's `name`, or None. Parts of functions, such as `_softmax`, are among the core's ops."""
+    """Return Facula's function behind aten's `name`, or None. Parts of functions, such as `_softmax`, are among the core's
+    ops."""
     for prefix, module in _PREFIXES.items():
         if name.startswith(prefix):
             home = functools.reduce(getattr, module.split("."), facula)
@@ -347,7 +348,7 @@ class Operators(types.ModuleType):
 
     @staticmethod
     def check_registrations() -> None:
-        """RuntimeError where a library that was loaded since the last call declared operators wrongly."""
+        """Raise RuntimeError where a library that was loaded since the last call declared operators wrongly."""
         library.take_over_operators()
 
     import_module = load_library

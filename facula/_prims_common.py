@@ -13,7 +13,7 @@ def is_contiguous_or_false(a):
 
 
 def alert_not_deterministic(caller):
-    """RuntimeError, or a warning, where the program asked for deterministic algorithms and `caller` has none."""
+    """Raise RuntimeError, or a warning, where the program asked for deterministic algorithms and `caller` has none."""
     if not facula.are_deterministic_algorithms_enabled():
         return
     text = f"{caller}: does not have a deterministic implementation"

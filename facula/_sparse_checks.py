@@ -150,6 +150,6 @@ def check_compressed(op, compressed, plain, size, layout, block):
 
 @contextlib.contextmanager
 def unchecked():
-    """Within it, constructors do not check: for those who did."""
+    """Let constructors not check within it: for those who did."""
     with check_sparse_tensor_invariants(False):
         yield

@@ -18,7 +18,7 @@ Tensor = _C.Tensor
 
 
 def _overridable(function):
-    """Lets classes and modes take over a method written here, as they take over those of the core."""
+    """Let classes and modes take over a method written here, as they take over those of the core."""
     name = function.__name__
     is_overridden = _C._has_torch_function_variadic
 
@@ -167,7 +167,7 @@ def stft(
     self, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False,
     onesided=None, return_complex=None, align_to_window=None,
 ):  # fmt: skip
-    """Fourier transforms of windowed frames of this signal, (time) or (batch, time): how its frequencies change.
+    """Return the Fourier transforms of windowed frames of this signal, (time) or (batch, time): how its frequencies change.
 
     Args:
         n_fft: samples of a frame.

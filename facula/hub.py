@@ -44,7 +44,8 @@ def _get_torch_home():
 
 
 def get_dir() -> str:
-    """Where downloads are kept: set_dir's argument, or $TORCH_HOME/hub, or $XDG_CACHE_HOME/torch/hub, or ~/.cache/torch/hub.
+    """Return where downloads are kept: set_dir's argument, or $TORCH_HOME/hub, or $XDG_CACHE_HOME/torch/hub, or
+    ~/.cache/torch/hub.
 
     >>> torch.hub.set_dir("models")
     >>> torch.hub.get_dir()

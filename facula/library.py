@@ -284,7 +284,7 @@ class CustomOpDef:
         return register if func is None else register(func)
 
     def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Callable[..., Any] | None = None, /) -> Any:
-        """Hands `fn` back. It is never called: tensors of classes with `__torch_dispatch__` cannot be made."""
+        """Hand `fn` back. It is never called: tensors of classes with `__torch_dispatch__` cannot be made."""
         return fn if fn is not None else lambda fn: fn
 
     def register_autocast(self, device_type: str, cast_inputs: facula.dtype) -> None:
@@ -299,7 +299,7 @@ class CustomOpDef:
 
 
 def _tensors(args, kwargs):
-    """Arguments that are tensors, and those in lists of tensors."""
+    """Return the arguments that are tensors, and those in lists of tensors."""
     values = [*args, *kwargs.values()]
     values += [item for value in values if isinstance(value, (list, tuple)) for item in value]
     return [value for value in values if isinstance(value, _C.Tensor)]
@@ -587,7 +587,7 @@ def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Callable[.
 
 
 def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Any = None) -> None:
-    """Says in which dtype an operator is given its floating-point tensors inside an autocast region; it runs outside of it.
+    """Say in which dtype an operator is given its floating-point tensors inside an autocast region; it runs outside of it.
 
     Args:
         op: "namespace::name", or what custom_op gave.
@@ -616,7 +616,7 @@ def get_ctx() -> Any:
 
 class _FakeContext:
     def new_dynamic_size(self, *, min=0, max=None):
-        """Refused: there are no sizes that depend on values here."""
+        """Raise NotImplementedError: there are no sizes that depend on values here."""
         raise NotImplementedError(f"new_dynamic_size: sizes of fake tensors are known numbers, got min={min}, max={max}")
 
     create_unbacked_symint = new_dynamic_size
@@ -776,4 +776,4 @@ class Library:
         return _operator(self._name(op_name)).register_fake(fn)
 
     def _destroy(self):
-        """Operators stay."""
+        """Do nothing: operators stay."""

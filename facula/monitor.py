@@ -254,7 +254,7 @@ class Stat:
         return int(time.monotonic() / self._window) if self._window > 0 else 0
 
     def _end_window(self):
-        """Begins a new window; the event of the old one, None where it had no values."""
+        """Begin a new window; return the event of the old one, None where it had no values."""
         values, self._values = self._values, []
         self._window_number, self._full = self._now(), False
         if not values:

@@ -80,7 +80,7 @@ def _has_override(value):
 
 
 def _overloaded(values, takes_part=_has_override):
-    """Arguments of distinct classes that take part, subclasses before their bases, else in the order of the call."""
+    """Return the arguments of distinct classes that take part, subclasses before their bases, else in the order of the call."""
     found = []
     for value in values:
         kind = type(value)
@@ -263,7 +263,7 @@ _PLAIN_PROPERTIES = ("_base", "grad", "_grad")
 
 @functools.cache
 def get_default_nowrap_functions():
-    """Functions whose results keep their class."""
+    """Return the functions whose results keep their class."""
     return frozenset(getattr(_C.Tensor, name).__get__ for name in _PLAIN_PROPERTIES)
 
 
@@ -521,7 +521,8 @@ def get_ignored_functions():
 
 @functools.cache
 def get_overridable_functions():
-    """Public functions and Tensor methods that can be overridden, in lists by the module or class that they belong to.
+    """Return the public functions and Tensor methods that can be overridden, in lists by the module or class that they belong
+    to.
 
     >>> torch.add in torch.overrides.get_overridable_functions()[torch]
     True

@@ -112,7 +112,7 @@ class SobolEngine:
         return self.draw(n, out=out, dtype=dtype)
 
     def fast_forward(self, n: int) -> Self:
-        """Leaves out points; gives the engine.
+        """Leave out points; give the engine.
 
         Args:
             n: how many, not negative.
@@ -130,7 +130,7 @@ class SobolEngine:
         return self
 
     def reset(self) -> Self:
-        """Begins again with the first point; gives the engine.
+        """Begin again with the first point; give the engine.
 
         >>> engine = torch.quasirandom.SobolEngine(1)
         >>> first = engine.draw(2)
@@ -165,7 +165,7 @@ class SobolEngine:
 
 
 def _directions(dimension, bits):
-    """Numbers by which points change, for each dimension and bit."""
+    """Return the numbers by which points change, for each dimension and bit."""
     found = numpy.empty((dimension, bits), numpy.int64)
     for row, (polynomial, initial) in enumerate(table(dimension)):
         degree = polynomial.bit_length() - 1
@@ -181,7 +181,8 @@ def _directions(dimension, bits):
 
 
 def _scrambled(directions, lower, bits):
-    """Directions whose bits, from the highest, are sums of those above by a random matrix with ones on its diagonal."""
+    """Return the directions whose bits, from the highest, are sums of those above by a random matrix with ones on its
+    diagonal."""
     lower = lower.copy()
     lower[:, numpy.arange(bits), numpy.arange(bits)] = 1
     high_first = directions[:, :, None] >> numpy.arange(bits - 1, -1, -1) & 1

@@ -27,7 +27,7 @@ __all__ = [
 
 
 def manual_seed(seed: int) -> Generator:
-    """Restarts the default generators of all devices from a seed.
+    """Restart the default generators of all devices from a seed.
 
     Args:
         seed: an integer of 64 bits; negative ones wrap around.
@@ -46,7 +46,7 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Restarts the CPU's default generator from the system's entropy; returns the seed.
+    """Restart the CPU's default generator from the system's entropy; return the seed.
 
     >>> torch.seed() == torch.initial_seed()
     True

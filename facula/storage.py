@@ -239,7 +239,7 @@ class TypedStorage(_Casts):
     __len__ = _size = size
 
     def data_ptr(self) -> Any:
-        """Address of the first element."""
+        """Return the address of the first element."""
         return self._untyped_storage.data_ptr()
 
     def get_device(self) -> Any:

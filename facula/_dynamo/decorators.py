@@ -130,7 +130,7 @@ def is_dynamo_disable_recursive(method: Callable[..., Any]) -> bool | None:
 
 
 def patch_dynamo_config(arg1: Any = None, arg2: Any = None, **settings: Any) -> Any:
-    """Other settings within a block or a function: `config.patch`.
+    """Set other settings within a block or a function: `config.patch`.
 
     Args:
         arg1, arg2, settings: its arguments.
@@ -186,7 +186,7 @@ def _mark(t, key, dims):
 
 def mark_dynamic(t: Any, index: int | Sequence[int], *, hint_override: int | None = None, min: int | None = None,
                  max: int | None = None, specialize_on: list[Any] | None = None) -> None:  # fmt: skip
-    """Says that a size of a tensor changes from call to call.
+    """Say that a size of a tensor changes from call to call.
 
     Args:
         t: the tensor.
@@ -209,7 +209,7 @@ def mark_dynamic(t: Any, index: int | Sequence[int], *, hint_override: int | Non
 
 
 def maybe_mark_dynamic(t: Any, index: int | Sequence[int]) -> None:
-    """Says that a size of a tensor may change from call to call.
+    """Say that a size of a tensor may change from call to call.
 
     Args:
         t: the tensor.
@@ -219,7 +219,7 @@ def maybe_mark_dynamic(t: Any, index: int | Sequence[int]) -> None:
 
 
 def mark_static(t: Any, index: int | Sequence[int] | None = None) -> None:
-    """Says that a size of a tensor stays as it is; of a class of modules, that numbers in it do.
+    """Say that a size of a tensor stays as it is; of a class of modules, that numbers in it do.
 
     Args:
         t: the tensor, or the class.
@@ -233,7 +233,7 @@ def mark_static(t: Any, index: int | Sequence[int] | None = None) -> None:
 
 
 def mark_static_address(t: Any, guard: bool = False) -> None:
-    """Says that a tensor stays where it is in memory.
+    """Say that a tensor stays where it is in memory.
 
     Args:
         t: the tensor.

@@ -332,7 +332,7 @@ class ExplainOutput:
 
 
 def explain(f: Any, *extra_args: Any, **extra_kwargs: Any) -> Any:
-    """Says what a call of a function does for the compiler: `explain(f)(*args)`. The call is made, eagerly.
+    """Say what a call of a function does for the compiler: `explain(f)(*args)`. The call is made, eagerly.
 
     Args:
         f: the function or module.

@@ -72,7 +72,7 @@ def is_break(what: str) -> bool:
 
 
 def breaks(recording: Any) -> list[GraphCompileReason]:
-    """Why the stretches of a recording end."""
+    """Return why the stretches of a recording end."""
     found = []
     for what, source, *_ in recording.demands:
         if is_break(what):
@@ -383,7 +383,7 @@ class Settings:
         return True
 
     def look_ended(self, compiled: Any, recording: Any) -> None:
-        """Tells whoever asked of what was recorded; None where the call raised."""
+        """Tell whoever asked of what was recorded; None where the call raised."""
         _here.settings, _here.outer = getattr(_here, "outer", None) or (None, None)
         frames = utils.counters["frames"]
         frames["total"] += 1

@@ -122,7 +122,7 @@ def rand_strided(size: Sequence[int], stride: Sequence[int], dtype: Any = facula
 
 
 def reset_rng_state(use_xpu: bool = False) -> None:
-    """Seeds all generators with 1337.
+    """Seed all generators with 1337.
 
     Args:
         use_xpu: there are no such devices; without effect.

@@ -78,7 +78,7 @@ def _turn_on(levels):
 
 
 def set_logs(*, all: int | None = None, modules: dict[str, int | bool] | None = None, **logs: Any) -> None:
-    """Says which logs are written to the standard error; what is not named is off.
+    """Say which logs are written to the standard error; what is not named is off.
 
     Args:
         all: the level of the logs of all parts.
@@ -143,7 +143,7 @@ def any_told() -> bool:
 
 
 def told(artifact: str, text: str) -> None:
-    """Tells a text, where the log is on."""
+    """Tell a text, where the log is on."""
     name = _artifact(artifact)
     if name in _levels:
         logging.getLogger(name).debug("%s", text)

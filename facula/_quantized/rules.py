@@ -112,7 +112,7 @@ def _on(func, args, kwargs, change):
 
 
 def _wrapped(result, scheme):
-    """Levels among results become tensors of the scheme; indices and answers stay."""
+    """Make levels among results tensors of the scheme; indices and answers stay."""
     if isinstance(result, facula.Tensor):
         return wrap(result, scheme) if result.dtype is scheme.dtype._levels else result
     if isinstance(result, (list, tuple)):
@@ -140,7 +140,7 @@ def _places(func, name, args, kwargs):
 
 
 def _places_of_channels(func, name, args, kwargs, x):
-    """Where channels lie along a dimension, which must be found again in the result."""
+    """Return where channels lie along a dimension, which must be found again in the result."""
     scheme, dims = x._scheme, x.dim()
     levels = _on(func, args, kwargs, levels_of)
     if name in ("clone", "detach", "alias", "contiguous", "cpu", "data", "pin_memory"):

@@ -79,7 +79,7 @@ class QuantizedTensor(facula.Tensor):
         return True
 
     def requires_grad_(self, requires_grad=True):
-        """Levels have no gradient."""
+        """Refuse True: levels have no gradient."""
         if requires_grad:
             raise RuntimeError(f"requires_grad_: a gradient needs a floating or complex dtype, got {self.dtype}")
         return self
@@ -89,11 +89,11 @@ class QuantizedTensor(facula.Tensor):
         return self.dequantize().item()
 
     def numpy(self, *, force=False):
-        """There is no such array: ask int_repr() or dequantize()."""
+        """Raise TypeError: there is no such array; ask int_repr() or dequantize()."""
         raise TypeError(f"numpy: quantised tensors are no arrays, use int_repr() or dequantize(), got {self.dtype}")
 
     def tolist(self):
-        """There is no such list: ask int_repr() or dequantize()."""
+        """Raise TypeError: there is no such list; ask int_repr() or dequantize()."""
         raise RuntimeError(f"tolist: quantised tensors are no lists, use int_repr() or dequantize(), got {self.dtype}")
 
     def __format__(self, spec):

@@ -92,7 +92,7 @@ class CheckpointWriter:
 
 
 def _identity(pickled):
-    """40 digits that are equal for equal objects."""
+    """Return 40 digits that are equal for equal objects."""
     return (str(int.from_bytes(hashlib.sha256(pickled).digest()[:16], "little")).zfill(40)[:40]).encode()
 
 

@@ -23,12 +23,12 @@ _REFUSED_TOPS = frozenset(sys.stdlib_module_names) - {"__main__"} | {"pip", "set
 
 
 def facula_name(module):
-    """PyTorch's module names as Facula's: torch.nn -> facula.nn."""
+    """Return PyTorch's module names as Facula's: torch.nn -> facula.nn."""
     return "facula" + module[5:] if module == "torch" or module.startswith("torch.") else module
 
 
 def torch_name(module):
-    """Facula's module names as PyTorch's, which is what files hold."""
+    """Return Facula's module names as PyTorch's, which is what files hold."""
     return "torch" + module[6:] if module == "facula" or module.startswith("facula.") else module
 
 
@@ -125,7 +125,7 @@ def _own_module(name):
 
 
 def function_home(function):
-    """ "torch.nn.functional" or "torch" for a function of the tensor API found there, else None.
+    """ Return "torch.nn.functional" or "torch" for a function of the tensor API found there, else None.
 
     Such a function may stand in a checkpoint as a value (a layer's activation); it is never called by a load.
     """

@@ -85,7 +85,7 @@ class PyTorchFileReader:
         return self._records.read(name)
 
     def get_record_offset(self, name: str) -> Any:
-        """At which byte of the file the payload of the record `name` begins, for example to map it.
+        """Return at which byte of the file the payload of the record `name` begins, for example to map it.
 
         >>> import io
         >>> file = io.BytesIO()

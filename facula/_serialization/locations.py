@@ -16,7 +16,7 @@ _registry = []  # (priority, tagger, deserializer), lowest priority first
 
 
 def register_package(priority: int, tagger: Callable[..., Any], deserializer: Callable[..., Any]) -> None:
-    """Teaches save and load about another kind of device.
+    """Teach save and load about another kind of device.
 
     Args:
         priority: lower goes first; the CPU's is 10, CUDA's 20, that of "meta" 22.
@@ -30,7 +30,7 @@ def register_package(priority: int, tagger: Callable[..., Any], deserializer: Ca
 
 
 def location_tag(storage: Any) -> str:
-    """Where `storage` lives, as text, in the words of a checkpoint. Errors: RuntimeError for a kind of device nobody
+    """Return where `storage` lives, as text, in the words of a checkpoint. Errors: RuntimeError for a kind of device nobody
     registered.
 
     >>> torch.serialization.location_tag(torch.ones(2).untyped_storage())
@@ -143,7 +143,7 @@ def _other_tag(storage):
 
 
 def _other_restore(storage, location):
-    """Devices that a backend added under a name of its own."""
+    """Restore to devices that a backend added under a name of its own."""
     kind = str(location).partition(":")[0]
     if kind in ("cpu", "cuda", "meta"):
         return None

@@ -94,7 +94,7 @@ def set_crc32_options(compute_crc32: Any) -> None:
 
 
 def get_default_mmap_options() -> Any:
-    """MAP_PRIVATE or MAP_SHARED of the module `mmap`: how load(mmap=True) maps files; by default private.
+    """Return MAP_PRIVATE or MAP_SHARED of the module `mmap`: how load(mmap=True) maps files; by default private.
 
     >>> import mmap
     >>> torch.serialization.get_default_mmap_options() == mmap.MAP_PRIVATE

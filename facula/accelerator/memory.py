@@ -117,7 +117,7 @@ def get_memory_info(device_index: int | None = None, /) -> Any:
 
 
 def reset_peak_memory_stats(device_index: int | None = None, /) -> None:
-    """Peaks begin at the current values; nothing to do without an accelerator.
+    """Let peaks begin at the current values; nothing to do without an accelerator.
 
     Args:
         device_index: of which device; None: the current one.

@@ -112,7 +112,7 @@ class autocast:
 
 
 def _enter_autocast(*args):
-    """Enters a region for which there is no block; _exit_autocast leaves it."""
+    """Enter a region for which there is no block; _exit_autocast leaves it."""
     region = autocast(*args)
     region.__enter__()
     return region
@@ -123,7 +123,7 @@ def _exit_autocast(region):
 
 
 def current_regions() -> list[autocast]:
-    """Regions of every device type as they are now: to enter again later, or elsewhere."""
+    """Return the regions of every device type as they are now: to enter again later, or elsewhere."""
     kinds = ["cpu"] + ([] if not facula.cuda.is_available() else ["cuda"])
     return [
         autocast(k, _state.get_autocast_dtype(k), _state.is_autocast_enabled(k), _C.is_autocast_cache_enabled())
@@ -135,7 +135,7 @@ def current_regions() -> list[autocast]:
 
 
 def _cast(value, device_type, dtype):
-    """Floating-point tensors in a nest of containers, except float64, in `dtype`."""
+    """Return floating-point tensors in a nest of containers, except float64, in `dtype`."""
     if isinstance(value, Tensor):
         touched = value.is_floating_point() and value.device.type == device_type and value.dtype != facula.float64
         return value.to(dtype) if touched else value

@@ -151,14 +151,14 @@ class GradScaler:
         return found
 
     def _measure(self, optimizer, inv_scale, allow_fp16):
-        """Unscales and remembers on which devices gradients were infinite or NaN."""
+        """Unscale and remember on which devices gradients were infinite or NaN."""
         zero = facula.full((), 0.0, dtype=facula.float32, device=self._scale.device)
         state = self._per_optimizer_states[id(optimizer)]
         state["found_inf_per_device"] = self._unscale_grads_(optimizer, inv_scale, zero, allow_fp16)
         return state["found_inf_per_device"]
 
     def unscale_(self, optimizer: Optimizer) -> None:
-        """Divides the gradients of an optimizer by the scale, for clipping and the like before step().
+        """Divide the gradients of an optimizer by the scale, for clipping and the like before step().
 
         RuntimeError when called twice before update(), or after step(); ValueError for gradients in float16.
         """
@@ -179,7 +179,7 @@ class GradScaler:
         return optimizer.step(*args, **kwargs)
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        """Unscales unless done, then `optimizer.step(*args, **kwargs)` unless a gradient is infinite or NaN.
+        """Unscale unless done, then `optimizer.step(*args, **kwargs)` unless a gradient is infinite or NaN.
 
         Returns what that returns, None when left out. RuntimeError for a closure, and when called twice before update().
         """
@@ -215,7 +215,7 @@ class GradScaler:
             del optimizer.grad_scale, optimizer.found_inf
 
     def update(self, new_scale: float | None = None) -> None:
-        """Adapts the scale to the steps since the last update, or sets it to `new_scale`, a number or a float tensor of one
+        """Adapt the scale to the steps since the last update, or set it to `new_scale`, a number or a float tensor of one
         element.
 
         AssertionError where no step() was called, or scale() never was.
@@ -257,7 +257,7 @@ class GradScaler:
         return self._init_scale if self._scale is None else self._scale.item()
 
     def get_growth_factor(self) -> Any:
-        """Factor of the scale after enough steps without overflow."""
+        """Return the factor of the scale after enough steps without overflow."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: Any) -> None:
@@ -265,7 +265,7 @@ class GradScaler:
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> Any:
-        """Factor of the scale after an overflow."""
+        """Return the factor of the scale after an overflow."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: Any) -> None:

@@ -23,7 +23,7 @@ def _dtype_of(type):
 
 
 def finfo(type: Tensor | facula.dtype, /) -> SimpleNamespace:
-    """Bits, eps, max, min, smallest_normal and (real) dtype of a floating-point dtype.
+    """Return the bits, eps, max, min, smallest_normal and (real) dtype of a floating-point dtype.
 
     Args:
         type: a floating or complex dtype, or a tensor for its dtype.
@@ -41,7 +41,7 @@ def finfo(type: Tensor | facula.dtype, /) -> SimpleNamespace:
 
 
 def iinfo(type: Tensor | facula.dtype, /) -> SimpleNamespace:
-    """Bits, max, min and dtype of an integer dtype.
+    """Return the bits, max, min and dtype of an integer dtype.
 
     Args:
         type: an integer dtype, or a tensor for its dtype.
@@ -237,7 +237,7 @@ def remainder(x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
 
 
 def sign(x: Tensor, /) -> Tensor:
-    """-1, 0 or 1; NaN for NaN; ``x / abs(x)``, or 0, for complex numbers.
+    """Return -1, 0 or 1; NaN for NaN; ``x / abs(x)``, or 0, for complex numbers.
 
     Args:
         x: the tensor.

@@ -30,7 +30,7 @@ def _ordered(x):
 
 
 def _reordered(result, x):
-    """Undoes _ordered for elements of `x`."""
+    """Undo _ordered for elements of `x`."""
     return (result ^ -(2**63)).view(facula.uint64) if x.dtype is facula.uint64 else result
 
 

@@ -153,7 +153,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Tensor]:
 
 def linspace(start: float, stop: float, /, num: int, *, dtype: facula.dtype | None = None, device: Device = None,
              endpoint: bool = True) -> Tensor:  # fmt: skip
-    """Evenly spaced numbers.
+    """Return evenly spaced numbers.
 
     Args:
         start: the first one.
@@ -274,7 +274,7 @@ def broadcast_to(x: Tensor, /, shape: Sequence[int]) -> Tensor:
 
 
 def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
-    """Tensors of one shape along a new dimension.
+    """Return tensors of one shape along a new dimension.
 
     Args:
         arrays: a sequence of tensors.

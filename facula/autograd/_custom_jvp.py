@@ -10,7 +10,7 @@ _VIEW, _WRITTEN, _PLAIN = 1, 2, 4  # what an output of forward is, as src/python
 
 
 def apply(cls, args):
-    """Forward mode through the user's jvp: tangents in, duals out."""
+    """Run forward mode through the user's jvp: tangents in, duals out."""
     pairs = [forward_ad.unpack_dual(a) if isinstance(a, Tensor) else None for a in args]
     primals = [a if p is None else p.primal for a, p in zip(args, pairs)]
     outputs, context, kinds = cls._apply_with_context(*primals)

@@ -133,7 +133,7 @@ class Recording:
             self.events.append(event)
 
     def _stream_number(self, device, stream):
-        """0 for the default stream; others are numbered as they are seen."""
+        """Return 0 for the default stream; others are numbered as they are seen."""
         fresh = 1 + sum(s != 0 for _, s in self.streams) if stream else 0
         return self.streams.setdefault((device, stream), fresh)
 
@@ -172,7 +172,8 @@ class _Activity(NamedTuple):
     bytes: int
 
     def shown(self, call):
-        """Its name in tables. Element-wise kernels are told apart by the op that queued them; so is work that events time."""
+        """Return its name in tables. Element-wise kernels are told apart by the op that queued them; so is work that events
+        time."""
         op = call.name.rpartition("::")[2] if self.kernel == "elementwise" and call else None
         if self.kind != "work":
             return re.sub(r"facula::cuda::Loop\d*\b", op, self.name, count=1) if op else self.name

@@ -113,7 +113,7 @@ class FunctionCtx:
         self.saved_for_forward: Any = tensors
 
     def mark_dirty(self, *args: Any) -> None:
-        """Says which inputs forward changed in place; each must be returned.
+        """Say which inputs forward changed in place; each must be returned.
 
         Args:
             args: the inputs.
@@ -129,7 +129,7 @@ class FunctionCtx:
         self.dirty_tensors: Any = args
 
     def mark_non_differentiable(self, *args: Any) -> None:
-        """Says which outputs have no gradient.
+        """Say which outputs have no gradient.
 
         Args:
             args: the outputs.

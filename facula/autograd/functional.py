@@ -116,7 +116,7 @@ def _differentiable(tensors):
 
 
 def _pull(outputs, inputs, vectors, create_graph, retain_graph=True):
-    """Vector-Jacobian products; None for inputs that no output depends on."""
+    """Return vector-Jacobian products; None for inputs that no output depends on."""
     used = _differentiable(outputs)
     if not used:
         return (None,) * len(inputs)
@@ -182,7 +182,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
 
 
 def _jacobian_rows(number, output, inputs, create_graph, strict):
-    """Per input a tensor of shape (*output.shape, *input.shape)."""
+    """Return, per input, a tensor of shape (*output.shape, *input.shape)."""
     rows = []
     flat = output.reshape(-1)
     for i in range(flat.numel()):

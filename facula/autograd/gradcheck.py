@@ -189,7 +189,7 @@ def _check_same_tangents(results, text):
 
 
 def _check_undefined_forward(func, inputs, varied):
-    """Arguments without a tangent count as those whose tangent is zero."""
+    """Check that arguments without a tangent count as those whose tangent is zero."""
     for one in varied:
         direction = _draw(one.size, one.x) if one.size else _C.zeros(0, dtype=parts.real_dtype(one.x))
         results = [parts.tangents(func, inputs, one, direction)]
@@ -223,7 +223,7 @@ def _check_batched_forward(func, inputs, varied):
 
 
 def _check_batched(func, inputs):
-    """Gradients of a batch of cotangents are those of each."""
+    """Check that gradients of a batch of cotangents are those of each."""
     xs = _differentiable_inputs(inputs)
     for output in parts.as_outputs(func(*inputs)):
         if not output.requires_grad or output.numel() == 0:
@@ -259,7 +259,7 @@ def _check_form(gradient, x, index):
 
 
 def _check_linear(func, inputs):
-    """Cotangents of zero give gradients of zero."""
+    """Check that cotangents of zero give gradients of zero."""
     xs = _differentiable_inputs(inputs)
     outputs = [o for o in parts.as_outputs(func(*inputs)) if o.requires_grad]
     if not outputs:
@@ -290,7 +290,7 @@ class _WithoutGradient(Function):
 
 
 def _check_undefined(func, inputs):
-    """Backward copes with outputs that have no gradient."""
+    """Check that backward copes with outputs that have no gradient."""
     outputs = [o for o in parts.as_outputs(func(*inputs)) if o.requires_grad]
     xs = _differentiable_inputs(inputs)
     choices = [range(len(outputs))] if len(outputs) < 2 else [range(len(outputs)), *([k] for k in range(len(outputs)))]

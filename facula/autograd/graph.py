@@ -142,7 +142,7 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message: str):
-    """Within it, entering saved_tensors_hooks is a RuntimeError.
+    """Make entering saved_tensors_hooks a RuntimeError within it.
 
     Args:
         error_message: the text of the error.
@@ -328,7 +328,7 @@ _mutation_contexts = threading.local()
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors():
-    """Within it, values saved for backward may be written to: each is copied just before the first write to its memory.
+    """Let values saved for backward be written to within it: each is copied just before the first write to its memory.
 
     Backward has to run within it, too. Writes are seen when they are made by functions and methods of the library.
 

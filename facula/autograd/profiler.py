@@ -97,7 +97,7 @@ class record_function(_Switch):
             _C._range_ends()
 
     def clone(self) -> Self:
-        """Another context manager of the same name."""
+        """Return another context manager of the same name."""
         return type(self)(self.name, self.args)
 
 
@@ -290,7 +290,7 @@ class profile:
 
 
 def _module_ranges():
-    """Hooks that show every call of a module as a range."""
+    """Return hooks that show every call of a module as a range."""
     from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
     def enter(module, inputs):
@@ -370,7 +370,7 @@ class EnforceUnique:
         self.seen: set[Any] = set()
 
     def see(self, *key: Any) -> None:
-        """Remembers `key`, all arguments together; a RuntimeError if it was seen before."""
+        """Remember `key`, all arguments together; a RuntimeError if it was seen before."""
         if key in self.seen:
             raise RuntimeError(f"EnforceUnique: duplicate key: {key}")
         self.seen.add(key)
@@ -413,7 +413,7 @@ class KinetoStepTracker:
 
 
 def load_nvprof(path: str | PathLike[str]) -> Any:
-    """Events of a file that nvprof wrote, which are not read: raises NotImplementedError whatever `path` is.
+    """Raise NotImplementedError, whatever `path` is: files that nvprof wrote are not read.
 
     >>> torch.autograd.profiler.load_nvprof("trace.nvvp")
     Traceback (most recent call last):
@@ -424,7 +424,7 @@ def load_nvprof(path: str | PathLike[str]) -> Any:
 
 
 def parse_nvprof_trace(path: str | PathLike[str]) -> Any:
-    """Events of a file that nvprof wrote, which are not read: raises NotImplementedError whatever `path` is.
+    """Raise NotImplementedError, whatever `path` is: files that nvprof wrote are not read.
 
     >>> torch.autograd.profiler.parse_nvprof_trace("trace.nvvp")
     Traceback (most recent call last):

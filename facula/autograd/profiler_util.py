@@ -58,7 +58,7 @@ class Interval:
         self.end = end
 
     def elapsed_us(self) -> float:
-        """Length in microseconds."""
+        """Return the length in microseconds."""
         return self.end - self.start
 
 
@@ -423,7 +423,7 @@ class EventList(list["Any"]):
         write_stacks(self, path, metric)
 
     def supported_export_stacks_metrics(self) -> list[str]:
-        """Names of the times that stacks can be written with."""
+        """Return the names of the times that stacks can be written with."""
         return ["self_cpu_time_total", "self_cuda_time_total"]
 
     def __str__(self) -> str:
@@ -472,7 +472,7 @@ def _columns(time, totals, name_width, shapes_width, source_width):
 
 
 def _with_stacks(lines, rows, columns, width):
-    """Further lines of a stack stand below the first, in a column of their own."""
+    """Put further lines of a stack below the first, in a column of their own."""
     at = next(i for i, c in enumerate(columns) if c.title == "Source Location")
     spread = []
     for line, event in zip(lines, rows):

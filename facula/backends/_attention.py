@@ -72,7 +72,7 @@ def order():
 
 
 def set_order(first):
-    """Those of `first` come first, in that order."""
+    """Put those of `first` first, in that order."""
     global _order
     first = [backend for backend in first if backend in LISTED]
     _order = (*first, *(backend for backend in _PRESET if backend not in first))

@@ -48,7 +48,7 @@ def settings():
 
 
 def restore(before):
-    """Back to what `settings` gave."""
+    """Go back to what `settings` gave."""
     _said.update(before[0])
     _older.update(before[1])
     _tell()
@@ -70,7 +70,7 @@ def matmul_word():
 
 
 def set_matmul_word(word):
-    """ "highest" computes with float32, "high" and "medium" allow TF32."""
+    """ Set the precision: "highest" computes with float32, "high" and "medium" allow TF32."""
     _older["matmul"] = word
     set_precision("matmul", "ieee" if word == "highest" else "tf32")
 

@@ -239,7 +239,7 @@ def can_use_cudnn_attention(params: Any, debug: bool = False) -> bool:
 
 @contextlib.contextmanager
 def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
-    """Context: these kinds of attention are allowed inside. Deprecated (a FutureWarning): use `nn.attention.sdpa_kernel`.
+    """Allow these kinds of attention inside. Deprecated (a FutureWarning): use `nn.attention.sdpa_kernel`.
 
     Args:
         enable_flash, enable_math, enable_mem_efficient, enable_cudnn: whether each is.

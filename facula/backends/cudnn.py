@@ -114,7 +114,7 @@ def flags(
     enabled=False, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True, fp32_precision="none",
     depthwise_kernel="auto",
 ):  # fmt: skip
-    """Context: these flags inside.
+    """Set these flags inside.
 
     Args:
         enabled: whether cuDNN is used.

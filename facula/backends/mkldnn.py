@@ -25,7 +25,7 @@ def is_available() -> bool:
 
 
 def flags(enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True, fp32_precision: str = "none") -> Any:
-    """Context: these flags inside.
+    """Set these flags inside.
 
     Args:
         enabled, deterministic, allow_tf32: kept, and read by no kernel: which library computes is decided by op.

@@ -101,7 +101,7 @@ class _AliasLoader:
 
 
 def _keep_shadows(package, own):
-    """Functions that have the name of the module that they come from stay: loading it again would put the module there."""
+    """Keep functions that have the name of the module that they come from: loading it again would put the module there."""
     for name, module in list(sys.modules.items()):
         parent, _, child = name.rpartition(".")
         if parent == own and getattr(package, child, module) is not module:

@@ -459,7 +459,7 @@ REASON_OF_MODULE["torch.ops.aten"] = "aten"
 
 
 def text(full_name: str) -> str:
-    """Why the name is not here, and what there is in its place."""
+    """Return why the name is not here, and what there is in its place."""
     if full_name in REMOVED:
         version, instead = REMOVED[full_name]
         return f"{full_name} was removed in PyTorch {version}; use {instead}"

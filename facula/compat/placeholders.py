@@ -123,7 +123,8 @@ def member(module: str, name: str) -> Any:
 
 @functools.cache
 def _known_module(name):
-    """Through the import system where `torch` is Facula; where it is not, `torch.x` would be another library's."""
+    """Import a module through the import system where `torch` is Facula; where it is not, `torch.x` would be another
+    library's."""
     root = sys.modules.get("torch")
     if root is not None and root is sys.modules["facula"]:
         try:
@@ -153,7 +154,7 @@ def make_module(name: str) -> ModuleType:
 
 
 def complete_module(module: Any, name: str) -> Any:
-    """Lets `module` answer for the known names it lacks."""
+    """Let `module` answer for the known names it lacks."""
     if name in _PARENTS and not hasattr(module, "__path__"):
         module.__path__ = []  # PyTorch has modules below it
     own = module.__dict__.get("__getattr__")

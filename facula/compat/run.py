@@ -23,7 +23,7 @@ _USAGE = "usage: python -m facula [-m module | -c code | file | -] [arguments]"
 
 
 def prepare_children() -> None:
-    """Lets every Python started from here find Facula as torch, through the environment alone."""
+    """Let every Python started from here find Facula as torch, through the environment alone."""
     os.environ[ENVIRONMENT_NAME] = "1"
     site = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)

@@ -360,7 +360,7 @@ keep_portable_guards_unsafe: Callable[..., list[bool]] = _filter(
 
 
 def keep_tensor_guards_unsafe(guard_entries: Sequence[Any], keep_parameters: bool = False) -> list[bool]:
-    """Which guards PyTorch's compiler keeps: those on tensors. There are none here.
+    """Return which guards PyTorch's compiler keeps: those on tensors. There are none here.
 
     Args:
         guard_entries: the guards.

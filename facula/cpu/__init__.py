@@ -73,7 +73,7 @@ def is_initialized() -> bool:
 
 
 def device_count() -> int:
-    """1: all cores are one device.
+    """Return 1: all cores are one device.
 
     >>> torch.cpu.device_count()
     1
@@ -82,7 +82,7 @@ def device_count() -> int:
 
 
 def current_device() -> str:
-    """"cpu", the only CPU device.
+    """Return "cpu", the only CPU device.
 
     >>> torch.cpu.current_device()
     'cpu'
@@ -91,7 +91,7 @@ def current_device() -> str:
 
 
 def set_device(device: Device) -> None:
-    """There is one CPU device: changes nothing.
+    """Do nothing: there is one CPU device.
 
     Args:
         device: a CPU device.
@@ -101,7 +101,7 @@ def set_device(device: Device) -> None:
 
 
 def synchronize(device: Device = None) -> None:
-    """Ops on the CPU are done when they return: waits for nothing.
+    """Wait for nothing: ops on the CPU are done when they return.
 
     Args:
         device: a CPU device.
@@ -225,7 +225,7 @@ def get_capabilities() -> dict[str, str]:
 
 
 def memory_stats(device: Device = None) -> dict[str, int]:
-    """Counters of the allocator by name: "allocated_bytes.current", "reserved_bytes.peak", "hits", ...
+    """Return the counters of the allocator by name: "allocated_bytes.current", "reserved_bytes.peak", "hits", ...
 
     Args:
         device: a CPU device.
@@ -287,7 +287,7 @@ def max_memory_reserved(device: Device = None) -> Any:
 
 
 def reset_peak_memory_stats(device: Device = None) -> None:
-    """Restarts the peaks at the current values.
+    """Restart the peaks at the current values.
 
     Args:
         device: a CPU device.
@@ -312,7 +312,7 @@ def empty_cache() -> None:
 
 
 def set_memory_limit(bytes: Any) -> None:
-    """Bounds the memory held and kept; a request beyond it raises OutOfMemoryError.
+    """Bound the memory held and kept; a request beyond it raises OutOfMemoryError.
 
     Args:
         bytes: the bound; None or 0: no bound, as at the start.
@@ -369,7 +369,7 @@ def packed_weights() -> Any:
 
 
 def set_packed_weights(bytes: Any) -> Any:
-    """Bounds what is kept of weights in the order in which products and convolutions read them.
+    """Bound what is kept of weights in the order in which products and convolutions read them.
 
     Args:
         bytes: the bound; 0 keeps nothing.
@@ -384,7 +384,7 @@ def set_packed_weights(bytes: Any) -> Any:
 
 
 def set_private_layouts(wanted: Any) -> Any:
-    """Says whether images stay channels-last inside the library (the default) while programs see plain strides.
+    """Say whether images stay channels-last inside the library (the default) while programs see plain strides.
 
     Args:
         wanted: True or False.

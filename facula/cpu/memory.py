@@ -27,7 +27,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def record_memory_history(enabled: str | None = "all", *, max_entries: int = 100_000, stacks: str | None = "python") -> None:
-    """Begins to record who makes storages, on all threads; beginning anew forgets what was recorded.
+    """Begin to record who makes storages, on all threads; beginning anew forgets what was recorded.
 
     Args:
         enabled: "all", "state" (what lives, without the changes before) or None (stop; what is known stays).
@@ -108,7 +108,7 @@ def _place(block):
 
 
 def memory_picture(path: str | PathLike[str], snapshot: Any = None, lines: int = 15) -> None:
-    """Draws what holds memory, by the source lines and ops that made it, and how the total changed.
+    """Draw what holds memory, by the source lines and ops that made it, and how the total changed.
 
     Args:
         path: a file whose ending names the format: ".png", ".svg", ".pdf".

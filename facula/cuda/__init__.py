@@ -93,7 +93,7 @@ def is_emulated() -> bool:
 
 
 def libraries(details: bool = False) -> dict[Any, Any | None]:
-    """NVIDIA's libraries by name: the path that each was loaded from, or None where it is not there.
+    """Return NVIDIA's libraries by name: the path that each was loaded from, or None where it is not there.
 
     Args:
         details: whether the reason stands in the place of None.
@@ -172,7 +172,7 @@ def _lazy_call(callable, **kwargs):
 
 
 def get_arch_list() -> list[str]:
-    """Architectures that kernels are compiled for, when they are first used: that of each device, such as "sm_90".
+    """Return the architectures that kernels are compiled for, when they are first used: that of each device, such as "sm_90".
 
     >>> bool(torch.cuda.get_arch_list()) == torch.cuda.is_available()
     True
@@ -364,7 +364,7 @@ def synchronize(device: Device = None) -> None:
 
 
 def ipc_collect() -> None:
-    """Lets go of memory that other processes were sent and are done with; nothing to do without a device.
+    """Let go of memory that other processes were sent and are done with; nothing to do without a device.
 
     >>> torch.cuda.ipc_collect()
     """
@@ -376,7 +376,7 @@ _SYNC_MODES = {"default": 0, "warn": 1, "error": 2}
 
 
 def set_sync_debug_mode(debug_mode: Any) -> None:
-    """Says what becomes of calls that make the host wait for a stream.
+    """Say what becomes of calls that make the host wait for a stream.
 
     Args:
         debug_mode: 0 or "default": nothing; 1 or "warn": a UserWarning each; 2 or "error": a RuntimeError each.
@@ -400,7 +400,7 @@ def set_sync_debug_mode(debug_mode: Any) -> None:
 
 
 def get_sync_debug_mode() -> Any:
-    """0, 1 or 2, as set_sync_debug_mode was told; 0 at the start.
+    """Return 0, 1 or 2, as set_sync_debug_mode was told; 0 at the start.
 
     >>> torch.cuda.get_sync_debug_mode()
     0

@@ -79,12 +79,12 @@ class _Runtime:
 
     @staticmethod
     def cudaProfilerStart() -> int:
-        """NVIDIA's profilers record from here on, when they were told to wait for it."""
+        """Let NVIDIA's profilers record from here on, when they were told to wait for it."""
         return cudaError.success if _C._cuda_profiler_control(True) == 0 else cudaError.initializationError
 
     @staticmethod
     def cudaProfilerStop() -> int:
-        """They stop."""
+        """Let NVIDIA's profilers stop."""
         return cudaError.success if _C._cuda_profiler_control(False) == 0 else cudaError.initializationError
 
 

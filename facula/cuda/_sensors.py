@@ -64,7 +64,7 @@ def device_memory_used(device: Device = None) -> int:
 
 
 def memory_usage(device: Device = None) -> int:
-    """Percent of the last moments in which the device's memory was read or written.
+    """Return the percent of the last moments in which the device's memory was read or written.
 
     Args:
         device: its number or name; None: the current one.
@@ -80,7 +80,7 @@ def memory_usage(device: Device = None) -> int:
 
 
 def utilization(device: Device = None) -> int:
-    """Percent of the last moments in which a kernel ran.
+    """Return the percent of the last moments in which a kernel ran.
 
     Args:
         device: its number or name; None: the current one.

@@ -87,7 +87,7 @@ class CUDAGraph:
             _C._cuda_graph_keep(self._graph)
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
-        """Begins, on the current stream, which is not the default one. `graph` is the usual way to do it.
+        """Begin, on the current stream, which is not the default one. `graph` is the usual way to do it.
 
         Args:
             pool: of graph_pool_handle() or another graph's pool(): memory is shared with those graphs.
@@ -130,7 +130,7 @@ class CUDAGraph:
         _C._cuda_graph_instantiate(self._graph)
 
     def replay(self) -> None:
-        """Queues all of it on the current stream.
+        """Queue all of it on the current stream.
 
         >>> if torch.cuda.is_available():
         ...     x, graph = torch.ones(2, device="cuda"), torch.cuda.CUDAGraph()
@@ -172,7 +172,7 @@ class CUDAGraph:
         """
 
     def enable_debug_mode(self) -> None:
-        """Before the capture: debug_dump() will have something to show.
+        """Make debug_dump() have something to show; called before the capture.
 
         >>> if torch.cuda.is_available():
         ...     torch.cuda.CUDAGraph().enable_debug_mode()

@@ -253,7 +253,7 @@ max_memory_cached: Callable[..., int] = max_memory_reserved
 
 
 def reset_peak_memory_stats(device: Device = None) -> None:
-    """Peaks begin at the current values; nothing to do without a device.
+    """Let peaks begin at the current values; nothing to do without a device.
 
     Args:
         device: its number or name; None: the current one.
@@ -283,7 +283,7 @@ def reset_accumulated_memory_stats(device: Device = None) -> None:
 
 
 def host_memory_stats_as_nested_dict() -> dict[Any, Any]:
-    """Counters of pinned memory of the host, as dicts in dicts: see host_memory_stats(). Empty without a device.
+    """Return the counters of pinned memory of the host, as dicts in dicts: see host_memory_stats(). Empty without a device.
 
     >>> stats = torch.cuda.host_memory_stats_as_nested_dict()
     >>> if torch.cuda.is_available():
@@ -293,7 +293,7 @@ def host_memory_stats_as_nested_dict() -> dict[Any, Any]:
 
 
 def host_memory_stats() -> dict[Any, Any]:
-    """Counters of pinned memory: a dict with keys such as "active_bytes.peak"; empty without a device.
+    """Return the counters of pinned memory: a dict with keys such as "active_bytes.peak"; empty without a device.
 
     `allocations` and `allocated_bytes` count blocks that were taken from the driver, `active_requests` and `active_bytes`
     those that are in use, or that streams have not done with. Blocks are powers of two of bytes. `host_alloc_time` and
@@ -313,7 +313,7 @@ def _flat(nested, prefix=""):
 
 
 def reset_peak_host_memory_stats() -> None:
-    """Peaks of pinned memory begin at the current values.
+    """Let peaks of pinned memory begin at the current values.
 
     >>> torch.cuda.reset_peak_host_memory_stats()
     """
@@ -344,7 +344,7 @@ def mem_get_info(device: Device = None) -> Any:
 
 
 def set_per_process_memory_fraction(fraction: Any, device: Device = None) -> None:
-    """At most this share of the device's memory is taken; more is an OutOfMemoryError.
+    """Take at most this share of the device's memory; more is an OutOfMemoryError.
 
     Args:
         fraction: from 0 to 1.
@@ -428,7 +428,7 @@ def _set_allocator_settings(env):
 
 
 def get_allocator_backend() -> str:
-    """"native": the name of the only allocator.
+    """Return "native": the name of the only allocator.
 
     >>> torch.cuda.get_allocator_backend()
     'native'
@@ -543,7 +543,7 @@ class MemPool:
 
 @contextlib.contextmanager
 def use_mem_pool(pool, device=None):
-    """Context: what this thread allocates on the device comes from the pool; threads that it starts do not.
+    """Take from the pool what this thread allocates on the device; threads that it starts do not.
 
     Args:
         pool: a MemPool.

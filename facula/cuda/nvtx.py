@@ -16,7 +16,7 @@ __all__ = ["range_push", "range_pop", "range_start", "range_end", "mark", "range
 
 
 def range_push(msg: str) -> Any:
-    """Begins a range of this thread. How many ranges are open around it; -2 where no profiler listens.
+    """Begin a range of this thread; return how many ranges are open around it, -2 where no profiler listens.
 
     Args:
         msg: its name.
@@ -39,7 +39,7 @@ def range_pop() -> Any:
 
 
 def range_start(msg: str) -> Any:
-    """Begins a range that may end on another thread; its handle for range_end.
+    """Begin a range that may end on another thread; return its handle for range_end.
 
     Args:
         msg: its name.
@@ -74,7 +74,7 @@ def mark(msg: str) -> None:
 
 @contextlib.contextmanager
 def range(msg, *args, **kwargs):
-    """Context: a range of this thread.
+    """Open a range of this thread for the block.
 
     Args:
         msg: its name, in which `{}` stand for the arguments.

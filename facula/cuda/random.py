@@ -95,7 +95,7 @@ def set_rng_state_all(new_states: Any) -> None:
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds the current device's generator; nothing to do without a device.
+    """Seed the current device's generator; nothing to do without a device.
 
     Args:
         seed: an integer.
@@ -109,7 +109,7 @@ def manual_seed(seed: int) -> None:
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seeds the generators of all devices; nothing to do without a device. `torch.manual_seed` does so, too.
+    """Seed the generators of all devices; nothing to do without a device. `torch.manual_seed` does so, too.
 
     Args:
         seed: an integer.
@@ -121,7 +121,7 @@ def manual_seed_all(seed: int) -> None:
 
 
 def seed() -> None:
-    """Seeds the current device's generator from the system's entropy; nothing to do without a device.
+    """Seed the current device's generator from the system's entropy; nothing to do without a device.
 
     >>> torch.cuda.seed()
     """
@@ -130,7 +130,7 @@ def seed() -> None:
 
 
 def seed_all() -> None:
-    """Seeds all devices' generators with one number from the system's entropy; nothing to do without a device.
+    """Seed all devices' generators with one number from the system's entropy; nothing to do without a device.
 
     >>> torch.cuda.seed_all()
     """

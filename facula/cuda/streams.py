@@ -231,7 +231,7 @@ class Event(_any.Event):
         self.device = None
 
     def ipc_handle(self) -> Any:
-        """64 bytes by which another process opens the event (from_ipc_handle).
+        """Return 64 bytes by which another process opens the event (from_ipc_handle).
 
         Errors: RuntimeError unless it was made with interprocess=True.
 
@@ -312,7 +312,7 @@ class Event(_any.Event):
         _C._cuda_synchronize_event(self._event)
 
     def elapsed_time(self, end_event: Any) -> Any:
-        """Milliseconds from this event to another; both are reached.
+        """Return the milliseconds from this event to another; both are reached.
 
         Args:
             end_event: the other, made with enable_timing=True as this one.
@@ -403,7 +403,7 @@ class StreamContext:
 
 
 def stream(stream: Any) -> StreamContext:
-    """Context: work goes to a stream, on its device.
+    """Return a context: work goes to a stream, on its device.
 
     Args:
         stream: the Stream; None changes nothing.

@@ -38,7 +38,7 @@ _DTYPES = {
 
 
 def enable(val: bool = True) -> None:
-    """Says whether products ask which way is the fastest.
+    """Say whether products ask which way is the fastest.
 
     Args:
         val: True or False; False at the start, unless the environment says otherwise.
@@ -62,7 +62,7 @@ def is_enabled() -> bool:
 
 
 def tuning_enable(val: bool = True) -> None:
-    """Says whether ways are tried where none is known for the sizes.
+    """Say whether ways are tried where none is known for the sizes.
 
     Args:
         val: True or False; True at the start.
@@ -86,7 +86,7 @@ def tuning_is_enabled() -> bool:
 
 
 def record_untuned_enable(val: bool = True) -> None:
-    """Says whether sizes for which no way is known are written into a file (tunableop_untuned0.csv), for tune_gemm_in_file().
+    """Say whether sizes for which no way is known are written into a file (tunableop_untuned0.csv), for tune_gemm_in_file().
 
     Args:
         val: True or False; False at the start.
@@ -127,7 +127,7 @@ def set_max_tuning_duration(duration: int) -> None:
 
 
 def get_max_tuning_duration() -> int:
-    """Milliseconds for which a way is tried at most.
+    """Return the milliseconds for which a way is tried at most.
 
     >>> torch.cuda.tunable.get_max_tuning_duration() >= 0
     True
@@ -234,7 +234,7 @@ def read_file(filename: str | None = None) -> bool:
 
 
 def set_rotating_buffer_size(buffer_size: int) -> None:
-    """Says that tries use the same memory again and again, which is the only choice here.
+    """Say that tries use the same memory again and again, which is the only choice here.
 
     Args:
         buffer_size: 0.
@@ -248,7 +248,7 @@ def set_rotating_buffer_size(buffer_size: int) -> None:
 
 
 def get_rotating_buffer_size() -> int:
-    """0: tries use the same memory.
+    """Return 0: tries use the same memory.
 
     >>> torch.cuda.tunable.get_rotating_buffer_size()
     0
@@ -257,7 +257,7 @@ def get_rotating_buffer_size() -> int:
 
 
 def set_numerical_check_tolerances(enable: bool, atol: float = 1e-5, rtol: float = 1e-5) -> None:
-    """Says whether a way is taken only where its result agrees with that of the library's own choice.
+    """Say whether a way is taken only where its result agrees with that of the library's own choice.
 
     Args:
         enable: whether.
@@ -289,7 +289,7 @@ def tune_gemm_in_file(filename: str) -> None:
 
 
 def mgpu_tune_gemm_in_file(filename_pattern: str, num_gpus: int) -> None:
-    """Divides the problems of several files among devices, a process each.
+    """Divide the problems of several files among devices, a process each.
 
     What they find goes into the devices' files, and all of it into one more for each, named with "_full".
 

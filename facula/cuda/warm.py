@@ -82,7 +82,7 @@ def _bar(done, total, compiled):
 
 
 def main(arguments: Any = None) -> None:
-    """Compiles the common kernels, or those of a list, and prints how many: what `python -m facula.cuda.warm` does.
+    """Compile the common kernels, or those of a list, and print how many: what `python -m facula.cuda.warm` does.
 
     Args:
         arguments: --arch and others, a list; None: those of the command line.

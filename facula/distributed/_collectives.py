@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 def all_reduce(tensor: Tensor, op: ReduceOp | PremulSum = ReduceOp.SUM, group: ProcessGroup | None = None,
                async_op: bool = False) -> Work | Any:  # fmt: skip
-    """Reduces `tensor` over the processes, in place: each then has ``op(tensor of rank 0, tensor of rank 1, ...)``.
+    """Reduce `tensor` over the processes, in place: each then has ``op(tensor of rank 0, tensor of rank 1, ...)``.
 
     Args:
         tensor: of one shape and dtype in all processes.
@@ -94,7 +94,7 @@ def all_reduce_coalesced(tensors: Sequence[Tensor], op: ReduceOp | PremulSum = R
 
 def reduce(tensor: Tensor, dst: int | None = None, op: ReduceOp | PremulSum = ReduceOp.SUM, group: ProcessGroup | None = None,
            async_op: bool = False, group_dst: int | None = None) -> Work | Any:  # fmt: skip
-    """Reduces tensors of all processes to that of one; what the others then have in theirs is not told.
+    """Reduce tensors of all processes to that of one; what the others then have in theirs is not told.
 
     Args:
         tensor: what each gives, and what `dst` gets, in place.
@@ -219,7 +219,7 @@ def _together(works, async_op):
 
 def all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor, group: ProcessGroup | None = None,
                            async_op: bool = False) -> Work | Any:  # fmt: skip
-    """Gathers the tensors of all processes into one tensor, one behind the other.
+    """Gather the tensors of all processes into one tensor, one behind the other.
 
     Args:
         output_tensor: as many times the elements of the input as there are processes: they are concatenated along dimension 0,
@@ -316,7 +316,7 @@ def scatter(tensor: Tensor, scatter_list: Sequence[Tensor] | None = None, src: i
 
 def reduce_scatter(output: Tensor, input_list: Sequence[Tensor], op: ReduceOp | PremulSum = ReduceOp.SUM,
                    group: ProcessGroup | None = None, async_op: bool = False) -> Work | Any:  # fmt: skip
-    """Reduces lists element by element, and gives each process its element: rank i gets ``op(input_list[i] of all)``.
+    """Reduce lists element by element, and give each process its element: rank i gets ``op(input_list[i] of all)``.
 
     Args:
         output: what this process gets, in place.
@@ -345,7 +345,7 @@ def reduce_scatter(output: Tensor, input_list: Sequence[Tensor], op: ReduceOp | 
 
 def reduce_scatter_tensor(output: Tensor, input: Tensor, op: ReduceOp | PremulSum = ReduceOp.SUM,
                           group: ProcessGroup | None = None, async_op: bool = False) -> Work | Any:  # fmt: skip
-    """Reduces tensors, and gives each process its part of the result, along dimension 0.
+    """Reduce tensors, and give each process its part of the result, along dimension 0.
 
     Args:
         output: what this process gets, in place.
@@ -372,7 +372,7 @@ def reduce_scatter_tensor(output: Tensor, input: Tensor, op: ReduceOp | PremulSu
 
 
 def all_gather_single(output: Tensor, input: Tensor, group: ProcessGroup | None = None, async_op: bool = False) -> Work | Any:
-    """Another name of `all_gather_into_tensor`: gathers the tensors of all processes into one tensor.
+    """Gather the tensors of all processes into one tensor: another name of `all_gather_into_tensor`.
 
     Args:
         output: as many times the elements of the input as there are processes; concatenated or stacked, as its shape says.
@@ -393,7 +393,7 @@ def all_gather_single(output: Tensor, input: Tensor, group: ProcessGroup | None 
 
 def reduce_scatter_single(output: Tensor, input: Tensor, op: ReduceOp | PremulSum = ReduceOp.SUM,
                           group: ProcessGroup | None = None, async_op: bool = False) -> Work | Any:  # fmt: skip
-    """Another name of `reduce_scatter_tensor`: reduces tensors, and gives each process its part of the result.
+    """Reduce tensors, and give each process its part of the result: another name of `reduce_scatter_tensor`.
 
     Args:
         output: what this process gets, in place.
@@ -446,7 +446,7 @@ def all_to_all(output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence
 
 
 def _split_counts(name, tensor, splits, size):
-    """Elements for each process: what the split sizes are of dimension 0, or equal parts."""
+    """Return the elements for each process: what the split sizes are of dimension 0, or equal parts."""
     rows = tensor.shape[0] if tensor.dim() else 1
     if not splits:
         if rows % size:

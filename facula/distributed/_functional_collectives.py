@@ -151,7 +151,7 @@ def _received(tensor, output_splits, size):
 
 
 def all_to_all_single(self, output_split_sizes, input_split_sizes, group, tag=""):
-    """Parts along dimension 0, one for each process; what they have for this one, one behind the other."""
+    """Send parts along dimension 0, one to each process; return what they have for this one, one behind the other."""
     found = _group("all_to_all_single", group, tag)
     result = self.new_empty(_received(self, output_split_sizes, dist.get_world_size(found)))
     dist.all_to_all_single(result, self.detach().contiguous(), output_split_sizes, input_split_sizes, group=found)

@@ -376,7 +376,7 @@ def get_backend(group: ProcessGroup | None = None) -> str:
 
 
 def get_backend_config(group: ProcessGroup | None = None) -> str:
-    """Which backend moves tensors of which kind of device in a group, as a text such as "cpu:gloo,cuda:nccl".
+    """Return which backend moves tensors of which kind of device in a group, as a text such as "cpu:gloo,cuda:nccl".
 
     Args:
         group: a ProcessGroup. Default: that of all processes. ValueError where there is none, or this process is no member.

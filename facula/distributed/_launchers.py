@@ -85,7 +85,7 @@ def _expanded(part: str, text: str) -> list[str]:
 
 
 def slurm_address() -> str:
-    """Where rank 0 of a step runs: the first node of its list."""
+    """Return where rank 0 of a step runs: the first node of its list."""
     for variable in ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"):
         if os.environ.get(variable):
             nodes = nodes_of(os.environ[variable])

@@ -27,7 +27,7 @@ def _other(name, group, rank, group_rank, any_one=False):
 
 def isend(tensor: Tensor, dst: int | None = None, group: ProcessGroup | None = None, tag: int = 0,
           group_dst: int | None = None) -> Work | Any:  # fmt: skip
-    """Begins to send a tensor to another process; the Work that is returned is done when the tensor may be written again.
+    """Begin to send a tensor to another process; the Work that is returned is done when the tensor may be written again.
 
     Args:
         tensor: what is sent.
@@ -53,7 +53,7 @@ def isend(tensor: Tensor, dst: int | None = None, group: ProcessGroup | None = N
 
 def irecv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0,
           group_src: int | None = None) -> Work | Any:  # fmt: skip
-    """Begins to receive a tensor; the Work that is returned is done when it is there, and its `source_rank` tells who sent it.
+    """Begin to receive a tensor; the Work that is returned is done when it is there, and its `source_rank` tells who sent it.
 
     Args:
         tensor: where it is written, in place; of the size and dtype that is sent.
@@ -106,7 +106,7 @@ def send(tensor: Tensor, dst: int | None = None, group: ProcessGroup | None = No
 
 def recv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0,
          group_src: int | None = None) -> int:  # fmt: skip
-    """Receives a tensor from another process; the rank among all that sent it, or -1 where this process is no member.
+    """Receive a tensor from another process; return the rank among all that sent it, or -1 where this process is no member.
 
     Args:
         tensor: where it is written, in place; of the size and dtype that is sent.

@@ -219,7 +219,7 @@ def send_object_list(object_list: list[Any], dst: int | None = None, group: Proc
 
 def recv_object_list(object_list: list[Any], src: int | None = None, group: ProcessGroup | None = None, device: Device = None,
                      group_src: int | None = None, use_batch: bool = False) -> int:  # fmt: skip
-    """Receives objects from another process; the rank among all that sent them, or -1 where this process is no member.
+    """Receive objects from another process; return the rank among all that sent them, or -1 where this process is no member.
 
     Args:
         object_list: a list as long as the sender's, whose elements are replaced.

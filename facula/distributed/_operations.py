@@ -203,7 +203,7 @@ _NOTHING = ()
 
 
 def _seen(group, name, tensors, root=0):
-    """Tells a profile that a collective begins: what it gives, unless None, is called at the end."""
+    """Tell a profile that a collective begins: what it gives, unless None, is called at the end."""
     from facula.autograd.profiler import begin_asynchronous
 
     name = {"isend": "send", "irecv": "recv"}.get(name, name.removesuffix("_coalesced"))

@@ -64,7 +64,7 @@ def dump(path):
 
 
 def dump_on_signal():
-    """SIGUSR2 writes them to the file that FACULA_FLIGHT_RECORDER and the rank name, also while an operation waits."""
+    """Make SIGUSR2 write them to the file that FACULA_FLIGHT_RECORDER and the rank name, also while an operation waits."""
     here = threading.current_thread() is threading.main_thread()
     if here and "FACULA_FLIGHT_RECORDER" in os.environ and signal.getsignal(signal.SIGUSR2) == signal.SIG_DFL:
         signal.signal(signal.SIGUSR2, lambda number, frame: _group._world is not None and dump(_own_file()))

@@ -30,7 +30,7 @@ class GradBucket:
         self._future = None
 
     def index(self) -> int:
-        """Which of the buckets it is; 0 is ready first."""
+        """Return which of the buckets it is; 0 is ready first."""
         return self._index
 
     def is_last(self) -> bool:
@@ -155,7 +155,7 @@ class Reducer:
         return [sum(parameter.nbytes for parameter in bucket.parameters()) for bucket in self._buckets]
 
     def rebuild(self) -> None:
-        """Orders the buckets as gradients came in the first pass of rank 0; all processes must call it."""
+        """Order the buckets as gradients came in the first pass of rank 0; all processes must call it."""
         if self.was_rebuilt or not self._passes:
             return
         self.was_rebuilt: bool = True
@@ -209,7 +209,7 @@ class Reducer:
         self.enabled = True
 
     def register_hook(self, state: dict[str, Any], hook: Callable[..., Any]) -> None:
-        """Hands buckets to `hook(state, bucket)` instead of summing them."""
+        """Hand buckets to `hook(state, bucket)` instead of summing them."""
         self._hook_state, self._hook = state, hook
         self._tell_options()
 
@@ -218,7 +218,7 @@ class Reducer:
         self._native.shadow()
 
     def remove_hooks(self) -> None:
-        """Leaves the parameters alone from now on."""
+        """Leave the parameters alone from now on."""
         self._native.remove()
 
 

@@ -134,7 +134,7 @@ def _agree(store, rank, what, value):
 
 @contextlib.contextmanager
 def within(store, timeout):
-    """Who holds the store may hang: no request to a store of the core takes longer than all of it may."""
+    """Bound requests, for who holds the store may hang: none to a store of the core takes longer than all of it may."""
     native = getattr(_below(store), "_native", None)
     if native is not None:
         native.until(timeout.total_seconds())
@@ -227,7 +227,7 @@ def _tcp_beside(store, everybody, rank, timeout):
 
 
 def look_for_mpi():
-    """Tells the core where the `mpich` package has its library."""
+    """Tell the core where the `mpich` package has its library."""
     try:
         package = importlib.metadata.distribution("mpich")
     except importlib.metadata.PackageNotFoundError:

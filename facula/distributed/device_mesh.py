@@ -127,7 +127,7 @@ class DeviceMesh:
         return dist.get_rank()
 
     def get_coordinate(self) -> tuple[Any, ...] | None:
-        """Where this process is in the grid, a tuple; None when it is not part of it."""
+        """Return where this process is in the grid, a tuple; None when it is not part of it."""
         return self._coordinate
 
     def get_local_rank(self, mesh_dim: int | str | None = None) -> int:

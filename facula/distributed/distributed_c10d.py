@@ -60,6 +60,6 @@ def _get_group_size(group):
 
 
 def _get_pg_default_device(group=None):
-    """Where tensors of object collectives lie."""
+    """Return where tensors of object collectives lie."""
     member("_get_pg_default_device", group)
     return facula.device("cpu")

@@ -17,7 +17,7 @@ __all__ = ["register_rendezvous_handler", "rendezvous"]
 
 
 def register_rendezvous_handler(scheme: str, handler: Any) -> None:
-    """Lets `init_process_group` meet by URLs of a scheme of your own.
+    """Let `init_process_group` meet by URLs of a scheme of your own.
 
     Args:
         scheme: what stands before "://". RuntimeError for one that there is already.

@@ -221,7 +221,7 @@ def _logs_specs(name: str | None):
 
 
 def _texts(text: str) -> list[str] | None:
-    """Parts between commas; a double comma is one of the text."""
+    """Return the parts between commas; a double comma is one of the text."""
     return [part.replace("\0", ",") for part in text.replace(",,", "\0").split(",") if part] or None
 
 
@@ -249,7 +249,7 @@ def _meeting(args, least: int, greatest: int) -> tuple[str, str, dict]:
 
 
 def get_rdzv_endpoint(args: Any) -> str:
-    """Where the machines meet, as "host:port".
+    """Return where the machines meet, as "host:port".
 
     Args:
         args: options of a command line.

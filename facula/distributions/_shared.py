@@ -77,7 +77,7 @@ class ProbsOrLogits:
         return logits if probs is None else probs
 
     def _set_binary(self, probs, logits, **others):
-        """Broadcasts the one that is given, and others, to one shape; returns it."""
+        """Broadcast the one that is given, and others, to one shape; return it."""
         given = self._take(probs, logits)
         *values, value = broadcast_all(*others.values(), given)
         self.__dict__.update(zip(others, values, strict=True))

@@ -114,7 +114,7 @@ for _kind in (constraints.positive_semidefinite, constraints.positive_definite):
 
 
 def _register_compound(registry):
-    """Constraints made of others: transforms made of the others' transforms."""
+    """Register constraints made of others: transforms made of the others' transforms."""
 
     @registry.register(constraints.independent)
     def _independent(constraint):

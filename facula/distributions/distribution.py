@@ -190,12 +190,12 @@ class Distribution:
         return self.variance.sqrt()
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Values without a gradient, of shape sample_shape + batch_shape + event_shape."""
+        """Draw values without a gradient, of shape sample_shape + batch_shape + event_shape."""
         with facula.no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values that are differentiable functions of the parameters; see has_rsample."""
+        """Draw values that are differentiable functions of the parameters; see has_rsample."""
         raise self._missing("rsample")
 
     def sample_n(self, n: int) -> Any:
@@ -214,11 +214,11 @@ class Distribution:
         return self.sample(Size((n,)))
 
     def log_prob(self, value: Tensor) -> Any:
-        """Logarithm of the density or probability of `value`, of the shape without the event's dimensions."""
+        """Return the logarithm of the density or probability of `value`, of the shape without the event's dimensions."""
         raise self._missing("log_prob")
 
     def cdf(self, value: Tensor) -> Any:
-        """Probability of values up to `value`."""
+        """Return the probability of values up to `value`."""
         raise self._missing("cdf")
 
     def icdf(self, value: Tensor) -> Any:
@@ -234,7 +234,7 @@ class Distribution:
         raise self._missing("entropy")
 
     def perplexity(self) -> Tensor:
-        """Exponential of the entropy."""
+        """Return the exponential of the entropy."""
         return facula.exp(self.entropy())
 
     def _missing(self, name):

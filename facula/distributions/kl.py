@@ -246,7 +246,7 @@ def _uniform(p, q):
 
 @register_kl(Cauchy, Cauchy)
 def _cauchy(p, q):
-    """Chyzak and Nielsen 2019."""
+    """Return the divergence (Chyzak and Nielsen 2019)."""
     return ((p.scale + q.scale).pow(2) + (p.loc - q.loc).pow(2)).log() - (4 * p.scale * q.scale).log()
 
 
@@ -298,7 +298,7 @@ def _columns(factor, matrix):
 
 
 def _roots(p):
-    """Matrices M of which the sum of M M' is the covariance."""
+    """Return the matrices M of which the sum of M M' is the covariance."""
     if isinstance(p, MultivariateNormal):
         return [p._unbroadcasted_scale_tril]
     return [p._unbroadcasted_cov_factor, p._unbroadcasted_cov_diag.sqrt().diag_embed()]
@@ -346,7 +346,7 @@ def _infinite_where(condition, found):
 
 
 def _mean_log(p):
-    """E[log x]"""
+    """Return E[log x]."""
     if isinstance(p, Beta):
         return p.concentration1.digamma() - (p.concentration1 + p.concentration0).digamma()
     if isinstance(p, Gamma):
@@ -359,14 +359,14 @@ def _mean_log(p):
 
 
 def _mean_log_rest(p):
-    """E[log(1 - x)] for x in [0, 1]."""
+    """Return E[log(1 - x)] for x in [0, 1]."""
     if isinstance(p, Beta):
         return p.concentration0.digamma() - (p.concentration1 + p.concentration0).digamma()
     return (_x_log_x(1 - p.low) - _x_log_x(1 - p.high)) / (p.high - p.low) - 1  # Uniform
 
 
 def _mean_exp(p, slope):
-    """E[exp(-slope x)] for slope > 0."""
+    """Return E[exp(-slope x)] for slope > 0."""
     if isinstance(p, Exponential):
         return p.rate / (p.rate + slope)
     if isinstance(p, Gamma):
@@ -377,7 +377,7 @@ def _mean_exp(p, slope):
 
 
 def _mean_distance(p, center):
-    """E|x - center| of a normal x."""
+    """Return E|x - center| of a normal x."""
     apart = p.loc - center
     z = apart / (p.scale * math.sqrt(2))
     return p.scale * math.sqrt(2 / math.pi) * (-z * z).exp() + apart * facula.erf(z)

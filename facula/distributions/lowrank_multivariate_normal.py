@@ -22,7 +22,7 @@ __all__ = ["LowRankMultivariateNormal"]
 
 
 def _batch_capacitance_tril(W, D):
-    """Cholesky factor of I + W' D^-1 W."""
+    """Return the Cholesky factor of I + W' D^-1 W."""
     scaled = W.mT / D.unsqueeze(-2)
     return facula.linalg.cholesky(scaled @ W + facula.eye(W.shape[-1], dtype=W.dtype, device=W.device))
 

@@ -21,7 +21,7 @@ __all__ = ["MultivariateNormal"]
 
 
 def _batch_mv(matrix, vector):
-    """Matrix times vector, both with batch dimensions."""
+    """Return matrix times vector, both with batch dimensions."""
     return facula.matmul(matrix, vector.unsqueeze(-1)).squeeze(-1)
 
 
@@ -39,7 +39,7 @@ def _batch_mahalanobis(scale_tril, x):
 
 
 def _log_diagonal(scale_tril):
-    """Half the logarithm of the determinant of L L'."""
+    """Return half the logarithm of the determinant of L L'."""
     return scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 

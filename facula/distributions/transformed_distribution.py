@@ -113,7 +113,7 @@ class TransformedDistribution(Distribution):
         return log_prob + _sum_rightmost(base, event_dim - len(self.base_dist.event_shape))
 
     def _monotonize_cdf(self, value):
-        """1 - value where the transforms decrease."""
+        """Return 1 - value where the transforms decrease."""
         sign = 1
         for transform in self.transforms:
             sign = sign * transform.sign

@@ -166,11 +166,11 @@ class Transform:
         return f"{type(self).__name__}()"
 
     def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
-        """Shape of the output for an input of that shape."""
+        """Return the shape of the output for an input of that shape."""
         return shape
 
     def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
-        """Shape of the input for an output of that shape."""
+        """Return the shape of the input for an output of that shape."""
         return shape
 
 
@@ -453,12 +453,12 @@ class AffineTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self):
-        """Real numbers."""
+        """Return real numbers."""
         return constraints.independent(constraints.real, self.event_dim) if self.event_dim else constraints.real
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self):
-        """Real numbers."""
+        """Return real numbers."""
         return self.domain
 
     def with_cache(self, cache_size: int = 1) -> Any:
@@ -689,7 +689,7 @@ class CorrCholeskyTransform(Transform):
 
     @staticmethod
     def _keep(z):
-        """Squared lengths left after each element, of a row of partial correlations."""
+        """Return the squared lengths left after each element, of a row of partial correlations."""
         return 1 - z.square()
 
     def _call(self, x):
@@ -923,12 +923,12 @@ class ReshapeTransform(Transform):
 
     @constraints.dependent_property
     def domain(self) -> Constraint:
-        """Real numbers of shape in_shape."""
+        """Return real numbers of shape in_shape."""
         return constraints.independent(constraints.real, len(self.in_shape))
 
     @constraints.dependent_property
     def codomain(self) -> Constraint:
-        """Real numbers of shape out_shape."""
+        """Return real numbers of shape out_shape."""
         return constraints.independent(constraints.real, len(self.out_shape))
 
     def with_cache(self, cache_size: int = 1) -> Any:

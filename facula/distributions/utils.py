@@ -61,7 +61,7 @@ def _sum_rightmost(value, dim):
 
 
 def clamp_probs(probs: Tensor | float) -> Tensor:
-    """Probabilities kept away from 0 and 1 by the dtype's eps, so that their logarithms are finite.
+    """Return probabilities kept away from 0 and 1 by the dtype's eps, so that their logarithms are finite.
 
     Args:
         probs: a floating-point tensor.
@@ -74,7 +74,7 @@ def clamp_probs(probs: Tensor | float) -> Tensor:
 
 
 def logits_to_probs(logits: Tensor | float, is_binary: bool = False) -> Tensor:
-    """Probabilities of log-odds or of logarithms of weights.
+    """Return the probabilities of log-odds or of logarithms of weights.
 
     Args:
         logits: a tensor.
@@ -88,7 +88,7 @@ def logits_to_probs(logits: Tensor | float, is_binary: bool = False) -> Tensor:
 
 
 def probs_to_logits(probs: Tensor | float, is_binary: bool = False) -> Tensor:
-    """Logarithms or log-odds of probabilities, which are kept away from 0 and 1.
+    """Return the logarithms or log-odds of probabilities, which are kept away from 0 and 1.
 
     Args:
         probs: a floating-point tensor.

@@ -111,7 +111,7 @@ class Wishart(GivenScale, ExponentialFamily):
         return self.df.reshape(self._batch_shape + (1, 1)) * (covariance.pow(2) + outer)
 
     def _bartlett_sampling(self, sample_shape):
-        """L A A' L' with chi values on the diagonal of A and normal ones below (Bartlett's decomposition)."""
+        """Return L A A' L' with chi values on the diagonal of A and normal ones below (Bartlett's decomposition)."""
         n = self._event_shape[0]
         eps = facula.finfo(self.df.dtype).eps
         noise = self._dist_chi2.rsample(sample_shape).sqrt().clamp(min=eps).diag_embed()

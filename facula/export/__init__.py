@@ -39,7 +39,7 @@ __all__ = [
 
 
 def register_dataclass(cls: type, *, serialized_type_name: Any = None) -> None:
-    """Lets a dataclass be an input or an output.
+    """Let a dataclass be an input or an output.
 
     Args:
         cls: the dataclass.

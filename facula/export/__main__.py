@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _scaled(number, unit):
-    """1234567 as "1.23 M"."""
+    """Return 1234567 as "1.23 M"."""
     for word in ("", "k", "M", "G", "T"):
         if number < 1000 or word == "T":
             return f"{number:.3g} {word}{unit}".rstrip()

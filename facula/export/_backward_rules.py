@@ -122,7 +122,7 @@ def _bce_logits_each(x, target):
 
 
 def _classes(target, ignored):
-    """Which targets count, and the class of each, with a dimension for the classes."""
+    """Return which targets count, and the class of each, with a dimension for the classes."""
     counts = op("ne.default", target, ignored)
     return counts, op("unsqueeze.default", where(counts, target, op("full.default", [], 0, target.dtype)), 1)
 
@@ -255,7 +255,7 @@ def _places(batch_sizes, reverse):
 
 
 def steps(gates, h0, c0, weight, bias, mode, batch_sizes, reverse):
-    """_rnn_steps: output, final states, and what `steps_backward` takes."""
+    """Compute _rnn_steps: output, final states, and what `steps_backward` takes."""
     places = _places(batch_sizes, reverse)
     if places is None or h0.shape[0] != batch_sizes[0]:
         return NotImplemented
@@ -305,7 +305,7 @@ _BACK = {"LSTM": _lstm_back, "GRU": _gru_back, "RNN_TANH": _tanh_back, "RNN_RELU
 def steps_backward(
     grad_output, grad_h, grad_c, weight, saved, before, c_before, mode, batch_sizes, reverse, rows, of_state, of_weight, of_bias
 ):  # fmt: skip
-    """_rnn_steps_backward: gradients of the gates, the states, the weight and the bias."""
+    """Compute _rnn_steps_backward: gradients of the gates, the states, the weight and the bias."""
     places = _places(batch_sizes, reverse)
     if places is None or rows != batch_sizes[0]:
         return NotImplemented

@@ -13,7 +13,7 @@ from facula import _C
 
 
 def _product(a, b, out):
-    """Matrix products, batches included; vectors are not counted."""
+    """Return the cost of matrix products, batches included; vectors are not counted."""
     if a.dim() < 2 or b.dim() < 2:
         return 0
     return 2 * out.numel() * a.shape[-1]
@@ -33,7 +33,7 @@ def _attention(query, key, value, out):
 
 
 def _einsum(equation, operands, out):
-    """Factor by factor from the left; a label is summed over as soon as nothing that follows has it."""
+    """Return the cost, factor by factor from the left; a label is summed over as soon as nothing that follows has it."""
     if not isinstance(equation, str) or "." in equation:
         raise NotImplementedError(f"costs: einsum with sublists or an ellipsis, got {equation!r}")
     operands = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
@@ -116,7 +116,7 @@ class Costs:
         self.nodes = [self._node(*node[:4]) for node in program.nodes]
 
     def by_op(self):
-        """Cost by name of op, the dearest first."""
+        """Return the cost by name of op, the dearest first."""
         found = {}
         for node, cost in zip(self.program.nodes, self.nodes):
             name = node[1] or node[0]

@@ -138,7 +138,7 @@ def _in_order_of_query(attended, q):
 
 
 def _decomposed_scores(q, k, mask, is_causal, scale):
-    """Scores of queries and keys, and their soft-max."""
+    """Return the scores of queries and keys, and their soft-max."""
     scores = matmul(op("mul.default", q, math.sqrt(scale)), op("mul.default", _swapped(k, -2, -1), math.sqrt(scale)))
     if is_causal:
         rows, columns = q.shape[-2], k.shape[-2]

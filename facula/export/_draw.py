@@ -84,7 +84,7 @@ class Drawing:
         return "\n".join([*text, "</svg>", ""])
 
     def _rows(self):
-        """Boxes by row; within a row under the middle of what they take."""
+        """Return the boxes by row; within a row under the middle of what they take."""
         takes = {}
         for a, b, _ in self.lines:
             takes.setdefault(b, []).append(a)

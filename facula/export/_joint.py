@@ -55,7 +55,7 @@ def generalized(survey):
 
 
 def _generalize(survey, program, i, k, node, given):
-    """Argument `k` of node `i`, which is `given` in the programs."""
+    """Generalize argument `k` of node `i`, which is `given` in the programs."""
     kinds, values = zip(*given)
     if set(kinds) != {"constant"} or all(v == values[0] or v != v for v in values):
         if len({str(g) for g in given}) > 1:

@@ -35,7 +35,7 @@ class Memory:
         return self.values[key]
 
     def show(self, key, of, again, put_back):
-        """Says that a key is a view.
+        """Say that a key is a view.
 
         Args:
             key: of the view, whose value is put into `values`.
@@ -47,7 +47,7 @@ class Memory:
         self.seen[key] = self.version(of)
 
     def show_same(self, key, of):
-        """Says that a key is another name of `of`: the result of a write."""
+        """Say that a key is another name of `of`: the result of a write."""
         self.show(key, of, lambda value: value, lambda _, value: value)
         self.values[key] = self.values[of]
 

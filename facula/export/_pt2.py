@@ -430,7 +430,7 @@ class _Regions:
 
 
 def _json_float(value):
-    """JSON has no infinities; PyTorch writes their names."""
+    """Return a number for JSON, which has no infinities; PyTorch writes their names."""
     if value != value:
         return "NaN"
     return value if value not in (float("inf"), float("-inf")) else "Infinity" if value > 0 else "-Infinity"

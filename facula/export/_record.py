@@ -54,7 +54,7 @@ def _undone(module):
 
 @contextlib.contextmanager
 def _modules_named(module):
-    """Says at every call of a module which one runs."""
+    """Say at every call of a module which one runs."""
     if not isinstance(module, facula.nn.Module):
         yield
         return
@@ -80,7 +80,7 @@ def _modules_named(module):
 
 
 def _checked(tensor, what):
-    """Python gets the values of a tensor, and every run checks that they are the same."""
+    """Check that Python gets the values of a tensor, and let every run check that they are the same."""
     values = _C._record_unseen(lambda: tensor.detach().clone(), ())
     where = _C._record_source()
     if tensor.numel() == 1:
@@ -300,7 +300,7 @@ class Survey:
                 program.set_sizes(number, [n if f is None else f for n, f in zip(actual, sizes)])
 
     def _size_graphs(self, program, i, node, recorded):
-        """Says in the programs that a node calls which sizes vary, as in the one around it."""
+        """Say in the programs that a node calls which sizes vary, as in the one around it."""
         for k, (_, graph) in enumerate(node[2]):
             if isinstance(graph, _C._Program):
                 self._size_values(graph, [other[2][k][1] for other in recorded])

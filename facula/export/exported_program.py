@@ -298,7 +298,7 @@ class ExportedProgram:
         return []
 
     def parameters(self) -> Iterator[Tensor]:
-        """Its parameters."""
+        """Yield its parameters."""
         for _, parameter in self.named_parameters():
             yield parameter
 
@@ -309,7 +309,7 @@ class ExportedProgram:
                 yield path, tensor
 
     def buffers(self) -> Iterator[Any]:
-        """Its buffers."""
+        """Yield its buffers."""
         for _, buffer in self.named_buffers():
             yield buffer
 

@@ -185,7 +185,7 @@ class _Part(Builder):
             self.graph.call_function(facula.set_grad_enabled, (True,))
 
     def _take(self, values):
-        """Parameters that nodes take are read where they are held."""
+        """Read parameters that nodes take where they are held."""
         for number in values:
             if number not in self.nodes and number in self.held:
                 own = self.held[number].removeprefix(self.path + "." if self.path else "")

@@ -96,7 +96,7 @@ def jacrev(func: Callable[..., Any], argnums: int = 0, *, has_aux: bool = False,
 
 
 def _rows(output, inputs, flat, chunk_size):
-    """Per input the block of derivatives of one output: one backward pass over a batch of unit cotangents."""
+    """Return, per input, the block of derivatives of one output: one backward pass over a batch of unit cotangents."""
     value, levels = _physical(_expanded(output) if _levels_of(output) else output)
     count = output.numel()
     shapes = [(*output.shape, *x.shape) for x in flat]
@@ -127,7 +127,7 @@ def _joined(parts):
 
 
 def _rewrap_rows(rows, levels, shape):
-    """Rows in front of the batches of outer vmaps: as examples of those, of the given shape."""
+    """Return the rows in front of the batches of outer vmaps: as examples of those, of the given shape."""
     return _rewrap(rows.movedim(0, len(levels)) if levels else rows, levels).reshape(shape)
 
 
@@ -177,7 +177,7 @@ def jacfwd(func: Callable[..., Any], argnums: int = 0, has_aux: bool = False, *,
 
 
 def _columns(flat_output, inputs, flat, k):
-    """Per output the block of derivatives by input k: one forward-mode pass over a batch of unit tangents."""
+    """Return, per output, the block of derivatives by input k: one forward-mode pass over a batch of unit tangents."""
     x, leaf = flat[k], inputs.leaves[k]
     count = x.numel()
     outer = leaf.shape[: len(_levels_of(inputs.originals[k]))]

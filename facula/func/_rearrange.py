@@ -44,7 +44,7 @@ def _side(text, pattern):
 
 
 def _lengths(axis, size, known, pattern):
-    """Lengths of the names of one axis, of which one may be unknown."""
+    """Return the lengths of the names of one axis, of which one may be unknown."""
     product, unknown = 1, [name for name in axis if name not in known]
     for name in axis:
         product *= known.get(name, 1)

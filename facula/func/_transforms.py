@@ -143,7 +143,7 @@ def _checked(values, name, what):
 
 
 def _inexact(values, name, what):
-    """Forward mode has tangents of floating-point and complex tensors only."""
+    """Return the values, which must be floating-point or complex: forward mode has tangents of those only."""
     for value in _checked(values, name, what):
         if not _is_differentiable(value):
             raise ValueError(f"{name}: expected {what} to be floating-point or complex, got {value.dtype}")
@@ -151,7 +151,7 @@ def _inexact(values, name, what):
 
 
 def _real(values, name, what):
-    """Jacobians are of real functions: of complex ones, rows and columns would be different derivatives."""
+    """Return the values, which must be real: of complex functions, rows and columns would be different derivatives."""
     for k, value in enumerate(_checked(values, name, f"the {what}")):
         if value.is_complex():
             raise RuntimeError(f"{name}: Expected all {what} to be real, got {value.dtype} at flattened position {k}")
@@ -281,7 +281,7 @@ def _check_scalar(output):
 
 
 def _pull(outputs, cotangents, inputs):
-    """Gradients of the inputs, in their wrappers; `cotangents` of None stand for ones."""
+    """Return the gradients of the inputs, in their wrappers; `cotangents` of None stand for ones."""
     roots, seeds = [], []
     for output, cotangent in zip(outputs, cotangents):
         value, levels = _physical(output)

@@ -297,7 +297,7 @@ class UniqueInverse(NamedTuple):
 
 
 def first_positions(inverse: Tensor, count: int) -> Tensor:
-    """Where each of `count` values is first, given which value each element is."""
+    """Return where each of `count` values is first, given which value each element is."""
     flat = inverse.reshape(-1)
     positions = facula.arange(flat.numel(), device=flat.device)
     first = facula.full((count,), flat.numel(), dtype=facula.int64, device=flat.device)

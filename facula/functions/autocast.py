@@ -81,7 +81,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
 
 
 def set_autocast_enabled(device_type: str, enabled: bool | None = None) -> None:
-    """Switches autocast of a device type on this thread; `autocast` does it for a block.
+    """Switch autocast of a device type on this thread; `autocast` does it for a block.
 
     Args:
         device_type: the type's name; or the switch alone, for "cuda".

@@ -51,7 +51,7 @@ def cond(pred: Tensor, true_fn: Callable[..., Any] | Module, false_fn: Callable[
 
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any],
                carried_inputs: Sequence[Tensor | int]) -> tuple[Tensor | int, ...]:  # fmt: skip
-    """Repeats ``carried = body_fn(*carried)`` as long as ``cond_fn(*carried)`` holds; the last values, as a tuple.
+    """Repeat ``carried = body_fn(*carried)`` as long as ``cond_fn(*carried)`` holds; return the last values, as a tuple.
 
     Args:
         cond_fn: gives a bool or a tensor of one element.
@@ -186,7 +186,7 @@ class _Graphs:
 
 
 def _fresh(tensors):
-    """Tensors with the same elements that are nothing that the program knows yet."""
+    """Return tensors with the same elements that are nothing that the program knows yet."""
     return _C._record_unseen(lambda: [t.detach().clone().requires_grad_(t.requires_grad) for t in tensors], ())
 
 

@@ -43,7 +43,7 @@ _C._install_methods({"nonzero": nonzero})
 
 
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
-    """Scales the rows of `input` that `indices` names down to a norm of at most `max_norm`, in place.
+    """Scale the rows of `input` that `indices` names down to a norm of at most `max_norm`, in place.
 
     Args:
         input: a floating matrix, which is written and returned.

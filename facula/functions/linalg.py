@@ -43,7 +43,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Tensor | Non
 
 
 def _range_basis(A, q: int, niter: int, M):
-    """Orthonormal columns that nearly span the range of A - M, by randomised subspace iteration (Halko et al. 2009)."""
+    """Return orthonormal columns that nearly span the range of A - M, by randomised subspace iteration (Halko et al. 2009)."""
 
     def times(x):
         return A @ x if M is None else A @ x - M @ x
@@ -60,7 +60,7 @@ def _range_basis(A, q: int, niter: int, M):
 
 
 def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """U, S and V of about the q largest singular values of A - M: A - M is near U diag(S) V^H.
+    """Return U, S and V of about the q largest singular values of A - M: A - M is near U diag(S) V^H.
 
     Found by random projection (Halko et al. 2009).
 
@@ -91,7 +91,7 @@ def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) 
 
 
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """U, S and V of about the q principal directions of the rows of A: the columns of V, found by random projection.
+    """Return U, S and V of about the q principal directions of the rows of A: the columns of V, found by random projection.
 
     Args:
         A: (..., m, n), m samples of n numbers each.

@@ -27,7 +27,7 @@ def _functional():
 
 
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0) -> Tensor:
-    """1 - cos(input1, input2) where target is 1, and max(0, cos(input1, input2) - margin) where it is -1.
+    """Return 1 - cos(input1, input2) where target is 1, and max(0, cos(input1, input2) - margin) where it is -1.
 
     Args:
         input1, input2: (N, D), or (D) for one pair.

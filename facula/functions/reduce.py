@@ -165,7 +165,7 @@ _SEGMENT_REDUCE = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "
 def segment_reduce(data: Any, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None,
                    offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False,
                    initial: int | None = None) -> Tensor:  # fmt: skip
-    """Reduces consecutive runs along the last dimension of `lengths`.
+    """Reduce consecutive runs along the last dimension of `lengths`.
 
     Args:
         data: floating, (*batch, n, ...).

@@ -11,7 +11,7 @@ __all__ = ["_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"]
 
 
 def _amp_foreach_non_finite_check_and_unscale_(self, found_inf, inv_scale) -> None:
-    """Multiplies gradients by inv_scale in place; found_inf becomes 1 where one is infinite or NaN."""
+    """Multiply gradients by inv_scale in place; found_inf becomes 1 where one is infinite or NaN."""
     if not found_inf.is_cpu:
         _C._unscale(list(self), found_inf, inv_scale)
         return

@@ -223,7 +223,7 @@ def get_float32_matmul_precision() -> str:
 
 
 def get_num_interop_threads() -> int:
-    """Threads for independent work (backward of several graphs): by default as many as one op may use.
+    """Return the number of threads for independent work (backward of several graphs): by default as many as one op may use.
 
     >>> torch.get_num_interop_threads() > 0
     True
@@ -239,7 +239,7 @@ def init_num_threads() -> None:
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
-    """Switches the search for the source of NaNs in backward on or off for good; autograd.detect_anomaly does it for a block.
+    """Switch the search for the source of NaNs in backward on or off for good; autograd.detect_anomaly does it for a block.
 
     Args:
         mode: whether forward remembers where each op was called, for backward's error to tell.

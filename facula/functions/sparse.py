@@ -430,7 +430,7 @@ def _places(op, *tensors):
 
 
 def _convert_indices_from_coo_to_csr(self, size, *, out_int32=False):
-    """Where the entries of each row end, as the layout CSR says it.
+    """Return where the entries of each row end, as the layout CSR says it.
 
     Args:
         self: (n), int32 or int64, in order: the row of each entry.

@@ -147,7 +147,7 @@ def detach(input: Tensor) -> Tensor:
 
 
 def detach_(input: Tensor) -> Tensor:
-    """Cuts off the history of `input` itself, which becomes a leaf that does not require gradients; returns it.
+    """Cut off the history of `input` itself, which becomes a leaf that does not require gradients; return it.
 
     Args:
         input: the tensor; no view, whose history is its base's.

@@ -116,7 +116,7 @@ _BY_NAME = {
 
 
 def name_of(dtype: facula.dtype, device: facula.device) -> str:
-    """ "torch.FloatTensor" for float32 on the CPU."""
+    """ Return "torch.FloatTensor" for float32 on the CPU."""
     return f"{_module(device.type)}.{_DTYPES[dtype]}Tensor"
 
 

@@ -179,7 +179,7 @@ class _Writer:
         return repr(arg)
 
     def call(self, args, kwargs):
-        """Arguments of a call, without parentheses."""
+        """Return the arguments of a call, without parentheses."""
         return ", ".join([*map(self.value, args), *(f"{key} = {self.value(item)}" for key, item in kwargs.items())])
 
     # ---- nodes
@@ -357,7 +357,7 @@ class _Namespace:
         return f"_{name}" if name[0].isdigit() else name
 
     def associate_name_with_obj(self, name, obj):
-        """Says what a name stands for that is taken already."""
+        """Say what a name stands for that is taken already."""
         known = self._obj_to_name.setdefault(obj, name)
         if known != name:
             raise AssertionError(f"Object is already associated with a name: {known}, new: {name}")
@@ -460,7 +460,7 @@ class CodeGen:
         return self.generate_output(_Shown.of(node.args[0], value))
 
     def process_inputs(self, *args: Any) -> tuple[Any, ...]:
-        """Arguments as the placeholders get them, for an Interpreter: here unchanged.
+        """Return the arguments as the placeholders get them, for an Interpreter: here unchanged.
 
         Args:
             args: the arguments of the call.
@@ -471,7 +471,7 @@ class CodeGen:
         return args
 
     def process_outputs(self, outputs: Any) -> dict[str, Tensor | list[Any]] | tuple[Tensor, Tensor]:
-        """Results as the caller gets them, for an Interpreter: here unchanged.
+        """Return the results as the caller gets them, for an Interpreter: here unchanged.
 
         Args:
             outputs: what the output node gives.

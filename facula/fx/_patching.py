@@ -162,7 +162,7 @@ def _library_wrappers():
 
 
 def _patch_library(patcher, wrappers):
-    """Functions of Facula in Python, where programs find them."""
+    """Patch functions of Facula in Python, where programs find them."""
     homes = [facula if not path else getattr(facula, path.split(".")[1]) for path in ("", ".functional", ".linalg")]
     homes += [facula.nn.functional, facula.nn.init, facula.special, facula.fft]
     for home in homes:

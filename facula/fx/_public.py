@@ -105,7 +105,7 @@ def interceptable():
 
 
 def _second_names():
-    """Functions of the core that are equal to one before: `swapaxes` after `transpose`."""
+    """Yield the functions of the core that are equal to one before: `swapaxes` after `transpose`."""
     first = {}
     for home in (_C, _C.special, _C.linalg, _C.fft):
         for function in list(vars(home).values()):

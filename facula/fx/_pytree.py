@@ -13,7 +13,7 @@ SUPPORTED_NODES_EXACT_MATCH = {}
 
 
 def register_pytree_flatten_spec(cls, flatten_fn_spec, flatten_fn_exact_match_spec=None):
-    """Says how objects of a class are taken apart by a spec.
+    """Say how objects of a class are taken apart by a spec.
 
     Args:
         cls: the class.

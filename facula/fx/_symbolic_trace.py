@@ -462,7 +462,7 @@ class Tracer(TracerBase):
             )
 
     def create_args_for_root(self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None) -> Any:
-        """Proxies for the arguments of the program.
+        """Return the proxies for the arguments of the program.
 
         Args:
             root_fn: the function.
@@ -513,7 +513,7 @@ class Tracer(TracerBase):
         return self._flattened(root_fn, args, names, is_module, concrete_args)
 
     def _flattened(self, fn, args, names, is_module, concrete_args):
-        """Where arguments are nested: the graph takes their leaves."""
+        """Flatten arguments that are nested: the graph takes their leaves."""
         values = args[1:] if is_module else args
         leaves, spec = pytree.tree_flatten(tuple(values))
         if concrete_args is None or all(map(pytree.tree_is_leaf, values)):
@@ -591,7 +591,7 @@ class Tracer(TracerBase):
             self._collect_tensors(child, [*prefix, name])
 
     def _patch(self, patcher, scope):
-        """Modules, functions of Facula and wrapped functions, for as long as the program is traced."""
+        """Patch modules, functions of Facula and wrapped functions, for as long as the program is traced."""
         proxies, wrappers = {}, _library_wrappers()
         thread = threading.get_ident()  # others go on with their modules
 

@@ -49,7 +49,7 @@ __all__ = ["PythonCode", "CodeGen", "Graph"]
 
 
 def simple_table(rows, headers):
-    """Columns under headers and a rule; numbers to the right."""
+    """Return the columns under headers and a rule; numbers to the right."""
     cells = [[str(value) for value in row] for row in rows]
     numeric = [bool(rows) and all(type(row[at]) in (int, float) for row in rows) for at in range(len(headers))]
     widths = [max([len(header), *(len(row[at]) for row in cells)]) for at, header in enumerate(headers)]
@@ -340,7 +340,7 @@ class Graph:
         return node
 
     def process_inputs(self, *args: Any) -> list[int] | tuple[Any, ...]:
-        """Arguments as the placeholders get them: with the CodeGen of a trace of nested arguments, their leaves.
+        """Return the arguments as the placeholders get them: with the CodeGen of a trace of nested arguments, their leaves.
 
         Args:
             args: the arguments of the call.
@@ -353,7 +353,8 @@ class Graph:
         return self._codegen.process_inputs(*args)
 
     def process_outputs(self, out: Any) -> Any:
-        """Results as the caller gets them: with the CodeGen of a trace of nested arguments, nested as the program gave them.
+        """Return the results as the caller gets them: with the CodeGen of a trace of nested arguments, nested as the program
+        gave them.
 
         Args:
             out: what the output node gives.
@@ -619,7 +620,7 @@ class Graph:
         self._codegen = codegen
 
     def on_generate_code(self, make_transformer: Any) -> Any:
-        r"""Lets the lines of the body be changed before they become code.
+        r"""Let the lines of the body be changed before they become code.
 
         Args:
             make_transformer: gets the function that does so now, or None, and gives the new one: list of str -> list of str.

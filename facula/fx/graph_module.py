@@ -269,7 +269,7 @@ class _CodeOnlyModule(facula.nn.Module):
 
 
 def _deserialize_graph_module(forward, body, graph_module_cls=None):
-    """Traces the stored code, so that the graph is there again."""
+    """Trace the stored code, so that the graph is there again."""
     from facula.fx._symbolic_trace import Tracer
 
     tracer_cls = body.get("_tracer_cls") or Tracer

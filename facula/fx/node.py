@@ -271,7 +271,7 @@ class Node:
 
     def replace_all_uses_with(self, replace_with: Node, delete_user_cb: Callable[..., Any] = lambda user: True, *,
                               propagate_meta: bool = False) -> bool | list[Node]:  # fmt: skip
-        """Lets those who use this node use `replace_with` instead.
+        """Let those who use this node use `replace_with` instead.
 
         Args:
             replace_with: the node that takes its place.
@@ -419,7 +419,7 @@ class Node:
 
     def normalized_arguments(self, root: Module, arg_types: Any = None, kwarg_types: Any = None,
                              normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair:  # fmt: skip
-        """Its arguments in the order and by the names of the function's own.
+        """Return its arguments in the order and by the names of the function's own.
 
         Args:
             root: the module whose submodules the graph calls.

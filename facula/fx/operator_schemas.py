@@ -79,7 +79,7 @@ def _signatures_of_docs(function):
 
 
 def _without_types(text):
-    """"Tensor input, int dim=0, *, out=None" -> "input, dim=0, *, out=None" """
+    """Return a signature without types: "Tensor input, int dim=0, *, out=None" -> "input, dim=0, *, out=None" """
     depth, parts, part = 0, [], ""
     for letter in text:
         depth += (letter in "([{") - (letter in ")]}")
@@ -179,7 +179,7 @@ _IN_PLACE_FUNCTIONS = frozenset("setattr".split())
 
 @compatibility(is_backward_compatible=False)
 def check_for_mutable_operation(target: Any, args: Any, kwargs: Any) -> None:
-    """RuntimeError where a call would change one of its arguments.
+    """Raise RuntimeError where a call would change one of its arguments.
 
     Args:
         target: the function.
@@ -204,7 +204,7 @@ def check_for_mutable_operation(target: Any, args: Any, kwargs: Any) -> None:
 @compatibility(is_backward_compatible=False)
 def normalize_function(target: Any, args: Any, kwargs: Any = None, arg_types: Any = None, kwarg_types: Any = None,
                        normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:  # fmt: skip
-    """Arguments of a call of a function of Facula by its signature, or None where that is not known or does not fit.
+    """Return the arguments of a call of a function of Facula by its signature, or None where that is not known or does not fit.
 
     Args:
         target: the function.
@@ -228,7 +228,8 @@ def normalize_function(target: Any, args: Any, kwargs: Any = None, arg_types: An
 @compatibility(is_backward_compatible=False)
 def normalize_module(root: Module, target: Any, args: Any, kwargs: Any = None,
                      normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:  # fmt: skip
-    """Arguments of a call of a submodule by the signature of its `forward`, or None for modules that are not Facula's.
+    """Return the arguments of a call of a submodule by the signature of its `forward`, or None for modules that are not
+    Facula's.
 
     Args:
         root: the module.

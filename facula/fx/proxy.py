@@ -98,7 +98,7 @@ def _program_frame():
 
 
 def _where(frame=None):
-    """" (file, line N: `text`)" of the program's line that runs."""
+    """Return " (file, line N: `text`)" of the program's line that runs."""
     frame = frame or _program_frame()
     if frame is None:
         return ""

@@ -59,7 +59,7 @@ class ReplacedPatterns:
 
 
 def _replace_attributes(gm, replacement):
-    """Brings the attributes that a replacement names into the module."""
+    """Bring the attributes that a replacement names into the module."""
     gm.delete_all_unused_submodules()
     if isinstance(replacement, GraphModule):
         replacement.graph.lint()
@@ -208,6 +208,6 @@ def _in_order(match):
 
 
 def _first_place(graph, match, values, users):
-    """Where the replacement goes: before the first user, behind what it takes."""
+    """Return where the replacement goes: before the first user, behind what it takes."""
     users = users or {graph.output_node()}
     return min(users)

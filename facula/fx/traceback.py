@@ -100,7 +100,7 @@ class NodeSource:
 
 @contextlib.contextmanager
 def preserve_node_meta(enable=True):
-    """Within it new nodes get the meta of the nodes that are run to make them, as by Interpreter and Transformer.
+    """Let new nodes within it get the meta of the nodes that are run to make them, as by Interpreter and Transformer.
 
     Args:
         enable: False turns that off within.
@@ -240,7 +240,7 @@ def format_stack() -> list[Any] | list[str]:
 
 @contextlib.contextmanager
 def set_current_meta(node, pass_name=""):
-    """Within it new nodes get the meta of `node`, where meta is kept, and a NodeSource of it as "from_node".
+    """Let new nodes within it get the meta of `node`, where meta is kept, and a NodeSource of it as "from_node".
 
     Args:
         node: the node.
@@ -276,7 +276,7 @@ def get_current_meta() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def set_current_replay_node(node):
-    """Within it `node` is the one that is run (`get_current_replay_node`).
+    """Make `node` the one that is run within it (`get_current_replay_node`).
 
     Args:
         node: the node.

@@ -590,7 +590,7 @@ def is_masked_tensor(obj: Any) -> bool:
 
 
 def masked_tensor(data: Any, mask: Tensor, requires_grad: bool = False) -> MaskedTensor:
-    """Refused: there are no tensors that carry a mask here.
+    """Raise an error: there are no tensors that carry a mask here.
 
     Args:
         data, mask, requires_grad: what PyTorch's takes.
@@ -606,7 +606,7 @@ def masked_tensor(data: Any, mask: Tensor, requires_grad: bool = False) -> Maske
 
 
 def as_masked_tensor(data: Any, mask: Tensor) -> MaskedTensor:
-    """Refused: there are no tensors that carry a mask here.
+    """Raise an error: there are no tensors that carry a mask here.
 
     Args:
         data, mask: what PyTorch's takes.

@@ -57,7 +57,7 @@ def _over_inner(way, values, dims):
 
 
 def _merged(way, indices, values):
-    """Entries of one place made one."""
+    """Return the entries of one place made one."""
     places, inverse = indices.unique(dim=1, return_inverse=True)
     at = inverse.reshape(-1, *[1] * (values.dim() - 1)).expand_as(values)
     start = values.new_zeros((places.size(1), *values.shape[1:]))

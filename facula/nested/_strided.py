@@ -152,7 +152,7 @@ class StridedNestedTensor(OfRows):
 
 
 def _plain_places(shapes):
-    """Strides and beginnings of parts that lie one behind another."""
+    """Return the strides and beginnings of parts that lie one behind another."""
     steps, begins, at = [], [], 0
     for shape in shapes:
         steps.append([prod(max(n, 1) for n in shape[d + 1 :]) for d in range(len(shape))])

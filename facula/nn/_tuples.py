@@ -33,7 +33,7 @@ def _layer_count(name: str, count: int) -> int:
 
 
 def _reverse_repeat_tuple(t: tuple, n: int) -> tuple:
-    """Entries in reverse order, each ``n`` times: the order in which `functional.pad` wants padding."""
+    """Return the entries in reverse order, each ``n`` times: the order in which `functional.pad` wants padding."""
     return tuple(x for x in reversed(t) for _ in range(n))
 
 

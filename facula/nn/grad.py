@@ -17,7 +17,7 @@ __all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "co
 
 
 def _grad_of(conv, like, shape, build, grad_output):
-    """Gradient of ``conv`` with respect to an argument of ``shape``; a convolution is linear, so its value is
+    """Return the gradient of ``conv`` with respect to an argument of ``shape``; a convolution is linear, so its value is
     free.
     """
     with facula.enable_grad():

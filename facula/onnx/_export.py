@@ -50,7 +50,7 @@ class ExportableModule(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def example_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any] | None]:
-        """Examples of the arguments of forward: a tuple of those by place, and a dict of those by name or None."""
+        """Return examples of the arguments of forward: a tuple of those by place, and a dict of those by name or None."""
 
     def input_names(self) -> Sequence[str] | None:
         """Return the names of inputs in the file; None: as in the program."""
@@ -61,7 +61,7 @@ class ExportableModule(nn.Module, abc.ABC):
         return None
 
     def dynamic_shapes(self) -> Any:
-        """Which sizes vary, as `onnx.export` takes it; None: no size."""
+        """Return which sizes vary, as `onnx.export` takes it; None: no size."""
         return None
 
     def to_onnx(self, **options: Any) -> ONNXProgram | Any:
@@ -170,7 +170,7 @@ def _opset(asked):
 
 
 def _parameters(model, args, kwargs):
-    """Names of the arguments of forward that are given, in order."""
+    """Return the names of the arguments of forward that are given, in order."""
     forward = getattr(model, "forward", model)
     try:
         bound = inspect.signature(forward).bind(*args, **kwargs)
@@ -420,7 +420,7 @@ def _told_unused(ops):
 
 
 def _told_names(graph, input_names, output_names):
-    """Names beyond what the model has are no error, as they never were."""
+    """Warn of names beyond what the model has: they are no error, as they never were."""
     for word, names, values in (("input", input_names, graph.inputs), ("output", output_names, graph.outputs)):
         if len(names or ()) > len(values):
             what = f"onnx.export: {word}_names has {len(names)} names, the model has {len(values)} {word}s"

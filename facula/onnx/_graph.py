@@ -441,7 +441,7 @@ def inner_graphs(node):
 
 
 def prune(graph):
-    """Leaves the nodes that the outputs need; the names of all values that they use."""
+    """Leave the nodes that the outputs need; return the names of all values that they use."""
     needed, kept = {v.name for v in graph.outputs}, []
     for node in reversed(graph.nodes):
         if needed.intersection(node[2]):

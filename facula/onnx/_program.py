@@ -193,7 +193,7 @@ class ONNXProgram:
         self._session = (initializer or onnxruntime.InferenceSession)(self.serialize(), **options)
 
     def release(self) -> None:
-        """Lets go of onnxruntime's session; the next call makes another."""
+        """Let go of onnxruntime's session; the next call makes another."""
         self._session = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:

@@ -364,7 +364,7 @@ class Translator:
                 self.g.dtype, self.g.shape = first
 
     def _shaped(self, node, result):
-        """Results with the dtype and the sizes that the program says they have."""
+        """Return the results with the dtype and the sizes that the program says they have."""
         value = known_of(node)
         if isinstance(result, _ops.Pair):
             result.real.shape = result.imag.shape = describe(value, self.names)[1]
@@ -415,7 +415,7 @@ class Translator:
 
 
 def _in_place(name, node):
-    """Functions with `inplace=True` that are one op."""
+    """Return the functions with `inplace=True` that are one op."""
     last = node.kwargs.get("inplace", node.args[-1] if node.args else None)
     return name in ("functional_relu6", "functional_threshold") and last is True
 

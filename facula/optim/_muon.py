@@ -22,7 +22,7 @@ __all__ = ["Muon"]
 
 
 def _orthogonal(matrix, coefficients, steps: int, eps: float):
-    """About the nearest orthogonal matrix, by Newton-Schulz iteration in bfloat16."""
+    """Return about the nearest orthogonal matrix, by Newton-Schulz iteration in bfloat16."""
     if steps >= 100:
         raise ValueError(f"Muon: ns_steps must be below 100, got {steps}")
     if len(coefficients) != 3:

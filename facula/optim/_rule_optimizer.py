@@ -202,7 +202,7 @@ class RuleOptimizer(Optimizer):
                 )
 
     def _step_group(self, group, params=None) -> None:
-        """Parameter by parameter, of all or of some; what has been prepared is run also when a later one raises."""
+        """Step parameter by parameter, of all or of some; what has been prepared is run also when a later one raises."""
         params = group["params"] if params is None else params
         check_step(type(self).__name__, group, params)
         steps = []

@@ -148,7 +148,7 @@ class LRScheduler:
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores what `state_dict` gave. The optimizer's rates are not set: its own state dict has them.
+        """Restore what `state_dict` gave. The optimizer's rates are not set: its own state dict has them.
 
         Args:
             state_dict: of a scheduler of this class.
@@ -292,7 +292,7 @@ class _LambdaScheduler(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores what `state_dict` gave; functions stay as they are."""
+        """Restore what `state_dict` gave; functions stay as they are."""
         self.__dict__.update({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
         name = f"{type(self).__name__}.load_state_dict"
         for _, function, saved in _by_group(name, self.optimizer, self.lr_lambdas, state_dict["lr_lambdas"]):
@@ -323,7 +323,7 @@ class LambdaLR(_LambdaScheduler):
     """
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         lists = _by_group("LambdaLR", self.optimizer, self.lr_lambdas, self.base_lrs)
         return [base * f(self.last_epoch) for _, f, base in lists]
@@ -352,7 +352,7 @@ class MultiplicativeLR(_LambdaScheduler):
     """
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         if self._is_initial:
             return self._unchanged()
@@ -389,7 +389,7 @@ class StepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         due = self.last_epoch != 0 and self.last_epoch % self.step_size == 0
         return self._scaled(self.gamma) if due else self._unchanged()
@@ -427,7 +427,7 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         if self.last_epoch not in self.milestones:
             return self._unchanged()
@@ -470,7 +470,7 @@ class ConstantLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         if self.last_epoch == 0:
             return self._scaled(self.factor)
@@ -519,7 +519,7 @@ class LinearLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         if self.last_epoch == 0:
             return self._scaled(self.start_factor)
@@ -558,7 +558,7 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Tensor | float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         return self._unchanged() if self._is_initial else self._scaled(self.gamma)
 
@@ -596,7 +596,7 @@ class PolynomialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._unchanged()
@@ -642,7 +642,7 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         epoch, period, least = self.last_epoch, self.T_max, self.eta_min
         if self._is_initial:
@@ -704,7 +704,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         factor = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * factor for base in self.base_lrs]
@@ -963,7 +963,7 @@ class CyclicLR(LRScheduler):
         return _CYCLE_SCALES[self.mode][1](self.gamma, x)
 
     def get_lr(self) -> list[float]:
-        """See the class; moves the momentum too."""
+        """Return the rates of all groups for ``last_epoch``, and move the momentum too: see the class."""
         self._check_called_by_step()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
@@ -985,7 +985,7 @@ class CyclicLR(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores what `state_dict` gave; a scale_fn stays, with its attributes restored."""
+        """Restore what `state_dict` gave; a scale_fn stays, with its attributes restored."""
         saved = state_dict.get("_scale_fn_custom")
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "_scale_fn_custom"})
         if saved is not None:
@@ -1074,7 +1074,7 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """See the class; moves the momentum too."""
+        """Return the rates of all groups for ``last_epoch``, and move the momentum too: see the class."""
         self._check_called_by_step()
         step = self.last_epoch
         if step > self.total_steps:
@@ -1114,7 +1114,7 @@ def _total_steps(total_steps, epochs, steps_per_epoch) -> int:
 
 
 def _one_cycle_phases(total_steps: int, pct_start: float, three_phase: bool) -> list[dict[str, Any]]:
-    """Phases as the step they end at and the group's options that they go between."""
+    """Return the phases as the step they end at and the group's options that they go between."""
 
     def phase(end, start_lr, end_lr, start_momentum, end_momentum):
         return {
@@ -1156,7 +1156,7 @@ class _Composite(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores what `state_dict` gave."""
+        """Restore what `state_dict` gave."""
         self.__dict__.update({key: value for key, value in state_dict.items() if key != "_schedulers"})
         for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             scheduler.load_state_dict(saved)

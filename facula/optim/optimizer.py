@@ -148,7 +148,7 @@ class _RequiredParameter:
 required: Any = _RequiredParameter()
 
 def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
-    """Kinds of devices on which a captured graph may have a step."""
+    """Return the kinds of devices on which a captured graph may have a step."""
     return ["cuda", "xpu", "hpu", "privateuseone", *(["xla"] if supports_xla else [])]
 
 
@@ -161,7 +161,7 @@ def _default_to_fused_or_foreach(params, differentiable: bool, use_fused: bool =
 
 
 def _use_grad_for_differentiable(step):
-    """Lets a step be recorded for gradients where the optimizer is `differentiable`, and only there."""
+    """Let a step be recorded for gradients where the optimizer is `differentiable`, and only there."""
 
     @functools.wraps(step)
     def recorded(self, *args, **kwargs):
@@ -431,7 +431,7 @@ class Optimizer:
         return result
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restores options and state that `state_dict` gave. Parameters are matched by their places, not by names.
+        """Restore options and state that `state_dict` gave. Parameters are matched by their places, not by names.
 
         Args:
             state_dict: of an optimizer with groups of the same sizes; its tensors are moved and cast to their parameter, except
@@ -593,7 +593,7 @@ def _check_groups(name: str, groups, saved_groups) -> None:
 
 
 def _cast(param: Tensor, value, key: str | None = None, group: Mapping[str, Any] | None = None):
-    """State loaded for ``param``, with tensors in its dtype and on its device."""
+    """Return the state loaded for ``param``, with tensors in its dtype and on its device."""
     if isinstance(value, Tensor):
         if key == "step":
             on_device = group is not None and (group.get("capturable") or group.get("fused"))

@@ -270,7 +270,7 @@ class SWALR(LRScheduler):
         return _anneal_linear(0, 1, share) if self._anneal_strategy == "linear" else _anneal_half_cosine(0, 1, share)
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         step = self._step_count - 1
         if self.anneal_epochs == 0:

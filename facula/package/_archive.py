@@ -73,7 +73,7 @@ def _checked(records, shown):
 
 
 def byte_order(records):
-    """ "little" or "big", the order in which the numbers of the package are."""
+    """ Return "little" or "big", the order in which the numbers of the package are."""
     order = records.read("byteorder").decode("ascii", "replace") if "byteorder" in records else serialization._byte_order()
     if order not in ("little", "big"):
         raise RuntimeError(f"PackageImporter: the byte order is little or big, got {order[:40]!r}")

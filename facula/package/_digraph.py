@@ -24,7 +24,7 @@ class DiGraph:
         self._before.setdefault(name, {})
 
     def add_edge(self, start: str, end: str) -> None:
-        """Says that `start` needs `end`; nodes that are not there are added."""
+        """Say that `start` needs `end`; nodes that are not there are added."""
         self.add_node(start)
         self.add_node(end)
         self._after[start][end] = True

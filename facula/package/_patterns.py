@@ -110,7 +110,7 @@ def check_patterns(patterns, graph, debug):
 
 
 def source_error(module):
-    """Why the source of a module cannot be had: a reason and what is known of it."""
+    """Return why the source of a module cannot be had: a reason and what is known of it."""
     path = getattr(module, "__file__", None)
     if path is None:
         return PackagingErrorReason.NO_DUNDER_FILE, None

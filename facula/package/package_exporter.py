@@ -224,7 +224,7 @@ class PackageExporter:
     # -- what becomes of modules ------------------------------------------------------------------
 
     def intern(self, include: Sequence[str] | str, *, exclude: tuple[Any, ...] = (), allow_empty: bool = True) -> None:
-        """Modules that are packed as sources, and what those need.
+        """Pack modules that are packed as sources, and what those need.
 
         Args:
             include: a pattern or several, see `GlobGroup`.
@@ -234,7 +234,7 @@ class PackageExporter:
         self.patterns.append(Pattern(Action.INTERN, include, exclude, allow_empty))
 
     def extern(self, include: str, *, exclude: tuple[Any, ...] = (), allow_empty: bool = True) -> None:
-        """Modules that whoever imports the package has: they are not packed.
+        """Leave modules to whoever imports the package, who has them: they are not packed.
 
         Args:
             include: a pattern or several, see `GlobGroup`.
@@ -244,7 +244,7 @@ class PackageExporter:
         self.patterns.append(Pattern(Action.EXTERN, include, exclude, allow_empty))
 
     def mock(self, include: str, *, exclude: tuple[Any, ...] = (), allow_empty: bool = True) -> None:
-        """Modules for which something stands that refuses to be used: they are not packed, though sources import them.
+        """Mock modules, for which something stands that refuses to be used: they are not packed, though sources import them.
 
         Args:
             include: a pattern or several, see `GlobGroup`.
@@ -254,7 +254,7 @@ class PackageExporter:
         self.patterns.append(Pattern(Action.MOCK, include, exclude, allow_empty))
 
     def deny(self, include: str, *, exclude: tuple[Any, ...] = ()) -> None:
-        """Modules that nothing in the package may need: PackagingError at the end where something does.
+        """Deny modules, which nothing in the package may need: PackagingError at the end where something does.
 
         Args:
             include: a pattern or several, see `GlobGroup`.
@@ -263,7 +263,7 @@ class PackageExporter:
         self.patterns.append(Pattern(Action.DENY, include, exclude, True))
 
     def add_dependency(self, module_name: str, dependencies: bool = True) -> None:
-        """Says that the package needs the module `module_name`; the patterns decide what becomes of it.
+        """Say that the package needs the module `module_name`; the patterns decide what becomes of it.
 
         `dependencies` says whether what a module that is packed imports is packed as well.
 
@@ -321,27 +321,27 @@ class PackageExporter:
         return str(next(self._ids))
 
     def dependency_graph_string(self) -> str:
-        """Which module needs which, as Graphviz reads it."""
+        """Return which module needs which, as Graphviz reads it."""
         return self.dependency_graph.to_dot()
 
     def interned_modules(self) -> list[str]:
-        """Names of the modules that are packed as sources, sorted."""
+        """Return the names of the modules that are packed as sources, sorted."""
         return self._with_action(Action.INTERN)
 
     def externed_modules(self) -> list[str]:
-        """Names of the modules that are left to who imports."""
+        """Return the names of the modules that are left to who imports."""
         return self._with_action(Action.EXTERN)
 
     def mocked_modules(self) -> list[str]:
-        """Names of the mocked modules."""
+        """Return the names of the mocked modules."""
         return self._with_action(Action.MOCK)
 
     def denied_modules(self) -> list[Any]:
-        """Names of the modules that must not be needed."""
+        """Return the names of the modules that must not be needed."""
         return self._with_action(Action.DENY)
 
     def get_rdeps(self, module_name: str) -> list[str]:
-        """Names of the modules that need the module `module_name`; none for one that is not known."""
+        """Return the names of the modules that need the module `module_name`; none for one that is not known."""
         return self.dependency_graph.predecessors(module_name) if module_name in self.dependency_graph else []
 
     def all_paths(self, src: str, dst: str) -> str:

@@ -54,7 +54,7 @@ class PackageResources:
         return io.BytesIO(self._importer.load_binary(self._name, resource))
 
     def resource_path(self, resource: Any) -> Any:
-        """FileNotFoundError: what is in a package is no file of its own."""
+        """Raise FileNotFoundError: what is in a package is no file of its own."""
         raise FileNotFoundError(f"resource_path: files of packages have no paths, got {resource!r}")
 
     def is_resource(self, name: str) -> bool:
@@ -319,7 +319,7 @@ class PackageImporter(Importer):
         return module
 
     def _load_names(self, module, whole, fromlist):
-        """Modules below a package that `from package import names` names."""
+        """Load modules below a package that `from package import names` names."""
         for name in fromlist:
             if name == "*":
                 self._load_names(module, whole, [each for each in getattr(module, "__all__", ()) if each != "*"])

@@ -229,7 +229,7 @@ class profile:
         self.stop()
 
     def start(self) -> None:
-        """Begins, as entering the with block does.
+        """Begin, as entering the with block does.
 
         >>> p = torch.profiler.profile()
         >>> p.start()

@@ -64,7 +64,8 @@ def _flow(pid, number, forward, node):
 
 
 def _device_pid(device):
-    """Devices are processes of their own in a trace, numbered as PyTorch numbers them."""
+    """Return the number of a device as a process in a trace: devices are processes of their own, numbered as PyTorch numbers
+    them."""
     return device
 
 

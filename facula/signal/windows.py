@@ -191,8 +191,8 @@ def blackman(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, lay
 
 def nuttall(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
             device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
-    """Nuttall's minimum four-term Blackman-Harris window, general_cosine with the weights 0.3635819, 0.4891775, 0.1365995,
-    0.0106411.
+    """Return Nuttall's minimum four-term Blackman-Harris window, general_cosine with the weights 0.3635819, 0.4891775,
+    0.1365995, 0.0106411.
 
     Args:
         M: the number of points, not negative.
@@ -241,7 +241,7 @@ def bartlett(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, lay
 
 def cosine(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
            device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Half a period of the sine, ``sin(pi (n + 0.5) / M)`` for n from 0 to M - 1.
+    """Return half a period of the sine, ``sin(pi (n + 0.5) / M)`` for n from 0 to M - 1.
 
     Args:
         M: the number of points, not negative.

@@ -221,7 +221,7 @@ def _soft_max(name, input, dim, dtype, logarithm):
 
 
 def softmax(input: Tensor, dim: int, *, dtype: facula.dtype | None = None) -> Tensor:
-    """Soft-max along a dimension of a COO tensor; what is not there counts as minus infinity.
+    """Return the soft-max along a dimension of a COO tensor; what is not there counts as minus infinity.
 
     Args:
         input: a floating-point COO tensor.

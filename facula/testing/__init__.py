@@ -187,7 +187,7 @@ class _Comparison:
         self.elements(actual, expected, place, None)
 
     def sparse(self, actual, expected, place):
-        """Places have to be the same, values close."""
+        """Check that places are the same and values close."""
         kind = str(actual.layout).removeprefix("torch.")
         if actual._nnz() != expected._nnz():
             counts = f"{actual._nnz()} != {expected._nnz()}"

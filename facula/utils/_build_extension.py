@@ -45,7 +45,7 @@ class BuildExtension(build_ext):
         return WithOptions
 
     def build_extensions(self):
-        """Compiles and links all of them."""
+        """Compile and link all of them."""
         for extension in self.extensions:
             self._prepare(extension)
         self.compiler.src_extensions = list(dict.fromkeys([*self.compiler.src_extensions, *_CXX_SOURCES]))

@@ -86,7 +86,7 @@ def _note(target, command):
 
 
 def compile_objects(jobs, verbose=False):
-    """Compiles where needed.
+    """Compile where needed.
 
     Args:
         jobs: pairs of an object and its command, which has the object behind `-o`.
@@ -118,7 +118,7 @@ def compile_objects(jobs, verbose=False):
 
 
 def link(target, command, objects, verbose=False):
-    """Links where an object or the command changed. The file is exchanged in one step: who uses the old one keeps it."""
+    """Link where an object or the command changed. The file is exchanged in one step: who uses the old one keeps it."""
     written = f"{target}.new"
     command = [*command, "-o", written]
     if is_current(target, command, objects):

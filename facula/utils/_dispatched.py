@@ -137,7 +137,7 @@ def rule(table, *names):
 
 
 def pattern(*operands):
-    """Which operands are tensors and which numbers: "TS"."""
+    """Return which operands are tensors and which numbers: "TS"."""
     return "".join("T" if isinstance(value, Tensor) else "S" for value in operands)
 
 

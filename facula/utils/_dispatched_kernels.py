@@ -243,7 +243,7 @@ def _(do, self, output_size):
 
 
 def _windows(kernel_size, stride, padding, *flags):
-    """Arguments of a pool, without defaults at the end; no stride stands for that of the window."""
+    """Return the arguments of a pool, without defaults at the end; no stride stands for that of the window."""
     defaults = ([], [0] * len(padding), *_OFF[: len(flags)])
     return [list(kernel_size), *trimmed((list(stride), list(padding), *flags), defaults)]
 

@@ -138,7 +138,7 @@ class _Facts(NamedTuple):
 
 
 def _difference(now, before):
-    """Rows (texts and numbers) less those of equal texts before; what did not change is left out."""
+    """Yield the rows (texts and numbers) less those of equal texts before; what did not change is left out."""
     for key, numbers in now.items():
         changed = tuple(a - b for a, b in zip(numbers, before.get(key, (0,) * len(numbers)), strict=True))
         if any(changed):
@@ -315,7 +315,7 @@ class MemoryBudget:
 
 
 def _cells(rows, most):
-    """Cells of the table, those with most time and bytes first."""
+    """Yield the cells of the table, those with most time and bytes first."""
     ordered = sorted(rows, key=lambda row: (-row.again_ns - row.moved_ns, -row.let_go_bytes, row.name))
     shown = [(row.name, row) for row in ordered[:most]]
     if others := ordered[most:]:

@@ -105,7 +105,7 @@ class _Plot:
         self.parts.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>')
 
     def outline(self, value):
-        """Corners of a line that keeps each value until the next one."""
+        """Return the corners of a line that keeps each value until the next one."""
         corners = []
         for i, row in enumerate(self.rows):
             until = self.rows[i + 1][0] if i + 1 < len(self.rows) else self.step.end
@@ -168,7 +168,7 @@ class _Plot:
         self.text(x + 22, 44, "without a budget", "small")
 
     def time_by_op(self, y):
-        """Bars of the time that was spent in ops run again; return where they end."""
+        """Draw bars of the time that was spent in ops run again; return where they end."""
         sums: dict[str, list[float]] = defaultdict(lambda: [0, 0])
         for _, op, place, _, _, _, cause, ns in self.step.events:
             if cause in ("again", "moved back"):

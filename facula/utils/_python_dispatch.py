@@ -104,7 +104,7 @@ def _disable_current_modes():
 
 @contextlib.contextmanager
 def by_own_names(names=None):
-    """Within the block ops of kernels are seen as the core has them, in the namespace `facula`.
+    """Show, within the block, ops of kernels as the core has them, in the namespace `facula`.
 
     Args:
         names: of which ops; None for all.

@@ -699,7 +699,7 @@ def tree_any_only(type_or_types, /, pred, tree, is_leaf=None):
 
 
 def _broadcast_to_and_flatten(tree, treespec, is_leaf=None):
-    """Leaves of `tree` repeated so that it has the structure `treespec`; None where it cannot have it."""
+    """Return the leaves of `tree` repeated so that it has the structure `treespec`; None where it cannot have it."""
     if tree_is_leaf(tree, is_leaf):
         return [tree] * treespec.num_leaves
     if treespec.is_leaf() or _get_node_type(tree) is not treespec.type:

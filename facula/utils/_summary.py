@@ -192,7 +192,7 @@ class _Watcher:
 
 @contextlib.contextmanager
 def _buffers_as_they_were(model):
-    """Within the block modules have copies of their buffers; what they do with them is forgotten."""
+    """Give modules copies of their buffers within the block; what they do with them is forgotten."""
     kept = [(module, dict(module._buffers)) for module in model.modules()]
     copies: dict[int, Any] = {}
     for module, buffers in kept:

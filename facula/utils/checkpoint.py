@@ -46,7 +46,7 @@ class DefaultDeviceType:
 
     @staticmethod
     def set_device_type(device: str = "cuda") -> None:
-        """Chooses the device type, `device`."""
+        """Choose the device type, `device`."""
         DefaultDeviceType._type = device
 
     @staticmethod
@@ -388,7 +388,7 @@ def noop_context_fn() -> tuple[Any, Any]:
 
 
 def detach_variable(inputs: Any) -> tuple[Tensor, ...]:
-    """Tensors as leaves of a graph of their own, other values as they are.
+    """Return the tensors as leaves of a graph of their own, other values as they are.
 
     Args:
         inputs: a tuple; RuntimeError for anything else.
@@ -404,7 +404,7 @@ def detach_variable(inputs: Any) -> tuple[Tensor, ...]:
 
 
 def check_backward_validity(inputs: Any) -> None:
-    """Warns (UserWarning) when none of the `inputs` is a tensor that requires a gradient.
+    """Warn (UserWarning) when none of the `inputs` is a tensor that requires a gradient.
 
     >>> torch.utils.checkpoint.check_backward_validity([torch.ones(2, requires_grad=True)])
     """

@@ -31,7 +31,7 @@ def run(command: str) -> tuple[int, str, str]:
 
 
 def get_platform() -> str:
-    """"linux", "darwin" or "win32": `sys.platform`.
+    """Return "linux", "darwin" or "win32": `sys.platform`.
 
     >>> import sys
     >>> torch.utils.collect_env.get_platform() == sys.platform

@@ -118,7 +118,7 @@ def is_ninja_available() -> bool:
 
 
 def verify_ninja_availability() -> None:
-    """RuntimeError unless the command ninja can be run.
+    """Raise RuntimeError unless the command ninja can be run.
 
     >>> if torch.utils.cpp_extension.is_ninja_available():
     ...     torch.utils.cpp_extension.verify_ninja_availability()
@@ -154,7 +154,7 @@ def _package():
 
 
 def include_paths(device_type: str = "cpu", torch_include_dirs: bool = True) -> list[str]:
-    """Folders of headers for the compiler, as a list.
+    """Return the folders of headers for the compiler, as a list.
 
     Args:
         device_type: "cpu" or "cuda", which makes no difference here; NotImplementedError for others.
@@ -259,7 +259,7 @@ def CUDAExtension(name: str, sources: str | Sequence[str], *args: Any, **kwargs:
 
 
 def refuse_cuda(function: Callable[..., Any], sources: str | Sequence[str]) -> None:
-    """RuntimeError where one of the sources is for a compiler of devices."""
+    """Raise RuntimeError where one of the sources is for a compiler of devices."""
     for source in sources:
         if os.fspath(source).endswith((".cu", ".cuh", ".hip", ".sycl")):
             raise RuntimeError(f"{function}: sources in C++ are expected, there is no nvcc, got {os.fspath(source)!r}")
@@ -284,7 +284,7 @@ def load(
     is_standalone: bool = False,
     keep_intermediates: bool = True,
 ) -> Any:
-    """Compiles sources and loads them.
+    """Compile sources and load them.
 
     What was compiled is kept, in a folder of the user's cache named after sources and flags; only what changed is compiled
     again. Processes that load the same extension wait for each other.
@@ -345,7 +345,7 @@ def load_inline(
     use_pch: bool = False,
     no_implicit_headers: bool = False,
 ) -> Any:
-    """Compiles sources that are texts and loads them, as `load` does with files.
+    """Compile sources that are texts and load them, as `load` does with files.
 
     Args:
         name: of the extension; sources see it as TORCH_EXTENSION_NAME.

@@ -111,7 +111,7 @@ def unserializable_hook(f: Callable[..., Any]) -> Any:
 
 
 def warn_if_has_hooks(tensor: Tensor) -> None:
-    """Warns (UserWarning) for every backward hook of `tensor` that saving would lose, but for marked ones.
+    """Warn (UserWarning) for every backward hook of `tensor` that saving would lose, but for marked ones.
 
     >>> torch.utils.hooks.warn_if_has_hooks(torch.ones(2))
     """
@@ -169,7 +169,7 @@ class BackwardHook:
         self.n_outputs = -1
 
     def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Watches the gradients of the arguments `args`, a tuple; gives the arguments to call the module with."""
+        """Watch the gradients of the arguments `args`, a tuple; give the arguments to call the module with."""
         args, self.input_positions, node = self._through_identity(args)
         self.n_inputs: int = len(args)
         if node is not None:
@@ -177,7 +177,7 @@ class BackwardHook:
         return args
 
     def setup_output_hook(self, outputs: Any) -> Tensor:
-        """Watches the gradients of the results; gives the results to return."""
+        """Watch the gradients of the results; give the results to return."""
         is_tuple = isinstance(outputs, tuple)
         packed = outputs if is_tuple else (outputs,)
         packed, self.output_positions, node = self._through_identity(packed)

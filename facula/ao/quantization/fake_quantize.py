@@ -71,7 +71,7 @@ class FakeQuantizeBase(ABC, Module):
 
     @abstractmethod
     def forward(self, x: Tensor) -> Any:
-        """Watches and rounds the tensor."""
+        """Watch and round the tensor."""
         raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {x.shape}")
 
     @abstractmethod
@@ -90,7 +90,7 @@ class FakeQuantizeBase(ABC, Module):
         raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {kwargs}")
 
     def enable_fake_quant(self, enabled: bool = True) -> None:
-        """Switches rounding on.
+        """Switch rounding on.
 
         Args:
             enabled: False switches it off.
@@ -102,7 +102,7 @@ class FakeQuantizeBase(ABC, Module):
         self.enable_fake_quant(False)
 
     def enable_observer(self, enabled: bool = True) -> None:
-        """Switches watching on.
+        """Switch watching on.
 
         Args:
             enabled: False switches it off; the scale stays.
@@ -110,7 +110,7 @@ class FakeQuantizeBase(ABC, Module):
         self.observer_enabled[0] = 1 if enabled else 0
 
     def disable_observer(self) -> None:
-        """Watches no more: the scale stays."""
+        """Watch no more: the scale stays."""
         self.enable_observer(False)
 
     @classmethod
@@ -193,7 +193,7 @@ class FakeQuantize(FakeQuantizeBase):
         self.zero_point.copy_(zero_point)
 
     def forward(self, X: Tensor) -> Tensor:
-        """Watches and rounds the tensor, where the switches say so."""
+        """Watch and round the tensor, where the switches say so."""
         if self.observer_enabled[0] == 1:
             self.activation_post_process(X.detach())
             self._take(*self.calculate_qparams())
@@ -300,7 +300,7 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
         return f"{self._described(*names)}, reduce_range={self.activation_post_process.reduce_range}"
 
     def forward(self, X: Tensor) -> Tensor:
-        """Watches and rounds the tensor, where the switches say so."""
+        """Watch and round the tensor, where the switches say so."""
         watching = self.activation_post_process
         return facula.fused_moving_avg_obs_fake_quant(
             X, self.observer_enabled, self.fake_quant_enabled, watching.min_val, watching.max_val, self.scale,

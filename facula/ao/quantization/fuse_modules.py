@@ -21,7 +21,7 @@ __all__ = ["fuse_known_modules", "fuse_modules", "fuse_modules_qat"]
 
 def fuse_known_modules(mod_list: Sequence[Module], is_qat: bool,
                        additional_fuser_method_mapping: dict[Sequence[type], Any] | None = None) -> list[Any]:  # fmt: skip
-    """Layers that `get_fuser_method` knows, made one: the first of the list is it, the others are nn.Identity.
+    """Return the layers that `get_fuser_method` knows, made one: the first of the list is it, the others are nn.Identity.
 
     Hooks before the first layer and after the last one stay.
 

@@ -319,7 +319,7 @@ class PlaceholderObserver(ObserverBase):
         return f"dtype={self.dtype}, is_dynamic={self.is_dynamic}"
 
     def calculate_qparams(self) -> None:
-        """There are none."""
+        """Raise an error: there are none."""
         _no_qparams(self)
 
 
@@ -345,7 +345,7 @@ class NoopObserver(ObserverBase):
         return x
 
     def calculate_qparams(self) -> None:
-        """There are none."""
+        """Raise an error: there are none."""
         _no_qparams(self)
 
 
@@ -365,7 +365,7 @@ class ReuseInputObserver(ObserverBase):
         return x
 
     def calculate_qparams(self) -> None:
-        """There are none."""
+        """Raise an error: there are none."""
         _no_qparams(self)
 
 
@@ -392,7 +392,7 @@ class RecordingObserver(ObserverBase):
         return x
 
     def calculate_qparams(self) -> None:
-        """There are none."""
+        """Raise an error: there are none."""
         _no_qparams(self)
 
     def get_tensor_value(self) -> list[Tensor]:
@@ -618,7 +618,7 @@ class AffineQuantizedObserverBase(ABC, Module):
         raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {self}")
 
     def convert(self, model: Module, observer_node: Any) -> Any:
-        """Graphs are not converted.
+        """Raise NotImplementedError: graphs are not converted.
 
         Args:
             model, observer_node: not looked at.

@@ -254,7 +254,7 @@ def get_default_qat_qconfig_dict(backend: str = "x86", version: int = 1) -> dict
 
 
 def _assert_valid_qconfig(qconfig, mod) -> None:
-    """Transposed convolutions have one scale for their weight."""
+    """Check that transposed convolutions have one scale for their weight."""
     transposed = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
     if qconfig is None or qconfig.weight is None or not isinstance(mod, transposed):
         return

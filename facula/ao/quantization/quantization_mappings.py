@@ -87,7 +87,7 @@ _QUANTIZED_EMBEDDINGS = (nnq.Embedding, nnq.EmbeddingBag)
 
 
 def no_observer_set() -> set[Any]:
-    """Classes that watch their own outputs, of which there are none here.
+    """Return the classes that watch their own outputs, of which there are none here.
 
     >>> from torch.ao.quantization import no_observer_set
     >>> no_observer_set()

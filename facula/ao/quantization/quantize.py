@@ -53,7 +53,7 @@ __all__ = [
 
 
 def get_default_custom_config_dict() -> dict[Any, Any]:
-    """Which classes of modules become others in `prepare`, and which then in `convert`: none, unless the caller says so.
+    """Return which classes of modules become others in `prepare`, and which then in `convert`: none, unless the caller says so.
 
     (PyTorch replaces LSTM and MultiheadAttention by layers made of small ones, `nn.quantizable`, which are not here.)
 

@@ -57,7 +57,7 @@ def forced_align(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, targ
 
 
 def _best_path(scores, states):
-    """Labels by time: a state comes from itself, the one before, or past a blank between labels that differ."""
+    """Return the labels by time: a state comes from itself, the one before, or past a blank between labels that differ."""
     count, steps = len(states), len(scores)
     skips = np.full(count, -np.inf)
     skips[3::2][states[3::2] != states[1:-2:2]] = 0
@@ -141,7 +141,7 @@ def _check_transducer(logits, targets, lengths, blank):
 
 def rnnt_loss_forward(logits: Tensor, targets: Tensor, logit_lengths: Any, target_lengths: Tensor, blank: int, clamp: Any,
                       fused_log_softmax: Any) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Costs (batch) of a transducer and their gradients for logits (batch, T, U + 1, D)."""
+    """Return the costs (batch) of a transducer and their gradients for logits (batch, T, U + 1, D)."""
     _check_transducer(logits, targets, (logit_lengths, target_lengths), blank)
     given, labels = logits.detach().double().numpy(), targets.numpy().astype(np.int64)
     costs, gradients = np.zeros(len(given)), np.zeros(given.shape)
@@ -157,7 +157,7 @@ def rnnt_loss_forward(logits: Tensor, targets: Tensor, logit_lengths: Any, targe
 
 
 def _responses(coefficients, length):
-    """Answers of y[n] = x[n] - sum of a[k] y[n - k] (channels, order): to an impulse, (channels, length), and to the
+    """Return the answers of y[n] = x[n] - sum of a[k] y[n - k] (channels, order): to an impulse, (channels, length), and to the
     outputs before the block, (channels, length, order), the last of them first."""
     channels, order = coefficients.shape
     state = np.concatenate([np.zeros((channels, order, 1)), np.broadcast_to(np.eye(order), (channels, order, order))], -1)

@@ -162,7 +162,7 @@ class Join:
 
     @staticmethod
     def notify_join_context(joinable: Joinable) -> Any:
-        """Says that this process has one more iteration; the first joinable of a context calls it before its collectives.
+        """Say that this process has one more iteration; the first joinable of a context calls it before its collectives.
 
         Args:
             joinable: who calls. RuntimeError where it has not called `Joinable.__init__`, or another process has no more inputs

@@ -128,7 +128,7 @@ def current():
 
 
 def record_sent(agent, tensors, to, about):
-    """Leaves a node for the tensors of a message that require gradients."""
+    """Leave a node for the tensors of a message that require gradients."""
     context = current()
     if context is None:
         return tensors
@@ -170,7 +170,7 @@ class _Entered:
 
 
 def entered(about):
-    """While a call of another worker runs: the context in which it was made."""
+    """Enter, while a call of another worker runs, the context in which it was made."""
     recorded = about.get("autograd") if about else None
     if recorded is None and current() is None:
         return _nothing
@@ -198,18 +198,18 @@ class _Part:
         self.steps, self.futures = 0, []
 
     def begin(self):
-        """Goes on from the roots."""
+        """Go on from the roots."""
         return self._step(self.roots_at, tuple(facula.ones_like(root) for root in self.roots))
 
     def go_on(self, message, gradients):
-        """Goes on from a message; a future of what each worker says of itself."""
+        """Go on from a message; return a future of what each worker says of itself."""
         if message not in self.first:
             raise RuntimeError(f"backward: this worker has not sent message {message} of context {self.context.number}")
         self.waiting.discard(message)
         return self._step(self.first[message][0], tuple(gradients))
 
     def settle(self):
-        """Goes on without the messages that the pass does not use."""
+        """Go on without the messages that the pass does not use."""
         futures = [self.go_on(m, (None,) * self.first[m][1]) for m in sorted(self.waiting - (self.used or set()))]
         return _merged({}, futures)
 
@@ -230,7 +230,8 @@ class _Part:
         self.futures.append(self.agent.call(to, kinds.GRADIENTS, ("go_on", value), "backward"))
 
     def explore(self, messages):
-        """Follows the graph from some messages (None: the roots) to those of other workers; a future, done when all are."""
+        """Follow the graph from some messages (None: the roots) to those of other workers; return a future, done when all
+        are."""
         with self.lock:
             if self.used is None:
                 self.used, self.seen = set(), set()

@@ -80,7 +80,7 @@ def _everything(reader: FileSystemReader) -> dict:
 
 
 def _put(container, path, value) -> None:
-    """At a path of keys of dicts and numbers of lists, which are made as they are needed."""
+    """Put a value at a path of keys of dicts and numbers of lists, which are made as they are needed."""
     for key, following in zip(path, [*path[1:], None]):
         last = following is None
         made = value if last else [] if isinstance(following, int) else {}

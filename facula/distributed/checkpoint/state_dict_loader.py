@@ -118,7 +118,7 @@ def _fill_tensor(name, value, found, storage, reader) -> None:
 
 
 def _overlap(a, b):
-    """Where two parts overlap, as slices of each; (None, None) where they do not."""
+    """Return where two parts overlap, as slices of each; (None, None) where they do not."""
     here, there = [], []
     for a_first, a_size, b_first, b_size in zip(a.offsets, a.sizes, b.offsets, b.sizes):
         first, last = max(a_first, b_first), min(a_first + a_size, b_first + b_size)

@@ -148,7 +148,7 @@ class FSDPModule(Module):
         return super()._apply(fn, recurse)
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
-        """Gathers the parameters of this module, until `reshard` or the end of its forward.
+        """Gather the parameters of this module, until `reshard` or the end of its forward.
 
         Args:
             async_op: whether it only begins to; `wait` of the handle that is returned, or forward, waits.
@@ -161,7 +161,7 @@ class FSDPModule(Module):
         return UnshardHandle(self._fsdp_group)
 
     def reshard(self) -> None:
-        """Lets go of gathered parameters: the module has its parts again."""
+        """Let go of gathered parameters: the module has its parts again."""
         if self._fsdp_group is not None:
             self._fsdp_group.let_go()
 
@@ -313,7 +313,7 @@ class FSDPModule(Module):
             group.reshard_after_backward = bool(reshard_after_backward)
 
     def set_modules_to_forward_prefetch(self, modules: Iterable[Module]) -> None:
-        """Modules whose parameters begin to be gathered while this one computes. Default: that which was next last time.
+        """Set modules whose parameters begin to be gathered while this one computes. Default: that which was next last time.
 
         Args:
             modules: FSDPModules; ValueError for others.
@@ -322,7 +322,8 @@ class FSDPModule(Module):
             self._fsdp_group.forward_next = _groups_of("set_modules_to_forward_prefetch", modules)
 
     def set_modules_to_backward_prefetch(self, modules: Iterable[Module]) -> None:
-        """Modules whose parameters begin to be gathered while this one runs backwards. Default: that which was next last time.
+        """Set modules whose parameters begin to be gathered while this one runs backwards. Default: that which was next last
+        time.
 
         Args:
             modules: FSDPModules; ValueError for others.
@@ -432,7 +433,7 @@ def fully_shard(module: Module, *, mesh: DeviceMesh | None = None, reshard_after
                 shard_placement_fn: Callable[..., Any] | None = None, mp_policy: MixedPrecisionPolicy = MixedPrecisionPolicy(),  # noqa: B008
                 offload_policy: OffloadPolicy = OffloadPolicy(), ignored_params: set[Any] | None = None,  # noqa: B008
                 dp_mesh_dims: Any = None) -> Any:
-    """Spreads the parameters of a module over processes, but those of modules inside it that have been spread already.
+    """Spread the parameters of a module over processes, but those of modules inside it that have been spread already.
 
     Call it for the parts of a model first (blocks of a transformer), for the model last. Every process must have the same
     values. The module's class becomes an `FSDPModule`; its parameters are DTensors, which optimizers take as they are.
@@ -622,7 +623,7 @@ def _cast(value, dtype):
 
 
 def register_fsdp_forward_method(module: Module, method_name: str) -> None:
-    """Lets a method beside forward run with gathered parameters. A module that is not spread is left as it is.
+    """Let a method beside forward run with gathered parameters. A module that is not spread is left as it is.
 
     Args:
         module: an FSDPModule.

@@ -289,7 +289,7 @@ class ParamGroup:
             slot.put(self._cut(slot, p))
 
     def join(self, passes: Passes) -> None:
-        """Shares passes with other groups."""
+        """Share passes with other groups."""
         self.passes = passes
         passes.groups.append(self)
 
@@ -302,7 +302,7 @@ class ParamGroup:
     # ---- messages
 
     def begin_gather(self, asked: bool = False) -> None:
-        """Begins to gather, unless the parameters are here or under way; what the user has asked for outlives a pass."""
+        """Begin to gather, unless the parameters are here or under way; what the user has asked for outlives a pass."""
         self._asked = self._asked or asked
         if self._sharded is not None or self._again is not None or self._under_way is not None:
             return
@@ -322,7 +322,7 @@ class ParamGroup:
         return begun
 
     def gather(self) -> list:
-        """Whole parameters, of the parts of all processes."""
+        """Return whole parameters, of the parts of all processes."""
         if self._again is not None:
             return [t.view_as(t) for t in self._again]
         begun, self._under_way, self._asked = self._under_way or self._messages(), None, False
@@ -338,7 +338,7 @@ class ParamGroup:
         return wholes
 
     def drop_gather(self) -> None:
-        """Lets go of what was gathered and is not needed."""
+        """Let go of what was gathered and is not needed."""
         if not self._asked:
             self._under_way = None
 
@@ -349,7 +349,7 @@ class ParamGroup:
             self.arrival = reductions, Arrival.apply(reductions, *(slot.current._local_tensor for slot in self.slots))
 
     def scatter(self, grads) -> list:
-        """Begins to sum gradients; the messages, none if this pass does not sum."""
+        """Begin to sum gradients; return the messages, none if this pass does not sum."""
         self.passes.enter_backward()
         if self.reshard_after_backward:
             self._again = None
@@ -371,14 +371,14 @@ class ParamGroup:
         return grad if had is None else had if grad is None else had + grad
 
     def end_backward(self) -> None:
-        """Lets go of what was gathered for a backward pass, or keeps it for the next forward."""
+        """Let go of what was gathered for a backward pass, or keep it for the next forward."""
         self.drop_gather()
         if self.reshard_after_backward:
             self._again = None
         self._keeps = self._again is not None
 
     def forget(self) -> None:
-        """Lets go of what a pass that failed left behind."""
+        """Let go of what a pass that failed left behind."""
         self.arrival = None
         self.drop_gather()
         if not self._keeps:

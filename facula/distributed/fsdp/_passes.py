@@ -78,7 +78,7 @@ class Passes:
             group.drop_gather()
 
     def after_gather_in_forward(self, group) -> None:
-        """Begins to gather what comes next."""
+        """Begin to gather what comes next."""
         if group.forward_next is not None:
             for other in group.forward_next:
                 other.begin_gather()
@@ -90,7 +90,7 @@ class Passes:
     # ---- backward
 
     def enter_backward(self) -> None:
-        """Something of a backward pass happens."""
+        """Note that something of a backward pass happens."""
         running = _C._pass_id()
         if running == 0 or self._backward:
             return
@@ -99,7 +99,7 @@ class Passes:
         Variable._execution_engine.queue_callback(self.end_backward)
 
     def after_gather_in_backward(self, group) -> None:
-        """Begins to gather what comes next."""
+        """Begin to gather what comes next."""
         chosen = group.backward_next
         if chosen is None:
             other = self.backward_order.next_after(group) if self._backward else None
@@ -126,7 +126,7 @@ class Passes:
         self.forward_order, self.backward_order = _Order(), _Order()
 
     def make_room(self, limit: int) -> None:
-        """Lets at most `limit` - 1 sums of gradients hold their input."""
+        """Let at most `limit` - 1 sums of gradients hold their input."""
         while len(self.reductions) >= limit:
             self.reductions.pop(0).end_scatter()
 

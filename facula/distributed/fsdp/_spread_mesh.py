@@ -98,7 +98,7 @@ class Whole:
         return size
 
     def check(self, name: str, parameter, dim: int) -> None:
-        """ValueError for a parameter that cannot be spread so."""
+        """Raise ValueError for a parameter that cannot be spread so."""
         if not isinstance(parameter, DTensor) or parameter.device_mesh != self.mesh:
             got = parameter.device_mesh if isinstance(parameter, DTensor) else "a Tensor"
             raise ValueError(f"fully_shard: with dp_mesh_dims parameters must be DTensors on {self.mesh}, got {name}: {got}")

@@ -43,7 +43,7 @@ def _part_of(value, p):
 
 
 def _after_state_dict(module, state_dict, prefix, local_metadata):
-    """Names of the module inside, and values as the settings want them."""
+    """Return the names of the module inside, and values as the settings want them."""
     del local_metadata
     settings, rank0_only = module._settings, getattr(module._settings.state_dict_config, "rank0_only", False)
     for key in [key for key in state_dict if key.startswith(prefix)]:

@@ -288,7 +288,7 @@ class FullyShardedDataParallel(Module):
 
     @contextlib.contextmanager
     def no_sync(self):
-        """Backward passes inside the block keep gradients whole, to be summed by the next one outside."""
+        """Keep gradients whole in backward passes inside the block, to be summed by the next one outside."""
         groups = self._groups()
         for group in groups:
             group.sync = False
@@ -299,7 +299,7 @@ class FullyShardedDataParallel(Module):
                 group.sync = True
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Any:
-        """Scales all gradients down so that their norm is not above `max_norm`; gives the norm over all processes, as it was.
+        """Scale all gradients down so that their norm is not above `max_norm`; give the norm over all processes, as it was.
 
         Args:
             max_norm: the largest norm.
@@ -383,7 +383,7 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     def set_state_dict_type(module: Module, state_dict_type: StateDictType, state_dict_config: Any = None,
                             optim_state_dict_config: Any = None) -> StateDictSettings:  # fmt: skip
-        """Chooses what `state_dict` holds; gives the settings from before.
+        """Choose what `state_dict` holds; give the settings from before.
 
         Args:
             module: the model: all wrappers in it.

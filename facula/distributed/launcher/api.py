@@ -169,7 +169,7 @@ def _agent(config: LaunchConfig, entrypoint: Callable | str, args: list) -> tupl
 
 
 def _raise_on_signals(names: str) -> dict:
-    """Signals become SignalException in the main thread; the handlers from before."""
+    """Make signals SignalException in the main thread; return the handlers from before."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     before = {}

@@ -83,7 +83,7 @@ functional_optim_map: dict[Any, Any] = {
 
 
 def register_functional_optim(key: Any, optim: type) -> None:
-    """Lets `as_functional_optim(key)` make an `optim`; what is known already stays.
+    """Let `as_functional_optim(key)` make an `optim`; what is known already stays.
 
     Args:
         key: a class, or whatever a program calls it.

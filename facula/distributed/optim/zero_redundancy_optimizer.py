@@ -81,7 +81,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     # ---- shares
 
     def _make_local(self) -> None:
-        """Shares, and the optimizer of this process's own."""
+        """Make the shares, and the optimizer of this process's own."""
         self._share_of = self._partition()
         self.optim = self._optimizer_class(self._local_groups(self.rank), **self._optimizer_options)
         for group, local in zip(self.param_groups, self.optim.param_groups):
@@ -200,7 +200,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     # ---- state
 
     def consolidate_state_dict(self, to: int = 0) -> None:
-        """Gathers the state of all shares in one process, for its `state_dict`.
+        """Gather the state of all shares in one process, for its `state_dict`.
 
         Args:
             to: its rank in the group.

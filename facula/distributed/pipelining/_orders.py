@@ -66,7 +66,7 @@ def vee(stage: int, size: int) -> int:
 
 
 def all_forward_first(size: int, stages: int, pieces: int) -> list[list[Action]]:
-    """Stage by stage, all pieces forwards; then all backwards, the last stage first."""
+    """Order all pieces forwards, stage by stage; then all backwards, the last stage first."""
     orders = []
     for rank in range(size):
         mine = range(rank, stages, size)
@@ -136,7 +136,7 @@ class _Simulation:
 
 
 def with_weights_in_gaps(base: list[list[Action]], stages: int) -> list[list[Action]]:
-    """Orders whose backwards are of inputs; gradients of weights are put where a process would wait, and at the end. As
+    """Return orders whose backwards are of inputs; gradients of weights are put where a process would wait, and at the end. As
     many of them wait as there are stages, at most.
     """
     simulation, at = _Simulation(len(base), stages), [0] * len(base)

@@ -137,7 +137,7 @@ def _cut_mask(mask, count: int) -> list:
 
 
 def _cut_spread(tensor, count: int, dim: int) -> list:
-    """Pieces of a DTensor: each process cuts its part, so that pieces lie as the whole does."""
+    """Return the pieces of a DTensor: each process cuts its part, so that pieces lie as the whole does."""
     from ..tensor import DTensor
 
     sizes = [tensor.shape[dim] // count + (i < tensor.shape[dim] % count) for i in range(count)]

@@ -58,7 +58,7 @@ def _on_the_way(nodes, ends) -> set:
 
 
 def _leaves(branches) -> list:
-    """Tensors at the ends of branches."""
+    """Return the tensors at the ends of branches."""
     return [node.variable for node in _walk(branches) if hasattr(node, "variable")]
 
 
@@ -113,7 +113,7 @@ class _WeightGradients:
         return keep
 
     def run(self) -> None:
-        """Accumulates the gradients of weights."""
+        """Accumulate the gradients of weights."""
         for node, grads in self._kept:
             edges = [GradientEdge(node, i) for i, g in enumerate(grads) if g is not None]
             if edges:
@@ -300,7 +300,7 @@ class PipelineStage:
         return [t for t, _ in pairs], [g for _, g in pairs]
 
     def backward(self, inputs: Any, output: Any, loss: Tensor) -> None:
-        """Gradients of one piece; they come from the stage behind, and go to the one before.
+        """Compute the gradients of one piece; they come from the stage behind, and go to the one before.
 
         Args:
             inputs, output: what `forward` gave.
@@ -318,7 +318,7 @@ class PipelineStage:
             self._send([t.grad if isinstance(t, facula.Tensor) else None for t in inputs], -1)
 
     def backward_inputs(self, inputs: Any, output: Any, loss: Tensor) -> Callable[[], None]:
-        """Gradients of one piece without those of the weights: the function that is returned computes them.
+        """Compute the gradients of one piece without those of the weights: the function that is returned computes them.
 
         Args:
             inputs, output: what `forward` gave.

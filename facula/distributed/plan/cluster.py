@@ -22,7 +22,7 @@ _UNITS = {
 
 
 def quantity(text: str) -> float:
-    """Seconds of "5us", bytes of "25GB" or "200Gbit"; a bare number is seconds or bytes.
+    """Return the seconds of "5us", bytes of "25GB" or "200Gbit"; a bare number is seconds or bytes.
 
     Args:
         text: a number and a unit; "/s" behind it is left out. ValueError for anything else.

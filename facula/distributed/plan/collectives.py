@@ -125,7 +125,7 @@ def _all_reduce_ring(place: Place, nbytes: float) -> list[Round]:
 
 
 def _broadcast_tree(place: Place, nbytes: float) -> list[Round]:
-    """To the farthest rank first; who has it sends it on: as soon as messages stay in nodes, every node has it once."""
+    """Send to the farthest rank first; who has it sends it on: as soon as messages stay in nodes, every node has it once."""
     rounds = []
     for k in reversed(range((place.ranks - 1).bit_length())):
         far = 1 << k >= place.per_node
@@ -139,13 +139,13 @@ def _all_reduce_tree(place: Place, nbytes: float) -> list[Round]:
 
 
 def _broadcast_pieces(place: Place, nbytes: float) -> list[Round]:
-    """Halves of halves by a tree, then gathered around the ring."""
+    """Send halves of halves by a tree, which are then gathered around the ring."""
     tree = _broadcast_tree(place, nbytes)
     return [r._replace(bytes=nbytes / 2 ** (k + 1)) for k, r in enumerate(tree)] + _ring(place, nbytes, False)
 
 
 def _all_gather_doubling(place: Place, nbytes: float) -> list[Round]:
-    """To the rank at distance 1, 2, 4, ... all that one has: any number of ranks."""
+    """Send to the rank at distance 1, 2, 4, ... all that one has: any number of ranks."""
     n, rounds = place.ranks, []
     for k in range((n - 1).bit_length()):
         have = 1 << k
@@ -225,7 +225,7 @@ def algorithms(cluster: Cluster, kind: str, ranks: int, nbytes: float) -> dict[s
 
 
 def moving(cluster: Cluster, rounds: list[Round], crowd: float = 1.0) -> float:
-    """Seconds of rounds, one after another.
+    """Return the seconds of rounds, one after another.
 
     Args:
         cluster: a Cluster.
@@ -287,7 +287,7 @@ def best(cluster: Cluster, kind: str, ranks: int, nbytes: float) -> tuple[str, f
 
 
 def cost(cluster: Cluster, kind: str, ranks: int, nbytes: float, algorithm: str | None = None) -> float:
-    """Seconds of one collective on a cluster, with what a call costs and the comparison of what ranks call.
+    """Return the seconds of one collective on a cluster, with what a call costs and the comparison of what ranks call.
 
     Args:
         cluster: a Cluster.

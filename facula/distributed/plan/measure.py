@@ -54,7 +54,7 @@ def launch(ranks: int, function: Callable[..., Any], *arguments: Any) -> list[An
 
 
 def _time_of(action, repeats: int) -> float:
-    """Median over repeats of the slowest rank's seconds."""
+    """Return the median over repeats of the slowest rank's seconds."""
     times = []
     for _ in range(repeats + 2):
         dist.barrier()
@@ -96,7 +96,7 @@ def _collectives(sizes, repeats: int) -> list:
 
 
 def _beside(nbytes: int, repeats: int) -> tuple[float, float, float]:
-    """Seconds of an all_reduce, of a computation that takes as long, and of both at once."""
+    """Return the seconds of an all_reduce, of a computation that takes as long, and of both at once."""
     facula.set_num_threads(1)
     dist.init_process_group("gloo")
     t = facula.zeros(nbytes // 4)
@@ -116,7 +116,7 @@ def _beside(nbytes: int, repeats: int) -> tuple[float, float, float]:
 
 
 def _copy_rate(nbytes: int = 32 << 20) -> float:
-    """Seconds to copy one byte, from memory to memory."""
+    """Return the seconds to copy one byte, from memory to memory."""
     source, target = facula.zeros(nbytes // 4), facula.zeros(nbytes // 4)
     times = []
     for _ in range(7):

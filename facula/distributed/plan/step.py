@@ -72,7 +72,7 @@ class Timeline:
         return max(free.values(), default=0.0)
 
     def busy(self, stream: str) -> float:
-        """Seconds that the tasks of a stream take.
+        """Return the seconds that the tasks of a stream take.
 
         Args:
             stream: its name.
@@ -168,7 +168,7 @@ def buckets(trace: Trace, first: int = FIRST_BUCKET, size: int = BUCKET) -> list
 
 
 def _gradients_averaged(trace: Trace, step: _Step, bucket: int) -> list[Task]:
-    """Forward and backward, with an all_reduce of each bucket as it is full."""
+    """Run forward and backward, with an all_reduce of each bucket as it is full."""
     step.compute(trace.forward)
     now, works = 0.0, []
     for nbytes, ready in buckets(trace, size=bucket):
@@ -206,7 +206,7 @@ def shares(trace: Trace, ranks: int) -> list[int]:
 
 
 def _zero(trace: Trace, step: _Step, bucket: int, prefetch: int) -> None:
-    """ZeroRedundancyOptimizer: every rank updates its share and broadcasts it; shares come one after another."""
+    """Add ZeroRedundancyOptimizer: every rank updates its share and broadcasts it; shares come one after another."""
     works, parts = _gradients_averaged(trace, step, bucket), shares(trace, step.ranks)
     done = step.compute(trace.update * parts[0] / trace.parameter_bytes, *works)
     done = step.copy(parts[0], done)

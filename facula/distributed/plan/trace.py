@@ -170,8 +170,8 @@ def call(model: Module, inputs: Any) -> Any:
 
 
 def units_of(model: Module, classes: Sequence[str] | tuple[Any, ...] = ()) -> dict[str, nn.Module]:
-    """Modules that get a `fully_shard` of their own, by name: those of the named classes, else the elements of the outermost
-    ModuleLists and Sequentials that have parameters.
+    """Return the modules that get a `fully_shard` of their own, by name: those of the named classes, else the elements of the
+    outermost ModuleLists and Sequentials that have parameters.
 
     Args:
         model: the module.

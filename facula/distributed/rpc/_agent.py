@@ -146,7 +146,7 @@ class Agent(Answers):
                 self._add_keeper(rank)
 
     def _learn_device_maps(self, maps):
-        """Answers go back the way that tensors came, where this worker's own options do not say where they go."""
+        """Let answers go back the way that tensors came, where this worker's own options do not say where they go."""
         unknown = sorted({to for places in maps.values() for to in places} - set(maps))
         if unknown:
             raise ValueError(f"init_rpc: device maps are for workers {', '.join(maps)}, got one for {unknown[0]!r}")
@@ -260,7 +260,7 @@ class Agent(Answers):
         return sorted(self.by_name.values(), key=lambda info: info.id)
 
     def get_debug_info(self):
-        """Numbers about this worker, as PyTorch calls them."""
+        """Return numbers about this worker, as PyTorch calls them."""
         with self._lock:
             return {
                 "agent.client_active_calls": str(len(self._pending)),
@@ -458,7 +458,7 @@ class Agent(Answers):
             before = total
 
     def close(self, graceful):
-        """Says goodbye and closes everything. What is called later fails."""
+        """Say goodbye and close everything. What is called later fails."""
         self._closed = True
         self.references.close()
         connected = {rank: peer for rank, peer in self.peers.items() if peer.connection is not None}

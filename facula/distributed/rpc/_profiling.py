@@ -14,7 +14,7 @@ def range_of(name):
 
 
 def call_name(kind, function, here, there):
-    """ "rpc_sync#fn(worker0 -> worker1)"; ops are called aten::op, as PyTorch calls them."""
+    """ Return "rpc_sync#fn(worker0 -> worker1)"; ops are called aten::op, as PyTorch calls them."""
     module = getattr(function, "__module__", None) or "facula"
     title = getattr(function, "__qualname__", None) or type(function).__qualname__
     if not hasattr(function, "__code__") and (module == "torch" or module.partition(".")[0] == "facula"):

@@ -155,7 +155,7 @@ class References:
         self.drop(frame.about["rref"], frame.about["fork"])
 
     def lost(self, rank):
-        """Lets go what a worker held that is gone."""
+        """Let go what a worker held that is gone."""
         gone = []
         with self._lock:
             for number, owned in list(self.owned.items()):
@@ -168,7 +168,7 @@ class References:
         del gone
 
     def close(self):
-        """Lets everything go."""
+        """Let everything go."""
         with self._lock:
             held = self.owned, self.children
             self.owned, self.children, self.forking = {}, {}, {}
@@ -307,7 +307,7 @@ class RRef(Generic[T]):
         return self._type.wait() if blocking else self._type
 
     def _get_future(self):
-        """Done when the owner knows of this RRef, or has failed to make the value."""
+        """Return a Future that is done when the owner knows of this RRef, or has failed to make the value."""
         return self._created
 
     def _check_created(self):

@@ -176,7 +176,7 @@ def get_worker_info(worker_name: Any = None) -> Any:
 
 
 def get_rpc_timeout() -> Any:
-    """Seconds that a call may take, where it says nothing itself; 0 is for ever.
+    """Return the seconds that a call may take, where it says nothing itself; 0 is for ever.
 
     >>> from torch.distributed import rpc
     >>> rpc.init_rpc("me", rank=0, world_size=1)
@@ -327,7 +327,7 @@ def _rref_context_get_debug_info():
 
 
 def new_method(cls: type, func_name: Any) -> Any:
-    """PyTorch's helper for methods of RRef that call the class's own.
+    """Return PyTorch's helper for methods of RRef that call the class's own.
 
     Args:
         cls: the class.
@@ -348,7 +348,7 @@ def new_method(cls: type, func_name: Any) -> Any:
 
 
 def method_factory(method_name: str, docstring: Any) -> Any:
-    """PyTorch's helper for methods of RRef that call the class's own, with a docstring.
+    """Return PyTorch's helper for methods of RRef that call the class's own, with a docstring.
 
     Args:
         method_name: the method of RRef's base that is called.

@@ -82,7 +82,7 @@ class TensorPipeRpcBackendOptions:
     _set_device_map = set_device_map
 
     def set_devices(self, devices: Sequence[Any]) -> None:
-        """Says which GPUs are used.
+        """Say which GPUs are used.
 
         Args:
             devices: a list of them; ValueError for the CPU.

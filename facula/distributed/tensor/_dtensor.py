@@ -107,7 +107,7 @@ class DTensor(facula.Tensor):
     nelement = numel
 
     def stride(self, dim: int | None = None) -> tuple[Any, ...]:
-        """Strides of the whole, if it were contiguous."""
+        """Return the strides of the whole, if it were contiguous."""
         strides, step = [], 1
         for length in reversed(self._spec.shape):
             strides.insert(0, step)

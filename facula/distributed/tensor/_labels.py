@@ -61,7 +61,7 @@ def _mixes_sums(targets) -> bool:
 
 
 def _broadcast_labels(values):
-    """Labels of dimensions that are aligned from the right; a dimension that is stretched has none in that input."""
+    """Return the labels of dimensions that are aligned from the right; a dimension that is stretched has none in that input."""
     dims = max(len(v.shape) for v in values)
     lengths = [1] * dims
     for v in values:

@@ -27,7 +27,7 @@ def _ring(steps: int, size: int, count: float) -> float:
 
 
 def _cost(now: Placement, to: Placement, size: int, count: float) -> float:
-    """µs for `count` bytes of each process to go from one placement to another."""
+    """Return the time in µs for `count` bytes of each process to go from one placement to another."""
     if now == to or isinstance(now, Replicate):
         return 0.0
     if isinstance(to, Partial):
@@ -45,24 +45,24 @@ def _first(now):
 
 
 def moved(now):
-    """Through ops that only move elements: each process moves its own."""
+    """Pass parts through ops that only move elements: each process moves its own."""
     p = _first(now)
     return [([p] * len(now), p)] if p is not None and not isinstance(p, _NormPartial) else []
 
 
 def linear(now):
-    """Through sums of the inputs."""
+    """Pass sums through sums of the inputs."""
     p = _first(now)
     return [([p] * len(now), p)] if _is_linear(p) else []
 
 
 def scaled(now):
-    """Through products, from one of the factors."""
+    """Pass sums through products, from one of the factors."""
     return [([p if i == k else _WHOLE for k in range(len(now))], p) for i, p in enumerate(now) if _is_linear(p)]
 
 
 def numerator(now):
-    """Through quotients, from above."""
+    """Pass sums through quotients, from above."""
     return scaled(now)[:1] if _is_linear(now[0]) else []
 
 
@@ -79,7 +79,7 @@ def falling(now):
 
 
 def alike(reduce_op: str):
-    """Through the same reduction."""
+    """Pass values through the same reduction."""
     wanted = Partial(reduce_op)
     return lambda now: [([wanted], wanted)] if now[0] == wanted else []
 
@@ -94,7 +94,7 @@ def _along(inputs, label, out_labels, reduce):
 
 
 def _ways(inputs, now, out_labels, reduce, passes):
-    """Whole tensors; along a label that some input is cut along; as sums."""
+    """Yield whole tensors; along a label that some input is cut along; as sums."""
     yield [_WHOLE] * len(inputs), _WHOLE, None
     known = dict.fromkeys([*out_labels, *(label for x in inputs for label in x.labels)])
     cut = {x.labels[p.dim] for x, p in zip(inputs, now) if isinstance(p, Shard)}

@@ -80,7 +80,7 @@ def _view(func, args, kwargs):
 
 
 def _joined(before, after, x):
-    """Labels for a change of shape: the first dimensions of each group of dimensions with one product."""
+    """Return the labels for a change of shape: the first dimensions of each group of dimensions with one product."""
     labels, out = [None] * len(before), [None] * len(after)
     i = j = 0
     while i < len(before) and j < len(after):
@@ -170,7 +170,7 @@ def call(func, args, kwargs):
 
 
 def _everywhere(args, kwargs):
-    """Tensors among DTensors as DTensors that are whole in every process."""
+    """Return tensors among DTensors as DTensors that are whole in every process."""
     found: list[DTensor] = []
     _map([args, kwargs], found.append)
     mesh = _mesh_of("implicit_replication", found)
@@ -258,7 +258,7 @@ def _pointwise_inplace(name, values, compute):
 
 
 def _beside(name, values, labels, out, number):
-    """Placements that operands need beside one that stays, on dimension `number` of the mesh."""
+    """Return the placements that operands need beside one that stays, on dimension `number` of the mesh."""
     p, plain = values[0].placements[number], plain_name(name)
     if isinstance(p, Shard):
         return [Shard(names.index(out[p.dim])) if out[p.dim] in names else Replicate() for names in labels]
@@ -395,7 +395,7 @@ def _is_empty_somewhere(x, cut) -> bool:
 
 
 def _along(position, default=-1):
-    """Ops that mix values along one dimension: softmax."""
+    """Compute ops that mix values along one dimension: softmax."""
 
     def rule(func, args, kwargs):
         x = args[0]
@@ -414,7 +414,7 @@ def _along(position, default=-1):
 
 
 def _layer_norm(func, args, kwargs):
-    """Mixes values along the last dimensions, which weight and bias have."""
+    """Mix values along the last dimensions, which weight and bias have."""
     x, shape = args[0], args[1] if len(args) > 1 else kwargs["normalized_shape"]
     names = ("weight", "bias") if func.__name__ == "layer_norm" else ("weight",)
     given = {n: (args[2 + i] if len(args) > 2 + i else kwargs.get(n)) for i, n in enumerate(names)}

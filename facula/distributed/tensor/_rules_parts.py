@@ -235,7 +235,7 @@ def _triangle(func, args, kwargs):
 
 
 def _repeat_interleave(func, args, kwargs):
-    """Along a dimension that is cut into equal parts, every process repeats its own."""
+    """Repeat along a dimension that is cut into equal parts, of which every process repeats its own."""
     x, times, dim = args[0], _given(args, kwargs, 1, "repeats"), _given(args, kwargs, 2, "dim")
     if type(times) is not int or type(dim) is not int or times < 1:
         return NotImplemented
@@ -254,7 +254,7 @@ def _repeat_interleave(func, args, kwargs):
 
 
 def _attention(func, args, kwargs):
-    """Batches and heads may be cut; of shared heads, where every process gets whole groups."""
+    """Compute attention: batches and heads may be cut; of shared heads, where every process gets whole groups."""
     q, k, v = args[:3]
     mask, dropout = _given(args, kwargs, 3, "attn_mask"), _given(args, kwargs, 4, "dropout_p", 0.0)
     if not all(isinstance(t, DTensor) and t.dim() == q.dim() for t in (q, k, v)) or q.dim() < 3 or dropout:
@@ -305,13 +305,13 @@ def _mse_loss(func, args, kwargs):
 
 
 def _wrapped(results, first, out):
-    """Results of one call, of which `first` is wrapped."""
+    """Return the results of one call, of which `first` is wrapped."""
     items = [_alike(t, first, out) for t in results]
     return results._make(items) if hasattr(results, "_make") else type(results)(items)
 
 
 def _mixing(dims_of, drops: bool = False, passes=()):
-    """Ops that need dimensions `dims_of(x, args, kwargs)` whole, and may drop them."""
+    """Compute ops that need dimensions `dims_of(x, args, kwargs)` whole, and may drop them."""
 
     def rule(func, args, kwargs):
         x, dims = args[0], dims_of(*args, **kwargs) if isinstance(args[0], DTensor) else None
@@ -378,7 +378,7 @@ def _of_the_first(now):
 
 
 def _gather(func, args, kwargs):
-    """Other dimensions than the one that is looked up are cut alike where they are as long."""
+    """Gather elements: other dimensions than the one that is looked up are cut alike where they are as long."""
     x, dim, index = args[0], _given(args, kwargs, 1, "dim"), _given(args, kwargs, 2, "index")
     if not isinstance(x, DTensor) or not isinstance(index, DTensor) or not x.dim() or x.dim() != index.dim():
         return NotImplemented

@@ -12,7 +12,7 @@ from .placement_types import Partial, Placement, Replicate, Shard, _StridedShard
 
 
 def cut_order(placements) -> list[int]:
-    """Dimensions of a mesh in the order in which they cut: one inside of those before it."""
+    """Return the dimensions of a mesh in the order in which they cut: one inside of those before it."""
     return sorted(range(len(placements)), key=lambda i: isinstance(placements[i], _StridedShard))
 
 

@@ -74,7 +74,7 @@ _PATTERNS = [
 
 
 def fuse(model: Module, inplace: bool = False, no_trace: bool = False) -> GraphModule:
-    """Folds batch normalisations into the convolutions and linear layers before them; for evaluation.
+    """Fold batch normalisations into the convolutions and linear layers before them; for evaluation.
 
     Args:
         model: the module.
@@ -107,7 +107,7 @@ def fuse(model: Module, inplace: bool = False, no_trace: bool = False) -> GraphM
 
 
 def remove_dropout(model: Module) -> GraphModule:
-    """Leaves dropout modules out.
+    """Leave dropout modules out.
 
     Args:
         model: the module.

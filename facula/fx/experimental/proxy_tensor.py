@@ -118,7 +118,7 @@ class PythonKeyTracer(Tracer):
         return proxy
 
     def track(self, tensor: Tensor, proxy: Any) -> None:
-        """Says which proxy stands for a tensor.
+        """Say which proxy stands for a tensor.
 
         Args:
             tensor: the tensor, which is kept.
@@ -199,7 +199,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         return result
 
     def _track(self, result, node):
-        """Which tensors the node stands for, and what is known of them."""
+        """Note which tensors the node stands for, and what is known of them."""
         tracer = self.tracer
         self.note(node, result)
         if isinstance(result, facula.Tensor):
@@ -246,7 +246,7 @@ get_innermost_proxy_mode = get_proxy_mode
 
 @contextlib.contextmanager
 def disable_proxy_modes_tracing():
-    """Within it ops are not recorded.
+    """Record no ops within it.
 
     >>> from facula.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, make_fx
     >>> def step(x):
@@ -273,7 +273,7 @@ maybe_disable_fake_tensor_mode = _disable_current_modes
 
 @contextlib.contextmanager
 def decompose(decomposition_table):
-    """Within it recorded ops that the table has are replaced by what its functions run.
+    """Replace, within it, recorded ops that the table has by what its functions run.
 
     Args:
         decomposition_table: {op: function}

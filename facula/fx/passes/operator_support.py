@@ -117,7 +117,7 @@ def create_op_support(is_node_supported: Callable[..., Any]) -> Any:
 
 @compatibility(is_backward_compatible=False)
 def chain(*op_support: Any) -> Any:
-    """Supported is what all support.
+    """Return a support of what all support.
 
     Args:
         op_support: OperatorSupportBases, which are asked in turn.
@@ -133,7 +133,7 @@ def chain(*op_support: Any) -> Any:
 
 @compatibility(is_backward_compatible=False)
 def any_chain(*op_support: Any) -> Any:
-    """Supported is what one supports.
+    """Return a support of what one supports.
 
     Args:
         op_support: OperatorSupportBases, which are asked in turn.
@@ -162,7 +162,7 @@ class OpSupports:
 
     @classmethod
     def decline_if_input_dtype(cls, dtype: facula.dtype) -> Any:
-        """Supports what takes no tensor of a dtype, as far as dtypes of nodes are known (`meta`).
+        """Return a support of what takes no tensor of a dtype, as far as dtypes of nodes are known (`meta`).
 
         Args:
             dtype: the dtype.
@@ -171,7 +171,7 @@ class OpSupports:
 
     @classmethod
     def decline_if_node_in_names(cls, disallow_set: set[str]) -> Any:
-        """Supports all but the nodes of some names.
+        """Return a support of all but the nodes of some names.
 
         Args:
             disallow_set: the names.

@@ -225,7 +225,7 @@ class PassManager(_Ordered):
         self._validated = False
 
     def validate(self) -> None:
-        """RuntimeError where the order of the passes breaks a constraint."""
+        """Raise RuntimeError where the order of the passes breaks a constraint."""
         self._check_order()
 
     def __call__(self, source: Any) -> int:

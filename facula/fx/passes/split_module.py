@@ -97,7 +97,7 @@ class _Splitter:
                 self.partitions[target].dependencies.setdefault(source)
 
     def order(self):
-        """Names of partitions so that each comes after those that it takes from."""
+        """Return the names of partitions so that each comes after those that it takes from."""
         ready = [name for name, partition in self.partitions.items() if not partition.dependencies]
         left = {name: dict(partition.dependencies) for name, partition in self.partitions.items()}
         found = []

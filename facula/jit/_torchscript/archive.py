@@ -192,7 +192,7 @@ class Library:
 
 
 def _check_depth(text, record):
-    """Brackets and blocks within one another are bounded before the parser recurses on them."""
+    """Bound brackets and blocks within one another before the parser recurses on them."""
     depth = deepest = 0
     for c in text:
         if c in "([{":

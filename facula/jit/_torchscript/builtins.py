@@ -133,7 +133,7 @@ def _format(text, *values):
 
 @functools.cache
 def _raised(kind):
-    """PyTorch's jit.Error, which is also the exception that the program names."""
+    """Return PyTorch's jit.Error, which is also the exception that the program names."""
     from facula.jit import Error
 
     return type(kind.__name__, (Error, kind), {"__module__": "torch.jit"}) if kind is not RuntimeError else Error
@@ -442,7 +442,7 @@ _SETTINGS = frozenset(
 
 
 def _find(name):
-    """Facula's op of this name of ATen, or None."""
+    """Return Facula's op of this name of ATen, or None."""
     core = vars(facula._C).get(name) if name not in _SETTINGS else None
     if callable(core) and not name.startswith("_") and type(core).__name__ == "builtin_function_or_method":
         return core

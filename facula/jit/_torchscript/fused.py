@@ -30,7 +30,7 @@ def native_multi_head_attention(query: Tensor, key: Any, value: Any, embed_dim: 
                                 qkv_bias: Any, proj_weight: Any, proj_bias: Any, mask: Tensor | None = None,
                                 need_weights: bool = True, average_attn_weights: bool = True,
                                 mask_type: Any = None) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """Attention of inputs [N, L, E] by heads, and its weights (None unless they are wanted)."""
+    """Compute attention of inputs [N, L, E] by heads, and its weights (None unless they are wanted)."""
     parts = [F.linear(x, w, b) for x, w, b in zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3))]
     heads = [p.unflatten(-1, (num_head, -1)).transpose(1, 2) for p in parts]
     added = _blocked(mask, mask_type)

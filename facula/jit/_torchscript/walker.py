@@ -89,7 +89,7 @@ class Compiler:
     # statements
 
     def block(self, statements: Any) -> Any:
-        """Statements one after another, as one closure."""
+        """Return the statements one after another, as one closure."""
         steps = [self.statement(s) for s in statements if not isinstance(s, ast.Pass)]
         if len(steps) == 1:
             return steps[0]

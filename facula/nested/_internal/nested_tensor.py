@@ -28,7 +28,7 @@ class OfRows(facula.Tensor):
             return self.as_subclass(facula.Tensor)
 
     def _like(self, values):
-        """Other values of the same structure."""
+        """Return other values of the same structure."""
         raise NotImplementedError(f"{type(self).__name__}: a class says how its values lie")
 
     @property
@@ -55,7 +55,7 @@ class OfRows(facula.Tensor):
         return True
 
     def numpy(self, *, force=False):
-        """Sequences of several lengths are no array."""
+        """Raise RuntimeError: sequences of several lengths are no array."""
         raise RuntimeError(f"numpy: expected a plain tensor, got {type(self).__name__}")
 
     def tolist(self):
@@ -126,7 +126,7 @@ class NestedTensor(OfRows):
         return wrap(values, self._ragged, self._ragged_idx)
 
     def offsets(self):
-        """Where the sequences begin in `values()`, and where the last one ends."""
+        """Return where the sequences begin in `values()`, and where the last one ends."""
         return self._ragged.offsets
 
     def lengths(self):
@@ -208,7 +208,7 @@ class NestedTensor(OfRows):
     ndim = property(dim)
 
     def stride(self, dim=None):
-        """Strides; that of the sequences is a multiple of the `NestedInt`."""
+        """Return the strides; that of the sequences is a multiple of the `NestedInt`."""
         with _C.DisableTorchFunctionSubclass():
             inner = list(facula.Tensor.stride(self))
         found = (self._ragged.symbol * inner[self._ragged_idx - 1], *inner)

@@ -102,7 +102,7 @@ def is_nested(value):
 
 
 def like(values, x, at=None):
-    """Values as a nested tensor of the structure of `x`."""
+    """Return the values as a nested tensor of the structure of `x`."""
     return values if values is None else wrap(values, x._ragged, x._ragged_idx if at is None else at)
 
 

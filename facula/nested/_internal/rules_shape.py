@@ -262,7 +262,7 @@ def _cat(func, name, args, kwargs):
 
 @rule("broadcast_tensors")
 def _broadcast(func, name, args, kwargs):
-    """Tensors of one structure and shape fit already."""
+    """Broadcast; tensors of one structure and shape fit already."""
     given = args[0] if isinstance(args[0], (list, tuple)) else args
     if not all(is_nested(x) and tuple(x.shape) == tuple(given[0].shape) for x in given):
         raise RuntimeError(f"{name}: nested tensors must be of one shape, got {shapes_of(given)}")

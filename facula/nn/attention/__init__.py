@@ -67,7 +67,7 @@ _registered = {}
 
 
 def register_flash_attention_impl(impl: str, *, register_fn: Any) -> None:
-    """Names a function that brings an implementation of another package. Facula uses none: it is only listed.
+    """Name a function that brings an implementation of another package. Facula uses none: it is only listed.
 
     Args:
         impl: the name.
@@ -119,7 +119,7 @@ def current_flash_attention_impl() -> str | None:
 
 
 def restore_flash_attention_impl(_raise_warn: bool = True) -> None:
-    """Goes back to Facula's own implementation, which is always in use.
+    """Go back to Facula's own implementation, which is always in use.
 
     >>> nn.attention.restore_flash_attention_impl()
     """

@@ -325,7 +325,7 @@ class BlockMask:
         return BlockMask.from_kv_blocks(*parts[0], *parts[1], self.BLOCK_SIZE, self.mask_mod, (new_q_len, new_kv_len))
 
     def to_string(self, grid_size: Sequence[int] = (20, 20), limit: int = 4) -> str:
-        """Pictures of the first masks: blocks that are seen wholly, in part, and not at all.
+        """Return pictures of the first masks: blocks that are seen wholly, in part, and not at all.
 
         Args:
             grid_size: the largest number of lines and characters, or one for both; larger masks are shrunk.

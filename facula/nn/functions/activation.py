@@ -24,7 +24,7 @@ _nn = _C.nn_functional
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """Leaky ReLU with random slopes: ``x`` where it is at least 0, else ``slope * x``.
+    """Apply leaky ReLU with random slopes: ``x`` where it is at least 0, else ``slope * x``.
 
     Args:
         input: any shape.

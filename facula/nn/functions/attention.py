@@ -137,7 +137,7 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attention with several heads: projects query, key and value, attends in each head, joins the heads and projects back.
+    """Compute attention with several heads: project query, key and value, attend in each head, join the heads and project back.
 
     `nn.MultiheadAttention` calls it with its parameters.
 
@@ -272,7 +272,7 @@ def _attend_and_project(
     out_weight,
     out_bias,
 ):
-    """Attention of (N * heads, length, head_dim) tensors, heads joined and projected: (output, weights or
+    """Compute attention of (N * heads, length, head_dim) tensors, heads joined and projected: (output, weights or
     None).
     """
     batch_heads, tgt_len, head_dim = q.shape

@@ -216,7 +216,8 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
 
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int], target_lengths: Tensor | Sequence[int],
              blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> Tensor:  # fmt: skip
-    """Connectionist temporal classification: minus the log-probability that an alignment of T steps reads as the target.
+    """Return the loss of connectionist temporal classification: minus the log-probability that an alignment of T steps reads as
+    the target.
 
     Args:
         log_probs: (T, N, C) or (T, C), log-probabilities of C classes, as of `log_softmax`.

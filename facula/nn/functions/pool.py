@@ -371,7 +371,7 @@ def _unpool_output_size(name: str, input, kernel_size, stride, padding, output_s
 @explained(_ARGUMENTS, output_size=_UNPOOLED)
 def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
-    """Undoes `max_pool1d`: puts the values where ``indices`` says, and zeros elsewhere.
+    """Undo `max_pool1d`: put the values where ``indices`` says, and zeros elsewhere.
 
     Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
     use_deterministic_algorithms is on, as equal indices may meet.
@@ -390,7 +390,7 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
 @explained(_ARGUMENTS, output_size=_UNPOOLED)
 def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
-    """Undoes `max_pool2d`: puts the values where ``indices`` says, and zeros elsewhere.
+    """Undo `max_pool2d`: put the values where ``indices`` says, and zeros elsewhere.
 
     Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
     use_deterministic_algorithms is on, as equal indices may meet.
@@ -410,7 +410,7 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
 @explained(_ARGUMENTS, output_size=_UNPOOLED)
 def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
-    """Undoes `max_pool3d`: puts the values where ``indices`` says, and zeros elsewhere.
+    """Undo `max_pool3d`: put the values where ``indices`` says, and zeros elsewhere.
 
     Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
     use_deterministic_algorithms is on, as equal indices may meet.

@@ -53,7 +53,7 @@ _SELU_SATURATION = 1.7580993408473766
 
 
 def _noise_dropout(input, p: float, training: bool, inplace: bool, per_channel: bool, alpha: bool):
-    """Dropout with one draw per element or per (sample, channel), to zero or to SELU's lower limit."""
+    """Apply dropout with one draw per element or per (sample, channel), to zero or to SELU's lower limit."""
     if p == 0 or not training or input.numel() == 0:
         return input
     if p == 1:
@@ -77,7 +77,8 @@ def _noise_dropout(input, p: float, training: bool, inplace: bool, per_channel: 
 
 @explained(_ARGUMENTS)
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout for networks of SELU: dropped elements take SELU's lower limit, and then mean 0 and variance 1 are restored.
+    """Apply dropout for networks of SELU: dropped elements take SELU's lower limit, and then mean 0 and variance 1 are
+    restored.
 
     Errors: ValueError for a p outside [0, 1].
 

@@ -71,7 +71,7 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """Resizes the spatial dimensions.
+    """Resize the spatial dimensions.
 
     Args:
         input: (N, C, [D, [H,]] W).
@@ -323,7 +323,7 @@ def _places(theta, size, align_corners: bool):
 
 
 def _grid_axis(theta, steps: int, align_corners: bool):
-    """Positions of ``steps`` pixel centres in [-1, 1]."""
+    """Return the positions of ``steps`` pixel centres in [-1, 1]."""
     if steps <= 1:
         return _C.zeros(steps, dtype=theta.dtype, device=theta.device)
     axis = facula.linspace(-1, 1, steps, dtype=theta.dtype, device=theta.device)

@@ -37,7 +37,7 @@ def relu_cell(gates_x: Tensor, hidden: Any, weight_hh: Tensor, bias_hh: Tensor) 
 
 def lstm_cell(gates_x: Tensor, hidden: Sequence[Tensor], weight_hh: Tensor, bias_hh: Tensor,
               weight_hr: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Gates in the order input, forget, cell, output; ``weight_hr`` projects the new hidden state."""
+    """Compute one step, with gates in the order input, forget, cell, output; ``weight_hr`` projects the new hidden state."""
     h, c = hidden
     i, f, g, o = (gates_x + linear(h, weight_hh, bias_hh)).chunk(4, 1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
@@ -48,7 +48,7 @@ def lstm_cell(gates_x: Tensor, hidden: Sequence[Tensor], weight_hh: Tensor, bias
 
 
 def gru_cell(gates_x: Tensor, hidden: Sequence[Tensor], weight_hh: Tensor, bias_hh: Tensor) -> tuple[Tensor]:
-    """Gates in the order reset, update, new."""
+    """Compute one step, with gates in the order reset, update, new."""
     h = hidden[0]
     reset_x, update_x, new_x = gates_x.chunk(3, 1)
     reset_h, update_h, new_h = linear(h, weight_hh, bias_hh).chunk(3, 1)

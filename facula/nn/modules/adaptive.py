@@ -144,7 +144,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return _ASMoutput(output if is_batched else output.squeeze(0), loss)
 
     def _get_full_log_prob(self, input, head_output):
-        """Log-probabilities (N, n_classes) given the head's output."""
+        """Return the log-probabilities (N, n_classes) given the head's output."""
         out = input.new_empty((head_output.size(0), self.n_classes))
         head = F.log_softmax(head_output, dim=1)
         out[:, : self.shortlist_size] = head[:, : self.shortlist_size]

@@ -360,7 +360,7 @@ class ParameterDict(Module):
         return self._keys.keys()
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Pairs of key and value.
+        """Return the pairs of key and value.
 
         >>> [(key, value.tolist()) for key, value in nn.ParameterDict({"left": torch.ones(2)}).items()]
         [('left', [1.0, 1.0])]
@@ -741,7 +741,7 @@ class ModuleDict(Module):
         return self._modules.keys()
 
     def items(self) -> ItemsView[str, Module]:
-        """Pairs of key and module.
+        """Return the pairs of key and module.
 
         >>> list(nn.ModuleDict({"relu": nn.ReLU()}).items())
         [('relu', ReLU())]

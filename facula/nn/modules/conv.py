@@ -249,7 +249,7 @@ class _ConvNd(Module):
         return result
 
     def reset_parameters(self) -> None:
-        """Draws weight and bias anew, uniformly within 1 / sqrt(in_channels / groups * elements of the kernel).
+        """Draw weight and bias anew, uniformly within 1 / sqrt(in_channels / groups * elements of the kernel).
 
         >>> layer = nn.Conv2d(4, 2, 3)
         >>> layer.reset_parameters()

@@ -602,7 +602,7 @@ class Module:
         self._set_module(name, module)
 
     def register_module(self, name: str, module: Module) -> None:
-        """Another name of `add_module`.
+        """Call `add_module`, of which this is another name.
 
         Args:
             name: the attribute under which it is found.
@@ -1070,7 +1070,7 @@ class Module:
         return rows
 
     def _run_always_called_hooks(self, args: tuple, kwargs: dict, called: set[int]) -> None:
-        """After an error in forward: run the always-called hooks that have not run; their own errors only
+        """Run, after an error in forward, the always-called hooks that have not run; their own errors only
         warn.
         """
         for hook_id, hook, with_kwargs, always in self._forward_hook_rows():

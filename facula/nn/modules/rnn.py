@@ -169,7 +169,7 @@ class RNNBase(Module):
             )
 
     def _weight_shapes(self, layer: int, suffix: str) -> dict[str, tuple[int, ...]]:
-        """Names and shapes of one layer and direction, in the order of the state dict."""
+        """Return the names and shapes of one layer and direction, in the order of the state dict."""
         gates = _GATES[self.mode] * self.hidden_size
         output_size = self.proj_size or self.hidden_size
         input_size = self.input_size if layer == 0 else output_size * (2 if self.bidirectional else 1)

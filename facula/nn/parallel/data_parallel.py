@@ -95,7 +95,7 @@ class DataParallel(Module):
         return replicate(module, device_ids, not facula.is_grad_enabled())
 
     def scatter(self, inputs: Any, kwargs: Any, device_ids: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Parts of the arguments for each device: two tuples of the positional ones and those by name.
+        """Return the parts of the arguments for each device: two tuples of the positional ones and those by name.
 
         Args:
             inputs: a tuple.

@@ -301,7 +301,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
         return [(name, b) for name, b in self.module.named_buffers() if name not in self.parameters_to_ignore]
 
     def _check_parameters(self, named) -> None:
-        """RuntimeError, in every process, that names the first parameter in which processes differ."""
+        """Raise RuntimeError, in every process, that names the first parameter in which processes differ."""
         mine = [(name, tuple(p.shape), str(p.dtype), p.requires_grad) for name, p in named]
         everybody: list[Any] = [None] * self._dist.get_world_size(self.process_group)
         self._dist.all_gather_object(everybody, mine, group=self.process_group)
@@ -317,7 +317,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
                     )
 
     def _sync_state(self, source: int) -> None:
-        """Parameters and buffers become those of a rank of the group."""
+        """Make parameters and buffers those of a rank of the group."""
         tensors = [p.detach() for _, p in self._named_parameters()] + [b.detach() for _, b in self._named_buffers()]
         self._broadcast(tensors, source)
 
@@ -377,7 +377,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
         return self.reducer is not None and self._is_synced_before_forward()
 
     def _sync_buffers(self) -> None:
-        """Buffers become those of rank 0, or of the last rank that has inputs where some may have none."""
+        """Make buffers those of rank 0, or of the last rank that has inputs where some may have none."""
         source = self._common_rank(self._dist.get_rank(self.process_group)) if self._join_config.enable else 0
         self._broadcast([b.detach() for _, b in self._named_buffers()], source)
 
@@ -394,7 +394,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
         return bool(told.item())
 
     def to_kwargs(self, inputs: Any, kwargs: Any, device_id: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Arguments on a device: ((moved inputs,), (moved kwargs,)).
+        """Return the arguments on a device: ((moved inputs,), (moved kwargs,)).
 
         Args:
             inputs: a tuple.
@@ -424,7 +424,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
             self.require_backward_grad_sync: bool = before
 
     def register_comm_hook(self, state: Any, hook: Callable[..., Any]) -> None:
-        """Hands each bucket of gradients to ``hook(state, bucket)``, which gives a Future of the tensor that replaces its
+        """Hand each bucket of gradients to ``hook(state, bucket)``, which gives a Future of the tensor that replaces its
         buffer.
 
         In a single process nothing is handed over.

@@ -166,7 +166,7 @@ class NamedMemberAccessor:
         yield from self.module.named_buffers(remove_duplicate=remove_duplicate)
 
     def named_tensors(self, remove_duplicate: bool = True) -> Iterable[tuple[str, Tensor]]:
-        """Parameters, then buffers, by name."""
+        """Yield the parameters, then buffers, by name."""
         yield from self.named_parameters(remove_duplicate)
         yield from self.named_buffers(remove_duplicate)
 

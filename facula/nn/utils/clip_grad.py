@@ -73,7 +73,7 @@ def _distributed_norm(tensors, norm_type: float):
 
 def clip_grads_with_norm_(parameters: Iterable[Tensor], max_norm: float, total_norm: Tensor,
                           foreach: bool | None = None) -> None:  # fmt: skip
-    """Scales gradients in place by ``max_norm / (total_norm + 1e-6)`` where that is below 1.
+    """Scale gradients in place by ``max_norm / (total_norm + 1e-6)`` where that is below 1.
 
     Args:
         parameters: a tensor or an iterable of them, whose gradients are scaled.
@@ -106,7 +106,7 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scales gradients in place so that the norm of all of them together is at most ``max_norm``; returns the norm before.
+    """Scale gradients in place so that the norm of all of them together is at most ``max_norm``; return the norm before.
 
     Args:
         parameters: a tensor or an iterable of them; those without gradient are left out.
@@ -157,7 +157,7 @@ def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float, norm_type: flo
 
 
 def clip_grad_value_(parameters: Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
-    """Limits every gradient value, in place, to [-clip_value, clip_value].
+    """Limit every gradient value, in place, to [-clip_value, clip_value].
 
     Args:
         parameters: a tensor or an iterable of them; those without gradient are left out.

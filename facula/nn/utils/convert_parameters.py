@@ -41,7 +41,7 @@ def parameters_to_vector(parameters: Iterable[Any]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Any]) -> None:
-    """Cuts a vector into pieces and makes each the data of a parameter; memory is shared with the vector.
+    """Cut a vector into pieces and make each the data of a parameter; memory is shared with the vector.
 
     Args:
         vec: a vector of as many elements as the parameters have together.

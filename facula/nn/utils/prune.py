@@ -95,7 +95,7 @@ class BasePruningMethod(ABC):
 
     @classmethod
     def apply(cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any) -> Self:
-        """Prunes a parameter of a module, on top of any pruning it already has, and returns the method (or the
+        """Prune a parameter of a module, on top of any pruning it already has, and return the method (or the
         `PruningContainer`).
 
         Args:
@@ -334,7 +334,7 @@ class _Unstructured(BasePruningMethod):
 
     @staticmethod
     def _worst(t, count: int):
-        """Flat positions of the ``count`` entries to prune."""
+        """Return the flat positions of the ``count`` entries to prune."""
         raise NotImplementedError
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
@@ -522,7 +522,7 @@ def identity(module: Module, name: str) -> Module:
 
 
 def random_unstructured(module: Module, name: str, amount: float) -> Module:
-    """Prunes entries of a parameter at random, and returns the module.
+    """Prune entries of a parameter at random, and return the module.
 
     Args:
         module: is changed in place.
@@ -540,7 +540,7 @@ def random_unstructured(module: Module, name: str, amount: float) -> Module:
 
 
 def l1_unstructured(module: Module, name: str, amount: float, importance_scores: Tensor | None = None) -> Module:
-    """Prunes the entries of a parameter of smallest absolute value, and returns the module.
+    """Prune the entries of a parameter of smallest absolute value, and return the module.
 
     Args:
         module: is changed in place.
@@ -560,7 +560,7 @@ def l1_unstructured(module: Module, name: str, amount: float, importance_scores:
 
 
 def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
-    """Prunes channels of a parameter at random, and returns the module.
+    """Prune channels of a parameter at random, and return the module.
 
     Args:
         module: is changed in place.
@@ -581,7 +581,7 @@ def random_structured(module: Module, name: str, amount: float, dim: int) -> Mod
 
 def ln_structured(module: Module, name: str, amount: float, n: Any, dim: int,
                   importance_scores: Tensor | None = None) -> Module:  # fmt: skip
-    """Prunes the channels of a parameter of smallest norm, and returns the module.
+    """Prune the channels of a parameter of smallest norm, and return the module.
 
     Args:
         module: is changed in place.
@@ -604,7 +604,7 @@ def ln_structured(module: Module, name: str, amount: float, n: Any, dim: int,
 
 def global_unstructured(parameters: Sequence[Sequence[Module | str]], pruning_method: type,
                         importance_scores: Tensor | None = None, **kwargs: Any) -> None:  # fmt: skip
-    """Prunes several parameters as if they were one tensor.
+    """Prune several parameters as if they were one tensor.
 
     Args:
         parameters: (module, name) pairs; the modules are changed in place.
@@ -647,7 +647,7 @@ def global_unstructured(parameters: Sequence[Sequence[Module | str]], pruning_me
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
-    """Prunes a parameter with a mask of your own, and returns the module.
+    """Prune a parameter with a mask of your own, and return the module.
 
     Args:
         module: is changed in place.

@@ -185,7 +185,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 def pack_padded_sequence(
     input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """Packs padded sequences: their steps without the padding.
+    """Pack padded sequences: their steps without the padding.
 
     Args:
         input: (T, N, ...), or (N, T, ...) with batch_first.
@@ -240,7 +240,7 @@ def pad_packed_sequence(
     padding_value: float = 0.0,
     total_length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Undoes `pack_padded_sequence`: (padded sequences, lengths as an int64 CPU tensor), in the original order.
+    """Undo `pack_padded_sequence`: (padded sequences, lengths as an int64 CPU tensor), in the original order.
 
     Args:
         sequence: a `PackedSequence`.
@@ -288,7 +288,7 @@ def pad_packed_sequence(
 def pad_sequence(
     sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Tensor:
-    """Stacks sequences, padded to the longest length: (T, N, ...), or (N, T, ...) with batch_first.
+    """Stack sequences, padded to the longest length: (T, N, ...), or (N, T, ...) with batch_first.
 
     Args:
         sequences: an iterable of tensors (length, ...) that agree behind dimension 0.
@@ -331,7 +331,7 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Any]:
-    """Undoes `pad_sequence`: the list of sequences.
+    """Undo `pad_sequence`: the list of sequences.
 
     Args:
         padded_sequences: (T, N, ...), or (N, T, ...) with batch_first, padded at the right.
@@ -347,7 +347,7 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Packs a list of sequences.
+    """Pack a list of sequences.
 
     Args:
         sequences: tensors (length, ...) that agree behind dimension 0.
@@ -363,7 +363,7 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
-    """Undoes `pack_sequence`: the list of sequences.
+    """Undo `pack_sequence`: the list of sequences.
 
     Args:
         packed_sequences: a `PackedSequence`.

@@ -229,7 +229,7 @@ class SpectralNormStateDictHook:
 def spectral_norm(
     module: _M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> _M:
-    """Divides a parameter by its largest singular value, found by power iteration; returns the module.
+    """Divide a parameter by its largest singular value, found by power iteration; return the module.
 
     A hook computes it before every call. `nn.utils.parametrizations.spectral_norm` does the same with a parametrization.
 
@@ -254,7 +254,7 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Undoes `spectral_norm`: the present value becomes the parameter. Returns the module.
+    """Undo `spectral_norm`: the present value becomes the parameter. Returns the module.
 
     Args:
         module: is changed in place.

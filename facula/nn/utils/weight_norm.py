@@ -19,7 +19,7 @@ __all__ = ["WeightNorm", "weight_norm", "remove_weight_norm"]
 
 
 def norm_except_dim(v: Tensor, dim: int) -> Tensor:
-    """2-norm over all dimensions but ``dim`` (kept with size 1); over all of them for -1."""
+    """Return the 2-norm over all dimensions but ``dim`` (kept with size 1); over all of them for -1."""
     if dim == -1:
         return facula.linalg.vector_norm(v, 2)
     dims = [d for d in range(v.dim()) if d != dim]
@@ -130,7 +130,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
-    """Undoes `weight_norm`: the present value becomes the parameter. Returns the module.
+    """Undo `weight_norm`: the present value becomes the parameter. Returns the module.
 
     Args:
         module: is changed in place.

@@ -55,7 +55,7 @@ def own(*names):
 
 
 def each(names, elements=()):
-    """Ops that do the same to both parts; `elements` are the places of arguments that may be numbers."""
+    """Translate ops that do the same to both parts; `elements` are the places of arguments that may be numbers."""
     EACH.update(dict.fromkeys(names.split(), elements))
 
 

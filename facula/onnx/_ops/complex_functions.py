@@ -30,7 +30,7 @@ def sgn(g, z):
 
 @own("sqrt")
 def sqrt(g, z):
-    """Half of the angle; without a difference of numbers that may be close."""
+    """Compute sqrt by half of the angle, without a difference of numbers that may be close."""
     large = g.Sqrt((g.Abs(z.real) + abs_of(g, z)) * 0.5)
     small = g.Abs(z.imag) / g.where(g.Equal(large, 0.0), 1.0, large * 2.0)
     right, sign = g.Less(z.real, 0.0), g.where(g.Less(z.imag, 0.0), -1.0, large * 0.0 + 1.0)

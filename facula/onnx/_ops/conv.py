@@ -81,7 +81,7 @@ def conv_tbc(g, input, weight, bias, pad=0):
 
 
 def _places(length, kernel, dilation, padding, stride):
-    """Where the elements of each window lie in a padded line: [kernel, windows]."""
+    """Return where the elements of each window lie in a padded line: [kernel, windows]."""
     windows = (length + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
     return np.arange(kernel)[:, None] * dilation + np.arange(windows) * stride
 

@@ -114,7 +114,7 @@ def unique_consecutive(g, self, *_, **__):
 
 @op("_unique_rows")
 def unique_rows(g, self, dim, consecutive):
-    """Where each distinct slice is first, which one each slice is, and how many there are."""
+    """Return where each distinct slice is first, which one each slice is, and how many there are."""
     if not self.rank:
         return g.constant([0]), g.constant([0]), g.constant([1])
     rows = g.permute(self, [dim % self.rank, *(d for d in range(self.rank) if d != dim % self.rank)])

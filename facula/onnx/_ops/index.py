@@ -9,7 +9,7 @@ from .shape import replaced
 
 
 def _positions(g, mask):
-    """Where a mask is true, one line for each place."""
+    """Return where a mask is true, one line for each place."""
     if not mask.rank:  # a place without numbers
         return g.cut(g.Transpose(g.NonZero(g.reshape(mask, [1])), perm=[1, 0]), 1, 0, 0)
     found = g.NonZero(mask)
@@ -35,7 +35,7 @@ def masked_select(g, self, mask):
 
 
 def _opened(g, indices):
-    """Masks among indices as the indices of where they are true."""
+    """Return masks among indices as the indices of where they are true."""
     result = []
     for index in indices:
         if index is not None and index.dtype in ("bool", "uint8"):
@@ -292,7 +292,7 @@ def fill_diagonal(g, self, fill_value, wrap=False):
 
 @op("embedding_renorm")
 def embedding_renorm(g, self, indices, max_norm, norm_type):
-    """Rows that are used and too long are made shorter."""
+    """Make rows shorter that are used and too long."""
     from .reduce import linalg_vector_norm
 
     lengths = linalg_vector_norm(g, self, norm_type, [1], True)

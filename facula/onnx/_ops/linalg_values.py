@@ -14,7 +14,7 @@ from .reduce import summed
 
 @op("linalg_matrix_exp matrix_exp")
 def matrix_exp(g, a):
-    """Taylor's series of a small part of the matrix, squared as often as it takes."""
+    """Compute Taylor's series of a small part of the matrix, squared as often as it takes."""
     dtype = g.dtype
     a = g.cast(a, "float64")
     n = g.size(a, -1)
@@ -40,7 +40,8 @@ LARGEST, SWEEPS = 64, 12
 
 
 def rotated(g, a):
-    """Jacobi's method from one side: matrices with orthogonal columns, and the rotations: a @ v. Columns are at most rows."""
+    """Run Jacobi's method from one side: matrices with orthogonal columns, and the rotations: a @ v. Columns are at most
+    rows."""
     n = a.shape[-1]
     if not isinstance(n, int) or n > LARGEST:
         raise UnsupportedOperatorError(f"onnx.export: singular values need a size of at most {LARGEST}, got {n}")
@@ -67,7 +68,7 @@ def rotated(g, a):
 
 
 def _turned(g, value, p, q, c, s, n):
-    """Columns p and q of matrices turned."""
+    """Return the columns p and q of matrices turned."""
     columns = line(g, value, n, -1)
     x, y = g.take(value, p, -1), g.take(value, q, -1)
     first, second = as_column(g, c * x - s * y), as_column(g, s * x + c * y)
@@ -92,7 +93,7 @@ def singular_values(g, a):
 
 
 def decomposed(g, a, full=False):
-    """U, the singular values in descending order, and V; the signs of columns are those of the rotations.
+    """Return U, the singular values in descending order, and V; the signs of columns are those of the rotations.
 
     `full`: U of the more rows than columns has as many columns as rows.
     """
@@ -114,7 +115,7 @@ def decomposed(g, a, full=False):
 
 
 def _picked(g, matrices, order):
-    """Columns of matrices in other places."""
+    """Return the columns of matrices in other places."""
     places = g.expand(g.unsqueeze(order, order.rank - 1), g.shape_of(matrices))
     return known_as(g.GatherElements(matrices, places, axis=-1), matrices.shape)
 

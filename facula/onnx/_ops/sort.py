@@ -90,7 +90,7 @@ def _nanmedian(g, self, dim, keepdim):
 
 
 def _without_nan(g, self, dim):
-    """Sorted, with NaN as infinity at the end; where the elements were; and how many are not NaN."""
+    """Return the values sorted, with NaN as infinity at the end; where the elements were; and how many are not NaN."""
     size = g.size(self, dim)
     nan = g.IsNaN(self)
     values, at = ordered(g, g.where(nan, np.inf, self), size, dim, False)

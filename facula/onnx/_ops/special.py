@@ -16,7 +16,7 @@ _LANCZOS = (
 
 
 def _polynomial(x, coefficients):
-    """Horner's rule, the highest power first."""
+    """Evaluate a polynomial by Horner's rule, the highest power first."""
     result = x * coefficients[0] + coefficients[1]
     for c in coefficients[2:]:
         result = result * x + c
@@ -84,7 +84,7 @@ def digamma(g, self):
 
 
 def _zeta(g, s, x, terms=12):
-    """Hurwitz' zeta by Euler and Maclaurin: `terms` terms, then the integral and corrections."""
+    """Compute Hurwitz' zeta by Euler and Maclaurin: `terms` terms, then the integral and corrections."""
     total = 0.0
     for k in range(terms):
         total = g.Pow(x + float(k), -s) + total
@@ -118,7 +118,8 @@ def polygamma(g, n, self):
 
 @in_double
 def _polygamma(g, n, self):
-    """Numbers below 0.5 are reflected: what the two sides differ by is the n-th derivative of pi cot(pi x)."""
+    """Compute polygamma; numbers below 0.5 are reflected: what the two sides differ by is the n-th derivative of pi cot(pi
+    x)."""
     x, s = floating(g, self), g.constant(float(n + 1), "float64")
     small, sign = g.Less(x, 0.5), 1.0 if n % 2 else -1.0
     value = _zeta(g, s, g.Where(small, 1.0 - x, x)) * float(math.factorial(n))
@@ -263,7 +264,7 @@ def i0e(g, self):
 @op("special_log_ndtr")
 @in_double
 def log_ndtr(g, self):
-    """Far below, by the asymptotic series of the function's tail."""
+    """Compute what is far below by the asymptotic series of the function's tail."""
     x = floating(g, self)
     far = g.Less(x, -5.0)
     safe = g.where(far, x, -5.0)

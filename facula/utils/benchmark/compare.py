@@ -116,7 +116,7 @@ class Compare:
         return text
 
     def _best(self, row, rows, columns, cells):
-        """Columns of this row that hold the smallest time of their column, or of the row."""
+        """Return the columns of this row that hold the smallest time of their column, or of the row."""
         if self._colorize is Colorize.NONE:
             return ()
         found = []

@@ -150,7 +150,7 @@ class FuzzedTensor:
 
     @staticmethod
     def default_tensor_constructor(size: Sequence[int], dtype: facula.dtype, **kwargs: Any) -> Tensor:
-        """Random elements, see `dtype` of the class; a constructor of one's own has the same arguments.
+        """Return random elements, see `dtype` of the class; a constructor of one's own has the same arguments.
 
         Args:
             size: the shape.
@@ -251,7 +251,7 @@ class Fuzzer:
         return found
 
     def take(self, n: int) -> Iterator[Any]:
-        """Draws `n` times: (tensors by name, their properties by name, parameters by name) each time."""
+        """Draw `n` times: (tensors by name, their properties by name, parameters by name) each time."""
         state = np.random.RandomState(self._seed)
         facula.manual_seed(state.randint(0, 2**63, dtype=np.int64).item())
         for _ in range(n):

@@ -55,7 +55,7 @@ class TaskSpec:
         return "" if self.setup in ("pass", "") else f"setup: {self.setup}"
 
     def summarize(self) -> str:
-        """Title, description, setup and statement, a line each."""
+        """Return title, description, setup and statement, a line each."""
         lines = [self.title, self.description or "", self.setup_str()]
         return "\n".join(line for line in lines if line)
 

@@ -93,7 +93,7 @@ class Timer:
             return Measurement(number, [self._seconds(number)], self._task_spec)
 
     def blocked_autorange(self, callback: Callable[..., Any] | None = None, min_run_time: float = 0.2) -> Measurement:
-        """Blocks large enough that starting them does not count, until they took `min_run_time` seconds together.
+        """Time blocks large enough that starting them does not count, until they took `min_run_time` seconds together.
 
         Args:
             callback: is called with the runs of a block and its seconds, after each.
@@ -108,7 +108,7 @@ class Timer:
 
     def adaptive_autorange(self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0,
                            callback: Callable[..., Any] | None = None) -> Measurement:  # fmt: skip
-        """Blocks until the quartiles lie within `threshold` of the median, or for `max_run_time` seconds.
+        """Time blocks until the quartiles lie within `threshold` of the median, or for `max_run_time` seconds.
 
         Args:
             threshold: a part of the median.

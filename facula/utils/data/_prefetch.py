@@ -51,7 +51,7 @@ class _PrefetchingDataLoaderIter(dataloader._BaseDataLoaderIter):
             self._request_next()
 
     def _resume(self):
-        """Tells persistent workers of the new epoch and drops what is left of the old one."""
+        """Tell persistent workers of the new epoch and drop what is left of the old one."""
         for worker in self._workers_status:
             try:
                 worker.channel.send(_ResumeIteration())

@@ -117,6 +117,6 @@ class _ThreadingDataLoaderIter(_PrefetchingDataLoaderIter):
 
 @atexit.register
 def _end_all():
-    """Before the interpreter is taken apart under threads that compute."""
+    """End all before the interpreter is taken apart under threads that compute."""
     for iterator in list(_running):
         iterator._shutdown_workers()

@@ -222,7 +222,7 @@ class DataLoader(Generic[_T_co]):
         return length
 
     def check_worker_number_rationality(self) -> None:
-        """Warns (UserWarning) when there are more workers than processors to run them; called when the loader is made.
+        """Warn (UserWarning) when there are more workers than processors to run them; called when the loader is made.
 
         >>> torch.utils.data.DataLoader([1, 2]).check_worker_number_rationality()
         """

@@ -174,7 +174,7 @@ class ConcatDataset(Dataset[_T_co]):
 
     @staticmethod
     def cumsum(sequence: Iterable[Sized]) -> list[int]:
-        """Lengths of the datasets, added up.
+        """Return the lengths of the datasets, added up.
 
         Args:
             sequence: the datasets.

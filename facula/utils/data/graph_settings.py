@@ -47,7 +47,7 @@ def apply_sharding(
     instance_id: int,
     sharding_group: SHARDING_PRIORITIES = SHARDING_PRIORITIES.DEFAULT,
 ) -> ShardingFilterIterDataPipe:
-    """Tells the nearest sharding filters on every way which of `num_of_instances` parts they let through; gives the pipe.
+    """Tell the nearest sharding filters on every way which of `num_of_instances` parts they let through; give the pipe.
 
     Args:
         datapipe: the pipe.

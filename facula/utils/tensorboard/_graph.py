@@ -71,7 +71,7 @@ def _tensors(tree) -> list[facula.Tensor]:
 
 @contextlib.contextmanager
 def _scopes(model, recorder: _Recorder):
-    """While entered, a call of a submodule is a scope named after it."""
+    """Make a call of a submodule a scope named after it, while entered."""
     handles = []
     root = type(model).__name__
 
@@ -90,7 +90,7 @@ def _scopes(model, recorder: _Recorder):
 
 
 def _add_state(model, recorder: _Recorder) -> None:
-    """Parameters and buffers stand in the scope of their module."""
+    """Put parameters and buffers in the scope of their module."""
     for path, value in [*model.named_parameters(), *model.named_buffers()]:
         *owners, name = path.split(".")
         module = model

@@ -32,7 +32,7 @@ def to_numpy(value) -> np.ndarray:
 
 
 def to_bytes(image: np.ndarray) -> np.ndarray:
-    """Pixels as uint8: those of uint8 as they are, others from 0 to 1 times 255."""
+    """Return the pixels as uint8: those of uint8 as they are, others from 0 to 1 times 255."""
     if image.dtype == np.uint8:
         return image
     return np.clip(image.astype(np.float32) * 255, 0, 255).astype(np.uint8)
@@ -103,7 +103,7 @@ def resized(pixels: np.ndarray, rescale: float) -> np.ndarray:
 
 
 def draw_boxes(pixels: np.ndarray, boxes: np.ndarray, labels, rescale: float) -> np.ndarray:
-    """Red frames (xmin, ymin, xmax, ymax) on (H, W, C) pixels, with their labels, scaled."""
+    """Draw red frames (xmin, ymin, xmax, ymax) on (H, W, C) pixels, with their labels, scaled."""
     Image, ImageDraw = pillow()
     picture = Image.fromarray(pixels)
     pen = ImageDraw.Draw(picture)

@@ -15,7 +15,7 @@ def convert_to_HWC(tensor, input_format):
 
 
 def _prepare_video(V):
-    """Films (N, T, C, H, W), uint8 or from 0 to 1, as frames (T, H, W, C) that show all films side by side."""
+    """Return the films (N, T, C, H, W), uint8 or from 0 to 1, as frames (T, H, W, C) that show all films side by side."""
     films = np.asarray(V)
     films = films.astype(np.float32) / 255.0 if films.dtype == np.uint8 else films
     columns = math.ceil(math.sqrt(len(films)))

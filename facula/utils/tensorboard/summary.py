@@ -32,7 +32,7 @@ _SMALLEST_COUNT = 1e-7  # keeps precision and recall defined where nothing was c
 
 
 def _exponential_edges() -> list[float]:
-    """Edges of the default histogram: zero, and +-1e-12 growing by a tenth to 1e20."""
+    """Return the edges of the default histogram: zero, and +-1e-12 growing by a tenth to 1e20."""
     positive = []
     edge = 1e-12
     while edge < 1e20:
@@ -201,7 +201,7 @@ def audio(tag: str, sound: Any, rate: int) -> Summary:
 
 
 def text(tag: str, words: str) -> Summary:
-    """Markdown text."""
+    """Return Markdown text as a summary."""
     return _one(
         f"{tag}/text_summary",
         metadata=text_plugin.create_summary_metadata(display_name=None, description=None),

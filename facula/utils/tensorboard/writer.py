@@ -107,7 +107,7 @@ class FileWriter:
         self.event_writer.flush()
 
     def close(self) -> None:
-        """Flushes, and ends the writing thread."""
+        """Flush, and end the writing thread."""
         self.event_writer.close()
 
 
@@ -526,7 +526,7 @@ class SummaryWriter:
     # Layout of the dashboard
 
     def add_custom_scalars(self, layout: dict[str, dict[str, Sequence[Any]]]) -> None:
-        """Says which curves share a chart. Called once, before or after the curves are written.
+        """Say which curves share a chart. Called once, before or after the curves are written.
 
         Args:
             layout: ``{category: {chart: ["Multiline", tags] or ["Margin", [value, lower, upper]]}}``.
@@ -538,7 +538,7 @@ class SummaryWriter:
         self._add(summary.custom_scalars(layout), None, None)
 
     def add_custom_scalars_multilinechart(self, tags: Any, category: str = "default", title: str = "untitled") -> None:
-        """Says that several curves share a chart.
+        """Say that several curves share a chart.
 
         Args:
             tags: the tags of the curves.
@@ -552,7 +552,7 @@ class SummaryWriter:
         self.add_custom_scalars({category: {title: ["Multiline", tags]}})
 
     def add_custom_scalars_marginchart(self, tags: Sequence[str], category: str = "default", title: str = "untitled") -> None:
-        """Says that a chart has a curve with its lower and upper bounds.
+        """Say that a chart has a curve with its lower and upper bounds.
 
         Args:
             tags: the tags of the curve, of the lower and of the upper bound.
@@ -573,7 +573,7 @@ class SummaryWriter:
             writer.flush()
 
     def close(self) -> None:
-        """Flushes and closes the files; a later ``add_*`` opens a new one. The end of a ``with`` does it.
+        """Flush and close the files; a later ``add_*`` opens a new one. The end of a ``with`` does it.
 
         >>> import tempfile
         >>> writer = torch.utils.tensorboard.SummaryWriter(tempfile.mkdtemp())
@@ -593,6 +593,6 @@ class SummaryWriter:
 
 
 def _write_table(path: Path, rows) -> None:
-    """Rows of cells, tab between cells."""
+    """Write rows of cells, tab between cells."""
     with open(path, "w", encoding="utf-8") as file:
         file.writelines("\t".join(str(cell) for cell in row) + "\n" for row in rows)

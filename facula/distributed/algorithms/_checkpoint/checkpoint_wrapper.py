@@ -42,7 +42,7 @@ class ActivationWrapper(nn.Module):
         return self._checkpoint_wrapped_module[key]
 
     def named_parameters(self, *args, **kwargs):
-        """Parameters under the names that they have inside."""
+        """Yield the parameters under the names that they have inside."""
         for name, parameter in super().named_parameters(*args, **kwargs):
             yield name.replace(f"{_PREFIX}.", ""), parameter
 

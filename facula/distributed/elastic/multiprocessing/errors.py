@@ -66,7 +66,7 @@ class ErrorHandler:
         write_exception(error)
 
     def dump_error_file(self, rootcause_error_file: str, error_code: int = 0) -> None:
-        """Hands on a file of a process of ours as the cause why this process ends, for launchers that start launchers.
+        """Hand on a file of a process of ours as the cause why this process ends, for launchers that start launchers.
 
         Args:
             rootcause_error_file: the file.

@@ -234,7 +234,7 @@ class Pump:
         return writer
 
     def start(self) -> None:
-        """Begins to carry, if there is anything to."""
+        """Begin to carry, if there is anything to."""
         if self._sinks and self._thread is None:
             self._thread = threading.Thread(target=self._run, name="facula logs", daemon=True)
             self._thread.start()

@@ -40,7 +40,7 @@ def _is_mine(path: str) -> bool:
 
 
 def _mapped() -> set[str]:
-    """Files of /dev/shm that processes map."""
+    """Return the files of /dev/shm that processes map."""
     found = set()
     for path in glob.glob("/proc/[0-9]*/maps"):
         try:

@@ -139,7 +139,7 @@ class RendezvousHandler(abc.ABC):
 
     @abc.abstractmethod
     def get_backend(self) -> str:
-        """Its name."""
+        """Return its name."""
 
     @property
     def use_agent_store(self) -> bool:
@@ -168,7 +168,7 @@ class RendezvousHandler(abc.ABC):
 
     @abc.abstractmethod
     def shutdown(self) -> bool:
-        """Lets go of what the handler holds; whether that went well."""
+        """Let go of what the handler holds; return whether that went well."""
 
 
 class RendezvousParameters:

@@ -140,7 +140,7 @@ class RemoteModule(nn.Module):
         return self._call_there(rpc.rpc_async, args, kwargs)
 
     def remote_parameters(self, recurse: bool = True) -> Any:
-        """RRefs of the parameters, for DistributedOptimizer.
+        """Return RRefs of the parameters, for DistributedOptimizer.
 
         Args:
             recurse: whether those of modules inside are meant too.
@@ -158,7 +158,7 @@ class RemoteModule(nn.Module):
         return self
 
     def extra_repr(self) -> str:
-        """Where it is."""
+        """Return where it is."""
         return f"{self.on}/{self.device}"
 
 

@@ -99,7 +99,7 @@ class PassManager(_Ordered):
         self.suppress_check_failures = suppress_check_failures
 
     def validate_constraints(self) -> None:
-        """RuntimeError where the order of the passes breaks a constraint."""
+        """Raise RuntimeError where the order of the passes breaks a constraint."""
         self._check_order()
 
     def solve_constraints(self) -> None:

@@ -127,7 +127,7 @@ def fuse_as_graphmodule(gm: Module, nodes: Iterable[Node], module_name: str, par
 @compatibility(is_backward_compatible=False)
 def insert_subgm(gm: Module, sub_gm: Module, orig_inputs: Sequence[Node], orig_outputs: Sequence[Node],
                  insertion_point: Node | None = None) -> GraphModule:  # fmt: skip
-    """Lets a submodule be called for what some nodes give, which stay without users.
+    """Let a submodule be called for what some nodes give, which stay without users.
 
     Args:
         gm: the GraphModule.

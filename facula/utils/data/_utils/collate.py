@@ -59,7 +59,8 @@ def apply_to_parts(data, function):
 
 
 def default_convert(data: Any) -> Any:
-    """NumPy arrays and scalars to tensors, through containers; everything else as it is. What a loader without batches does.
+    """Convert NumPy arrays and scalars to tensors, through containers; everything else as it is. What a loader without batches
+    does.
 
     Args:
         data: a sample.
@@ -121,7 +122,7 @@ def _inherited(first, collate_fn_map):
 
 
 def collate_tensor_fn(batch, *, collate_fn_map=None):
-    """Stacks tensors of equal shape along a new first dimension."""
+    """Stack tensors of equal shape along a new first dimension."""
     if batch[0].layout is not facula.strided:
         raise RuntimeError(
             f"default_collate: tensors of layout {batch[0].layout} need a collate_fn of your own"
@@ -130,7 +131,7 @@ def collate_tensor_fn(batch, *, collate_fn_map=None):
 
 
 def collate_numpy_array_fn(batch, *, collate_fn_map=None):
-    """Stacks numpy arrays into a tensor."""
+    """Stack numpy arrays into a tensor."""
     if _TEXT_OR_OBJECTS.search(batch[0].dtype.str):
         raise TypeError(_NO_WAY.format(batch[0].dtype))
     return collate([facula.as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
@@ -152,7 +153,7 @@ def collate_int_fn(batch, *, collate_fn_map=None):
 
 
 def collate_str_fn(batch, *, collate_fn_map=None):
-    """Text stays a list of text."""
+    """Return the text, which stays a list of text."""
     return batch
 
 

@@ -86,7 +86,7 @@ class _ResumeIteration:
 
 
 def _generate_state(base_seed, worker_id):
-    """Four 32-bit words that seed numpy's global generator in a worker, unlike those of any other worker."""
+    """Return four 32-bit words that seed numpy's global generator in a worker, unlike those of any other worker."""
     import numpy
 
     mask = 0xFFFFFFFF
@@ -130,7 +130,7 @@ class _Sender:
         threading.Thread(target=self._run, daemon=True).start()
 
     def send(self, obj, where):
-        """Packs `obj` here, where a failure can still be reported, and sends it."""
+        """Pack `obj` here, where a failure can still be reported, and send it."""
         try:
             packed = _channel.pack(obj)
         except Exception:
@@ -256,7 +256,8 @@ class _Fetching:
 
     @staticmethod
     def _part_of_pipes(dataset):
-        """Tells data pipes which part of the stream is this worker's. The generator of their seeds; None for other datasets."""
+        """Tell data pipes which part of the stream is this worker's; return the generator of their seeds, None for other
+        datasets."""
         if not hasattr(type(dataset), "register_datapipe_as_function"):
             return None
         from ..datapipes.iter.sharding import SHARDING_PRIORITIES
@@ -267,7 +268,7 @@ class _Fetching:
         return facula.Generator().manual_seed(info.seed - info.id)  # all workers draw one order
 
     def restart(self):
-        """Begins the dataset anew."""
+        """Begin the dataset anew."""
         from ..dataloader import _DatasetKind
 
         self.ended = False

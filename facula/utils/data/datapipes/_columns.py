@@ -15,7 +15,7 @@ def picked(sample, columns):
 
 
 def check_columns(function, columns):
-    """ValueError for a function that cannot be called with the values of so many columns, where its signature tells."""
+    """Raise ValueError for a function that cannot be called with the values of so many columns, where its signature tells."""
     count = len(columns) if isinstance(columns, (list, tuple)) else 1
     try:
         parameters = inspect.signature(function.forward if hasattr(function, "forward") else function).parameters.values()

@@ -271,5 +271,5 @@ class DataChunk(list[_T], Generic[_T]):
         return indent + "[" + ", ".join(map(str, self)) + "]"
 
     def raw_iterator(self) -> Iterator[Any]:
-        """Its samples."""
+        """Yield its samples."""
         yield from self

@@ -44,7 +44,7 @@ class Folded(nn.Module):
         self.bn.reset_running_stats()
 
     def reset_bn_parameters(self) -> None:
-        """Draws the batch normalisation's weight and the layer's bias anew, and forgets the statistics."""
+        """Draw the batch normalisation's weight and the layer's bias anew, and forget the statistics."""
         self.bn.reset_running_stats()
         init.uniform_(self.bn.weight)
         init.zeros_(self.bn.bias)
@@ -53,7 +53,7 @@ class Folded(nn.Module):
             init.uniform_(self.bias, -bound, bound)
 
     def update_bn_stats(self) -> Self:
-        """Lets the batch normalisation count into its statistics; returns the layer."""
+        """Let the batch normalisation count into its statistics; return the layer."""
         self.freeze_bn = False
         self.bn.training = True
         return self
@@ -95,7 +95,7 @@ class Folded(nn.Module):
 
 
 def update_bn_stats(mod: Module) -> None:
-    """Lets the batch normalisation of a fused layer count into its statistics: for ``model.apply(update_bn_stats)``.
+    """Let the batch normalisation of a fused layer count into its statistics: for ``model.apply(update_bn_stats)``.
 
     Args:
         mod: any module; others than fused layers stay as they are.

@@ -97,7 +97,7 @@ class Embedding(_Embeddings, nn.Embedding):
         self._round_with(qconfig, device)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Rows of the rounded weight."""
+        """Return the rows of the rounded weight."""
         return F.embedding(
             input, self.weight_fake_quant(self.weight), self.padding_idx, self.max_norm, self.norm_type,
             self.scale_grad_by_freq, self.sparse,

@@ -39,7 +39,7 @@ class FloatFunctional(nn.Module):
         self.activation_post_process: Module = nn.Identity()
 
     def forward(self, x: Tensor) -> Any:
-        """There is none: call the functions. Errors: RuntimeError."""
+        """Raise RuntimeError: there is no forward; call the functions."""
         raise RuntimeError(
             f"{type(self).__name__}: FloatFunctional is not intended to use the 'forward', call its functions, "
             f"got {type(x).__name__}"
@@ -96,7 +96,7 @@ class FloatFunctional(nn.Module):
         return facula.mul(x, y)
 
     def cat(self, x: Sequence[Tensor], dim: int = 0) -> Any:
-        """Tensors joined along a dimension, observed.
+        """Return the tensors joined along a dimension, observed.
 
         Args:
             x: a list of tensors.
@@ -177,7 +177,7 @@ class QFunctional(OutputLevels, nn.Module):
         return f"scale={self.scale}, zero_point={self.zero_point}"
 
     def forward(self, x: Tensor) -> Any:
-        """There is none: call the functions. Errors: RuntimeError."""
+        """Raise RuntimeError: there is no forward; call the functions."""
         raise RuntimeError(
             f"QFunctional: Functional is not intended to use the 'forward', call its functions, got {type(x).__name__}"
         )
@@ -247,7 +247,7 @@ class QFunctional(OutputLevels, nn.Module):
         return _scaled(x, float(y))
 
     def cat(self, x: Sequence[Tensor], dim: int = 0) -> Tensor:
-        """Tensors joined along a dimension, on the levels of this module.
+        """Return the tensors joined along a dimension, on the levels of this module.
 
         Args:
             x: a list of quantised tensors.

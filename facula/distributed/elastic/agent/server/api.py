@@ -72,7 +72,7 @@ class WorkerSpec:
             raise ValueError("WorkerSpec: entrypoint must be a command or a function, got none")
 
     def get_entrypoint_name(self) -> str:
-        """Its name, for messages."""
+        """Return its name, for messages."""
         return self.entrypoint if isinstance(self.entrypoint, str) else self.entrypoint.__qualname__
 
 

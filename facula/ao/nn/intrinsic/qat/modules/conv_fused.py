@@ -141,7 +141,7 @@ _RELU_DOC = """A convolution and a ReLU, whose weight is rounded as `convert` wi
 
 
 def _conv_bn(n):
-    """ConvBn1d to 3d."""
+    """Return ConvBn1d to 3d."""
     conv, bn = getattr(nn, f"Conv{n}d"), getattr(nn, f"BatchNorm{n}d")
     body = {
         "__doc__": _BN_DOC.format(n=n, more="", name=f"ConvBn{n}d", sizes=", 3" * n), "__module__": __name__,
@@ -152,7 +152,7 @@ def _conv_bn(n):
 
 
 def _conv_bn_relu(n, base):
-    """ConvBnReLU1d to 3d."""
+    """Return ConvBnReLU1d to 3d."""
     body = {
         "__doc__": _BN_DOC.format(n=n, more=" and a ReLU", name=f"ConvBnReLU{n}d", sizes=", 3" * n), "__module__": __name__,
         "_FLOAT_MODULE": getattr(nni, f"ConvBnReLU{n}d"), "_FLOAT_RELU_MODULE": nn.ReLU,
@@ -162,7 +162,7 @@ def _conv_bn_relu(n, base):
 
 
 def _conv_relu(n):
-    """ConvReLU1d to 3d."""
+    """Return ConvReLU1d to 3d."""
 
     def forward(self, input):
         """Return the convolution with the rounded weight, and zero for what is negative."""

@@ -35,7 +35,7 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 @facula.no_grad()
 def _wide_product(x, weight, bias):
-    """With weights of float16, or levels of the weight that are no longer of eight bits."""
+    """Compute the product with weights of float16, or levels of the weight that are no longer of eight bits."""
     if not weight.is_quantized:
         return F.linear(x, weight.float(), bias)
     if x.dtype is not float32:

@@ -52,7 +52,7 @@ def _blank(rows, columns, dtype):
 
 
 def _weights(mod, names):
-    """Pairs of quantised weights of a float module, by name."""
+    """Return the pairs of quantised weights of a float module, by name."""
     from facula.ao.quantization.qconfig import default_dynamic_qconfig
 
     config = getattr(mod, "qconfig", None)
@@ -128,7 +128,7 @@ class _RNNBase(nn.Module):
         return 2 if self.bidirectional else 1
 
     def _places(self):
-        """Layers and the suffixes of their parameters' names."""
+        """Yield the layers and the suffixes of their parameters' names."""
         for layer in range(self.num_layers):
             for direction in range(self._directions):
                 yield layer, f"l{layer}{'_reverse' if direction else ''}"
