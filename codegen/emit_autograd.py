@@ -109,8 +109,7 @@ def _call_args(op: Op) -> str:
 
 
 def _device_check(op: Op) -> str:
-    """Return the check of devices: views read one tensor, composites check in what they call, element-wise plans mix devices by
-    rules of their own."""
+    """Return the check of devices: views read one tensor, composites check in what they call, element-wise plans by their rules."""
     tensors = _tensor_args(op)
     if op.composite or op.elementwise or op.kind == "view" or "any_device" in op.checks or (len(tensors) < 2 and all(a.type != "Tensor[]" for a in tensors)):
         return ""

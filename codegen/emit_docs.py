@@ -37,7 +37,7 @@ class Form:
     def words(self, op: Op, text: str) -> str:
         """Return words as Python has them: the schema calls the first argument self, functions call it input; in place there is
         no copy of it."""
-        text = text.removeprefix("A copy of ") if self.in_place else text
+        text = re.sub("^Return a copy of ", "Return ", text) if self.in_place else text
         return text if self.method or all(a.name != "self" for a in op.args) else re.sub(r"\bself\b", "input", text)
 
 
@@ -48,11 +48,13 @@ def docstring(public: str, members: list[Op], form: Form = FUNCTION) -> str:
     """Return the signatures; what the op does; arguments, errors and examples as far as they are stated; and where it is
     stated."""
     parts = ["\n".join(f"{public}({python_signature(op, form)}) -> {_returns(op)}" for op in members)]
-    texts = dict.fromkeys(form.words(op, op.doc) for op in members)
+    texts = list(dict.fromkeys(form.words(op, op.doc) for op in members))
+    if form.in_place:
+        texts[0] = re.sub("^Return ", "Compute in place: ", texts[0])
     facts = dict.fromkeys(fact for op in members for fact in _facts(op, form))
     if "Differentiable." in facts:
         facts.pop("Not differentiable.", None)  # an overload's own words say it
-    parts.append(("In place: " if form.in_place else "") + "\n".join([*texts, " ".join(facts)]).rstrip())
+    parts.append("\n".join([*texts, " ".join(facts)]).rstrip())
     arguments = {name: text for op in members for name, text in argument_texts(op, members, form).items()}
     if arguments:
         parts.append("\n    ".join(["Args:", *(f"{name}: {text}" for name, text in arguments.items())]))
