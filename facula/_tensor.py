@@ -478,7 +478,7 @@ def _quantized_only(name):
         raise NotImplementedError(f"{name}: expected a quantised tensor, got {self.dtype}")
 
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
-    method.__doc__ = f"""Of a quantised tensor: {_QUANTIZED[name][0]}. Errors: NotImplementedError for any other.
+    method.__doc__ = f"""Return, of a quantised tensor, {_QUANTIZED[name][0]}. Errors: NotImplementedError for any other.
 
     >>> values, scales, zero_points = torch.tensor([0.6, 1.0]), torch.tensor([0.5, 1.0]), torch.tensor([0, 5])
     >>> {_QUANTIZED[name][1]}.{name}()

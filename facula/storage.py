@@ -97,7 +97,7 @@ def _cast_method(name, dtype):
         return self._to(dtype)
 
     cast.__name__, cast.__qualname__ = name, f"TypedStorage.{name}"
-    cast.__doc__ = f"""The elements converted to {dtype}, as another TypedStorage.
+    cast.__doc__ = f"""Return the elements converted to {dtype}, as another TypedStorage.
 
     >>> torch.IntStorage([0, 1]).{name}().dtype
     {dtype}

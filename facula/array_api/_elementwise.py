@@ -131,7 +131,7 @@ def _tensors(x1, x2):
     return x1.to(dtype), x2.to(dtype)
 
 
-_TEXT = """{what}, element by element; what torch.{name} computes, but numbers and 0-d tensors count in promotion.
+_TEXT = """Return {what}, element by element; what torch.{name} computes, but numbers and 0-d tensors count in promotion.
 
 Args:
     x1: a tensor or number.
@@ -156,35 +156,35 @@ def _of_common_dtype(name, what, example, result):
 
 
 _ELEMENTWISE = (
-    ("add", "The sums", "torch.tensor([1, 2]), torch.tensor([0.5, 0.5])", "tensor([1.5000, 2.5000])"),
-    ("atan2", "The angles of the points (x2, x1)", "torch.tensor([0., 1.]), torch.tensor([1., 0.])",
+    ("add", "the sums", "torch.tensor([1, 2]), torch.tensor([0.5, 0.5])", "tensor([1.5000, 2.5000])"),
+    ("atan2", "the angles of the points (x2, x1)", "torch.tensor([0., 1.]), torch.tensor([1., 0.])",
      "tensor([0.0000, 1.5708])"),
-    ("bitwise_and", "The bits that both have", "torch.tensor([6, 5]), torch.tensor([3, 3])", "tensor([2, 1])"),
-    ("bitwise_left_shift", "The bits moved left by x2", "torch.tensor([1, 3]), torch.tensor([2, 1])", "tensor([4, 6])"),
-    ("bitwise_or", "The bits that either has", "torch.tensor([6, 5]), torch.tensor([3, 3])", "tensor([7, 7])"),
-    ("bitwise_right_shift", "The bits moved right by x2", "torch.tensor([8, 3]), torch.tensor([2, 1])", "tensor([2, 1])"),
-    ("bitwise_xor", "The bits that one has", "torch.tensor([6, 5]), torch.tensor([3, 3])", "tensor([5, 6])"),
+    ("bitwise_and", "the bits that both have", "torch.tensor([6, 5]), torch.tensor([3, 3])", "tensor([2, 1])"),
+    ("bitwise_left_shift", "the bits moved left by x2", "torch.tensor([1, 3]), torch.tensor([2, 1])", "tensor([4, 6])"),
+    ("bitwise_or", "the bits that either has", "torch.tensor([6, 5]), torch.tensor([3, 3])", "tensor([7, 7])"),
+    ("bitwise_right_shift", "the bits moved right by x2", "torch.tensor([8, 3]), torch.tensor([2, 1])", "tensor([2, 1])"),
+    ("bitwise_xor", "the bits that one has", "torch.tensor([6, 5]), torch.tensor([3, 3])", "tensor([5, 6])"),
     ("copysign", "x1 with the signs of x2", "torch.tensor([1., 2.]), torch.tensor([-1., 1.])", "tensor([-1.,  2.])"),
-    ("divide", "The quotients", "torch.tensor([1., 6.]), torch.tensor([2., 3.])", "tensor([0.5000, 2.0000])"),
-    ("greater", "Whether x1 > x2", "torch.tensor([1, 2]), torch.tensor([0.5, 3.])", "tensor([ True, False])"),
-    ("greater_equal", "Whether x1 >= x2", "torch.tensor([1, 2]), torch.tensor([1., 3.])", "tensor([ True, False])"),
+    ("divide", "the quotients", "torch.tensor([1., 6.]), torch.tensor([2., 3.])", "tensor([0.5000, 2.0000])"),
+    ("greater", "whether x1 > x2", "torch.tensor([1, 2]), torch.tensor([0.5, 3.])", "tensor([ True, False])"),
+    ("greater_equal", "whether x1 >= x2", "torch.tensor([1, 2]), torch.tensor([1., 3.])", "tensor([ True, False])"),
     ("hypot", "``sqrt(x1**2 + x2**2)``", "torch.tensor([3., 0.]), torch.tensor([4., 2.])", "tensor([5., 2.])"),
-    ("less", "Whether x1 < x2", "torch.tensor([1, 2]), torch.tensor([0.5, 3.])", "tensor([False,  True])"),
-    ("less_equal", "Whether x1 <= x2", "torch.tensor([1, 2]), torch.tensor([1., 3.])", "tensor([True, True])"),
+    ("less", "whether x1 < x2", "torch.tensor([1, 2]), torch.tensor([0.5, 3.])", "tensor([False,  True])"),
+    ("less_equal", "whether x1 <= x2", "torch.tensor([1, 2]), torch.tensor([1., 3.])", "tensor([True, True])"),
     ("logaddexp", "``log(exp(x1) + exp(x2))``", "torch.tensor([0., 0.]), torch.tensor([0., 1.])", "tensor([0.6931, 1.3133])"),
-    ("logical_and", "Whether both are true", "torch.tensor([True, False]), torch.tensor([True, True])",
+    ("logical_and", "whether both are true", "torch.tensor([True, False]), torch.tensor([True, True])",
      "tensor([ True, False])"),
-    ("logical_or", "Whether one at least is true", "torch.tensor([True, False]), torch.tensor([False, False])",
+    ("logical_or", "whether one at least is true", "torch.tensor([True, False]), torch.tensor([False, False])",
      "tensor([ True, False])"),
-    ("logical_xor", "Whether one alone is true", "torch.tensor([True, False]), torch.tensor([True, True])",
+    ("logical_xor", "whether one alone is true", "torch.tensor([True, False]), torch.tensor([True, True])",
      "tensor([False,  True])"),
-    ("maximum", "The larger elements", "torch.tensor([1, 5]), torch.tensor([2., 3.])", "tensor([2., 5.])"),
-    ("minimum", "The smaller elements", "torch.tensor([1, 5]), torch.tensor([2., 3.])", "tensor([1., 3.])"),
-    ("multiply", "The products", "torch.tensor([1, 2]), torch.tensor([0.5, 3.])", "tensor([0.5000, 6.0000])"),
-    ("nextafter", "The next numbers from x1 towards x2", "torch.tensor([0.]), torch.tensor([1.])", "tensor([1.4013e-45])"),
-    ("not_equal", "Whether the elements differ", "torch.tensor([1, 2]), torch.tensor([1., 3.])", "tensor([False,  True])"),
-    ("pow", "The powers ``x1**x2``", "torch.tensor([2, 3]), torch.tensor([3, 2])", "tensor([8, 9])"),
-    ("subtract", "The differences", "torch.tensor([1, 2]), torch.tensor([0.5, 3.])", "tensor([ 0.5000, -1.0000])"),
+    ("maximum", "the larger elements", "torch.tensor([1, 5]), torch.tensor([2., 3.])", "tensor([2., 5.])"),
+    ("minimum", "the smaller elements", "torch.tensor([1, 5]), torch.tensor([2., 3.])", "tensor([1., 3.])"),
+    ("multiply", "the products", "torch.tensor([1, 2]), torch.tensor([0.5, 3.])", "tensor([0.5000, 6.0000])"),
+    ("nextafter", "the next numbers from x1 towards x2", "torch.tensor([0.]), torch.tensor([1.])", "tensor([1.4013e-45])"),
+    ("not_equal", "whether the elements differ", "torch.tensor([1, 2]), torch.tensor([1., 3.])", "tensor([False,  True])"),
+    ("pow", "the powers ``x1**x2``", "torch.tensor([2, 3]), torch.tensor([3, 2])", "tensor([8, 9])"),
+    ("subtract", "the differences", "torch.tensor([1, 2]), torch.tensor([0.5, 3.])", "tensor([ 0.5000, -1.0000])"),
 )  # fmt: skip
 globals().update({row[0]: _of_common_dtype(*row) for row in _ELEMENTWISE})
 __all__ += [row[0] for row in _ELEMENTWISE]

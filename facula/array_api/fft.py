@@ -18,7 +18,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-_TEXT = """The transform that torch.fft.{name} computes, over `axes`.
+_TEXT = """Return the transform that torch.fft.{name} computes, over `axes`.
 
 Args:
     x: the tensor.

@@ -314,30 +314,30 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
     forward: Any = _placeholder(
         "forward",
         "Function: implement the static method forward to use the class",
-        "Computes the results from the arguments of `apply`; without recording what it calls.",
+        "Compute the results from the arguments of `apply`; without recording what it calls.",
     )
     setup_context: Any = _placeholder(
         "setup_context",
         "Function: setup_context is not implemented",
-        "Keeps in `ctx` what backward needs, given the arguments of forward (inputs) and its results (output).",
+        "Keep in `ctx` what backward needs, given the arguments of forward (inputs) and its results (output).",
     )
     backward: Any = _placeholder(
         "backward",
         "Function: implement the static method backward (or vjp) to differentiate it",
-        "The gradient of each argument of forward, or None, from the gradients of its results.",
+        "Return the gradient of each argument of forward, or None, from the gradients of its results.",
     )
     vjp: Any = _placeholder(
         "vjp",
         "Function: implement the static method backward (or vjp) to differentiate it",
-        "Another name for backward, of which a class defines one: gradients of arguments from those of results.",
+        "Do what backward does, of which this is another name: return gradients of arguments from those of results.",
     )
     jvp: Any = _placeholder(
         "jvp", "Function: implement the static method jvp to use it in forward mode",
-        "The tangents of the results from those of the arguments of forward, which are None where there is none.",
+        "Return the tangents of results from those of the arguments of forward, which are None where there is none.",
     )
     vmap: Any = _placeholder(
         "vmap", "Function: implement the static method vmap, or set generate_vmap_rule, to use it within vmap",
-        "(results, the dimensions of batches in them), from (info, the dimensions of batches in arguments, *arguments).",
+        "Return (results, the dimensions of batches in them), from (info, the dimensions of batches in arguments, *arguments).",
     )
 
 

@@ -124,7 +124,7 @@ def _switch(name, backend):
 
     enable.__name__ = enable.__qualname__ = f"enable_{name}_sdp"
     enabled.__name__ = enabled.__qualname__ = f"{name}_sdp_enabled"
-    enable.__doc__ = f"""Allows or forbids {name} attention, on all devices.
+    enable.__doc__ = f"""Allow or forbid {name} attention, on all devices.
 
     Args:
         enabled: True or False.
@@ -136,7 +136,7 @@ def _switch(name, backend):
     False
     >>> torch.backends.cuda.enable_{name}_sdp(True)
     """
-    enabled.__doc__ = f"""Whether {name} attention is allowed: True at the start.
+    enabled.__doc__ = f"""Return whether {name} attention is allowed: True at the start.
 
     >>> torch.backends.cuda.{name}_sdp_enabled()
     True
@@ -292,7 +292,7 @@ def _preference(name, kinds, now, supported, used, tell=lambda kind: None):
         return now
 
     preferred.__name__ = preferred.__qualname__ = name
-    preferred.__doc__ = f"""Gives, and with an argument sets, the library that is preferred{used}
+    preferred.__doc__ = f"""Get, and with an argument set, the library that is preferred{used}
 
 Args:
     backend: None, or the name of one, or a member of {kinds.__name__}: {', '.join(supported)}.

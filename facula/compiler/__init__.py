@@ -329,7 +329,7 @@ def _filter(name, says, keeps):
         return [bool(keeps(entry)) for entry in guard_entries]
 
     choose.__name__ = choose.__qualname__ = name
-    choose.__doc__ = f"""Which guards PyTorch's compiler keeps: {says}. There are none here.
+    choose.__doc__ = f"""Return which guards PyTorch's compiler keeps: {says}. There are none here.
 
     Args:
         guard_entries: the guards.

@@ -158,7 +158,7 @@ def exchange(kind: str, enabled: bool, dtype: facula.dtype) -> tuple[bool, facul
 # Names of older programs: one function for each of four device types.
 
 
-_ANSWERS = """{replacement}, under a deprecated name: {what} on this thread. Warns of that.
+_ANSWERS = """Return {what} on this thread: {replacement}, under a deprecated name, which warns.
 
 Args: none.
 
@@ -168,7 +168,7 @@ Args: none.
 ...     torch.{name}()
 {shown}
 """
-_SETS = """{replacement}, under a deprecated name: sets {what} on this thread. Warns of that.
+_SETS = """Set {what} on this thread: {replacement}, under a deprecated name, which warns.
 
 Args:
     {argument}

@@ -232,25 +232,25 @@ def _method(name, doc, made, shown):
 
     function.__name__ = function.__qualname__ = name
     about = "Args:\n    input: the quantised tensor.\n\nErrors: NotImplementedError for a tensor that is not quantised."
-    function.__doc__ = f"{doc}\n\n{about}\n\n>>> x = {made}\n>>> torch.{name}(x)\n{shown}\n"
+    function.__doc__ = f"Return {doc}\n\n{about}\n\n>>> x = {made}\n>>> torch.{name}(x)\n{shown}\n"
     return function
 
 
 int_repr: Callable[[Tensor], Tensor] = _method(
-    "int_repr", "A copy of a quantised tensor's levels.", _PER_TENSOR, "tensor([11, 12], dtype=torch.uint8)",
+    "int_repr", "a copy of a quantised tensor's levels.", _PER_TENSOR, "tensor([11, 12], dtype=torch.uint8)",
 )
-q_scale: Callable[[Tensor], float] = _method("q_scale", "The scale of a tensor quantised per tensor.", _PER_TENSOR, "0.5")
+q_scale: Callable[[Tensor], float] = _method("q_scale", "the scale of a tensor quantised per tensor.", _PER_TENSOR, "0.5")
 q_zero_point: Callable[[Tensor], int] = _method(
-    "q_zero_point", "The level of zero of a tensor quantised per tensor.", _PER_TENSOR, "10",
+    "q_zero_point", "the level of zero of a tensor quantised per tensor.", _PER_TENSOR, "10",
 )
 q_per_channel_scales: Callable[[Tensor], Tensor] = _method(
-    "q_per_channel_scales", "The scales of a tensor quantised per channel, float64.", _PER_CHANNEL,
+    "q_per_channel_scales", "the scales of a tensor quantised per channel, float64.", _PER_CHANNEL,
     "tensor([0.5000, 1.0000], dtype=torch.float64)",
 )  # fmt: skip
 q_per_channel_zero_points: Callable[[Tensor], Tensor] = _method(
-    "q_per_channel_zero_points", "The levels of zero of a tensor quantised per channel, int64.", _PER_CHANNEL, "tensor([0, 5])"
+    "q_per_channel_zero_points", "the levels of zero of a tensor quantised per channel, int64.", _PER_CHANNEL, "tensor([0, 5])"
 )
 q_per_channel_axis: Callable[[Tensor], int] = _method(
-    "q_per_channel_axis", "The dimension whose indices are channels.", _PER_CHANNEL, "0",
+    "q_per_channel_axis", "the dimension whose indices are channels.", _PER_CHANNEL, "0",
 )
 

@@ -56,34 +56,34 @@ def _ask(name, doc, example):
 
 
 is_floating_point: Callable[[Tensor], bool] = _ask(
-    "is_floating_point", "Whether the dtype has a fraction: float32, bfloat16 and so on, not complex64.",
+    "is_floating_point", "Return whether the dtype has a fraction: float32, bfloat16 and so on, not complex64.",
     ">>> torch.is_floating_point(torch.ones(2)), torch.is_floating_point(torch.tensor([1, 2]))\n(True, False)",
 )  # fmt: skip
 is_complex: Callable[[Tensor], bool] = _ask(
-    "is_complex", "Whether the dtype is complex.",
+    "is_complex", "Return whether the dtype is complex.",
     ">>> torch.is_complex(torch.tensor(1j)), torch.is_complex(torch.ones(2))\n(True, False)",
 )  # fmt: skip
 is_signed: Callable[[Tensor], bool] = _ask(
-    "is_signed", "Whether the dtype has negative numbers.",
+    "is_signed", "Return whether the dtype has negative numbers.",
     ">>> torch.is_signed(torch.ones(2)), torch.is_signed(torch.ones(2, dtype=torch.uint8))\n(True, False)",
 )  # fmt: skip
 is_conj: Callable[[Tensor], bool] = _ask(
-    "is_conj", "Whether the elements in memory are the conjugates of the tensor's, as lazy conjugation leaves them.",
+    "is_conj", "Return whether the elements in memory are the conjugates of the tensor's, as lazy conjugation leaves them.",
     ">>> x = torch.tensor([1j])\n>>> torch.is_conj(x.conj()), torch.is_conj(x)\n(True, False)",
 )  # fmt: skip
 is_neg: Callable[[Tensor], bool] = _ask(
-    "is_neg", "Whether the elements in memory are the negatives of the tensor's, as in the imaginary part of a conjugate.",
+    "is_neg", "Return whether the elements in memory are negatives of the tensor's, as in the imaginary part of a conjugate.",
     ">>> torch.is_neg(torch.tensor([1j]))\nFalse",
 )  # fmt: skip
 is_inference: Callable[[Tensor], bool] = _ask(
-    "is_inference", "Whether the tensor was made in inference_mode, and so never takes part in recording.",
+    "is_inference", "Return whether the tensor was made in inference_mode, and so never takes part in recording.",
     ">>> with torch.inference_mode():\n...     x = torch.ones(1)\n>>> torch.is_inference(x)\nTrue",
 )  # fmt: skip
 numel: Callable[[Tensor], int] = _ask(
-    "numel", "The number of elements, the product of the sizes.", ">>> torch.numel(torch.ones(2, 3))\n6"
+    "numel", "Return the number of elements, the product of the sizes.", ">>> torch.numel(torch.ones(2, 3))\n6"
 )
 is_distributed: Callable[[Tensor], bool] = _ask(
-    "is_distributed", "False: a plain tensor is of one process.", ">>> torch.is_distributed(torch.ones(2))\nFalse"
+    "is_distributed", "Return False: a plain tensor is of one process.", ">>> torch.is_distributed(torch.ones(2))\nFalse"
 )
 
 

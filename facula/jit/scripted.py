@@ -39,7 +39,7 @@ def _missing(owner: str, name: str, what: str) -> Callable[..., NoReturn]:
 
 
 _PROGRAMS = {"ScriptModule": "nn.ReLU()", "ScriptFunction": "lambda x: x"}
-_MISSING = """Raises NotImplementedError: there is {what}.
+_MISSING = """Raise NotImplementedError: there is {what}.
 
 Args:
     args, kwargs: whatever PyTorch's method takes.

@@ -30,7 +30,7 @@ _ARGUMENTS = """stride, padding, dilation, groups: those of the convolution.
 
 Errors: RuntimeError for shapes that do not fit.
 """
-_INPUT = """The gradient of ``nn.functional.{conv}(input, weight)`` with respect to the input.
+_INPUT = """Return the gradient of ``nn.functional.{conv}(input, weight)`` with respect to the input.
 
 Args:
     input_size: the shape of the input, (N, C, {sizes}).
@@ -41,7 +41,7 @@ Args:
 >>> nn.grad.{conv}_input((1, 1, {input}), weight, grad_output).flatten()
 tensor([1., 2., 1.])
 """
-_WEIGHT = """The gradient of ``nn.functional.{conv}(input, weight)`` with respect to the weight.
+_WEIGHT = """Return the gradient of ``nn.functional.{conv}(input, weight)`` with respect to the weight.
 
 Args:
     input: of the convolution, (N, C, {sizes}).

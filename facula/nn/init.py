@@ -457,7 +457,7 @@ def _deprecated(function):
         return function(*args, **kwargs)
 
     deprecated_init.__name__ = deprecated_init.__qualname__ = old_name
-    deprecated_init.__doc__ = f"Deprecated name of `{new_name}`, which warns.\n\n{inspect.getdoc(function)}"
+    deprecated_init.__doc__ = f"Call `{new_name}`, of which this is a deprecated name; it warns.\n\n{inspect.getdoc(function)}"
     return deprecated_init
 
 

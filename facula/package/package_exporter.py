@@ -224,7 +224,7 @@ class PackageExporter:
     # -- what becomes of modules ------------------------------------------------------------------
 
     def intern(self, include: Sequence[str] | str, *, exclude: tuple[Any, ...] = (), allow_empty: bool = True) -> None:
-        """Pack modules that are packed as sources, and what those need.
+        """Pack modules as sources, and what those need.
 
         Args:
             include: a pattern or several, see `GlobGroup`.

@@ -350,7 +350,7 @@ _VALUES = {
     "rand": "of random numbers between 0 and 1, the same as in one process with the same seed",
     "randn": "of normal random numbers, the same as in one process with the same seed",
 }  # fmt: skip
-_CREATED = """A DTensor {values}.
+_CREATED = """Return a DTensor {values}.
 
 Args:
     size: the shape of the whole, as numbers or one sequence.

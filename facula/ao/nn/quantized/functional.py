@@ -162,7 +162,7 @@ def _prepared(input, weight, dtype):
     return weight
 
 
-_CONV = """nn.functional.conv{n}d of a quantised tensor and a quantised weight.
+_CONV = """Return nn.functional.conv{n}d of a quantised tensor and a quantised weight.
 
 Args:
     input: of quint8, (N, C, ...).
