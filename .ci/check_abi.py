@@ -67,7 +67,7 @@ def structs(text):
 
 
 def versions(record, oldest, folders):
-    """The names of NVIDIA's structs: CUpti_ActivityKernel6, CUpti_ActivityKernel7, ..."""
+    """Return the names of NVIDIA's structs: CUpti_ActivityKernel6, CUpti_ActivityKernel7, ..."""
     stem = "CUpti_Activity" + record.removesuffix("Record")
     folder = next(f for f in folders if (f / "cupti_activity.h").exists())
     text = "".join(path.read_text() for path in folder.glob("cupti_activity*.h"))
@@ -94,12 +94,12 @@ def plain(name):
 
 
 def included(name):
-    """Our headers that one includes, in their order."""
+    """Return our headers that one includes, in their order."""
     return re.findall(r'#include "cuda/(.*)"', (SOURCE / "cuda" / name).read_text())
 
 
 def program(ours, theirs, lists, folders):
-    """Ours come first and under other names: NVIDIA's headers define some as macros."""
+    """Return a program where ours come first and under other names: NVIDIA's headers define some as macros."""
     text = plain(ours)
     values = sorted(set(enumerators(text)))
     before = "".join(plain(name) for name in included(ours))

@@ -43,7 +43,7 @@ time.sleep(3)  # the other copy runs meanwhile
 
 
 def renamed(wheel: Path, version: str, folder: Path) -> Path:
-    """The same wheel as another version: its name, metadata and the version that Facula says; RECORD follows."""
+    """Return the same wheel as another version: its name, metadata and the version that Facula says; RECORD follows."""
     old = wheel.name.split("-")[1]
     target = folder / wheel.name.replace(f"-{old}-", f"-{version}-", 1)
     rows = []
@@ -84,7 +84,7 @@ def files(folder: Path) -> dict[str, int]:
 
 
 def unbuilt(root: Path, folder: Path) -> Path:
-    """A copy of a checkout without what was built there, so that its tests import the installed package."""
+    """Return a copy of a checkout without what was built there, so that its tests import the installed package."""
     left = shutil.ignore_patterns(".git", ".venv*", "build", "dist", "_C", "_C.*", "__pycache__")
     return Path(shutil.copytree(root, folder, ignore=left))
 

@@ -58,7 +58,7 @@ class Result:
 
 
 def sections(cubin: bytes) -> dict[str, bytes]:
-    """The sections of a 64-bit ELF file, by name."""
+    """Return the sections of a 64-bit ELF file, by name."""
     start, entry, count, names = struct.unpack_from("<Q10xHHH", cubin, 40)
     headers = [struct.unpack_from("<IIQQQQ", cubin, start + i * entry) for i in range(count)]
     text = cubin[headers[names][4] :]
@@ -144,7 +144,7 @@ def read_list(path: str) -> list[Kernel]:
 
 
 def of_samples() -> list[Kernel]:
-    """What the samples of all ops launch in all dtypes, listed by a driver that does nothing."""
+    """Return what the samples of all ops launch in all dtypes, listed by a driver that does nothing."""
     sys.path.append(str(ROOT / "tests"))
     from cuda_kernels import listed
     from op_samples import all_ops
@@ -170,7 +170,7 @@ def types_of(kernel: Kernel) -> set[str]:
 
 
 def selected(kernels: list[Kernel], is_first: bool) -> list[Kernel]:
-    """A selection by types of elements, with one kernel of every loop and template of which no type is selected."""
+    """Return a selection by types of elements, with one kernel of every loop and template of which no type is selected."""
     chosen, left = {}, {}
     for kernel in kernels:
         is_loop = "pointwise_" in kernel.expression
@@ -196,7 +196,7 @@ def show_heaviest(results: list[Result], count: int) -> None:
 
 
 def accepts(option: str) -> bool:
-    """Whether the compiler knows it (CUDA 12.8 and later)."""
+    """Return whether the compiler knows it (CUDA 12.8 and later)."""
     from facula import _C
 
     try:

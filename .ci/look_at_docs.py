@@ -79,7 +79,7 @@ class Handler(SimpleHTTPRequestHandler):
 
 
 def look(browser: str, port: int, page: str, width: int, picture: Path) -> list[str]:
-    """Takes a picture, and says what is wrong with the page."""
+    """Take a picture, and say what is wrong with the page."""
     address = f"http://127.0.0.1:{port}/look-at?width={width}&page={page.replace('?', '%3F').replace('=', '%3D')}"
     command = [
         browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",

@@ -97,7 +97,7 @@ PROGRAMS = {
 
 
 def make_data(folder: Path) -> None:
-    """Ten kinds of noisy pictures, and a text of few words."""
+    """Make ten kinds of noisy pictures, and a text of few words."""
     rng = np.random.default_rng(0)
     kinds = rng.integers(0, 2, (10, 28, 28)) * 200
     parts = {}

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def load():
-    """torchaudio.functional."""
+    """Load torchaudio.functional."""
     import torch
 
     torch.version.cuda = None  # torchaudio refuses a PyTorch compiled for another CUDA, which nothing here uses

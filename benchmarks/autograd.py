@@ -101,7 +101,8 @@ def resident():
 
 
 def peak_memory(library):
-    """In a process of its own: the highest resident memory of forward and backward of the 12-layer MLP, above that before."""
+    """Return, of a process of its own, the highest resident memory of forward and backward of the 12-layer MLP, above that
+    before."""
     code = f"import sys; sys.path[:0] = {sys.path!r}; import autograd as b; b.report_peak({library!r})"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).resolve().parent

@@ -56,7 +56,7 @@ def build(m, name: str, small: bool = False):
 
 
 def copy_of(name: str):
-    """A module of benchmarks/models of its own: its constants may be changed."""
+    """Return a module of benchmarks/models of its own: its constants may be changed."""
     spec = importlib.util.spec_from_file_location(name, MODELS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -71,7 +71,7 @@ def text_loss(m, module, model):
 
 
 def with_head(m, model, classes: int):
-    """The blocks of a network for images, and a small head in the place of its own."""
+    """Return the blocks of a network for images, and a small head in the place of its own."""
     nn = m.nn
     blocks = list(model)
     while isinstance(blocks[-1], (nn.Linear, nn.Dropout, nn.Flatten, nn.AdaptiveAvgPool2d)):
@@ -106,7 +106,7 @@ def encoder(m, layers: int, width: int, words: int, batch: int, length: int):
 
 
 def cells(m, width: int, words: int, batch: int, length: int):
-    """Two layers of LSTM cells, which the program steps through one word at a time."""
+    """Return two layers of LSTM cells, which the program steps through one word at a time."""
     nn = m.nn
 
     class Cells(nn.Module):

@@ -23,7 +23,7 @@ WARM = 40  # calls before the first measured one: the trial of a compiled functi
 
 
 def microseconds(call, seconds: float) -> float:
-    """The least processor time of a call over rounds that take `seconds` together."""
+    """Return the least processor time of a call over rounds that take `seconds` together."""
     begin = time.process_time()
     call()
     one = max(time.process_time() - begin, 1e-7)

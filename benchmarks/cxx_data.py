@@ -24,7 +24,7 @@ WORDS = "a the dog cat child runs plays sits in on with red blue green ball gras
 
 
 def images(count, classes, size, channels, random):
-    """(count, channels, size, size) bytes with a bright square whose place is the class, and the classes."""
+    """Return (count, channels, size, size) bytes with a bright square whose place is the class, and the classes."""
     labels = random.integers(0, classes, count)
     pixels = random.integers(0, 60, (count, channels, size, size), dtype=numpy.uint8)
     step = (size - size // 4) // (classes - 1)
@@ -46,7 +46,7 @@ def write_cifar(place, random):
 
 
 def png(pixels):
-    """The file of an image (3, height, width)."""
+    """Return the file of an image (3, height, width)."""
 
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -37,7 +37,7 @@ TOKEN = re.compile(r"[A-Za-z_]\w*|::|\[\[|\]\]|\S")
 
 
 def preprocessed(libtorch):
-    """(header, text) of what libtorch's own headers are after the preprocessor."""
+    """Return (header, text) of what libtorch's own headers are after the preprocessor."""
     root = libtorch / "include"
     source = "#include <torch/torch.h>\n"
     command = ["g++", "-std=c++20", "-E", "-x", "c++", "-", f"-I{root}", f"-I{root / API}"]
@@ -54,7 +54,7 @@ def preprocessed(libtorch):
 
 
 def scope_of(head):
-    """What a brace opens: a namespace's path, a class's name, or neither."""
+    """Return what a brace opens: a namespace's path, a class's name, or neither."""
     words = [w for w in head if w not in ("inline", "export")]
     if "namespace" in words:
         return "namespace", "".join(words[words.index("namespace") + 1 :])
@@ -72,7 +72,8 @@ def scope_of(head):
 
 
 def declared(text):
-    """(namespace, name) of what a header declares in namespaces, and (namespace::class, name) of members without arguments."""
+    """Return (namespace, name) of what a header declares in namespaces, and (namespace::class, name) of members without
+    arguments."""
     names, members, stack, head = {}, {}, [], []
     for token in TOKEN.findall(text):
         spaces = [name for kind, name in stack if kind == "namespace"]
@@ -101,7 +102,7 @@ def declared(text):
 
 
 def note(spaces, head, names):
-    """A function, an alias or a constant of a namespace."""
+    """Note a function, an alias or a constant of a namespace."""
     words = [w for w in head if re.match(r"\w|::|[(<>:=,]", w)]
     if not words or words[0] in ("extern", "friend", "static_assert", "namespace") or "operator" in words:
         return
@@ -139,7 +140,7 @@ def public(name):
 
 
 def compiled(lines, includes):
-    """Which of the lines compile behind Facula's headers."""
+    """Return which of the lines compile behind Facula's headers."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "probe.cpp"
         start = "#include <torch/torch.h>\nnamespace at_home {\n"

@@ -53,7 +53,7 @@ LIBTORCH = ["include", "include/torch/csrc/api/include"]
 
 
 def measured(command: list[str]) -> dict:
-    """Seconds of processor time and the largest memory of the compiler and what it starts."""
+    """Return the seconds of processor time and the largest memory of the compiler and what it starts."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -70,7 +70,7 @@ def measured(command: list[str]) -> dict:
 
 
 def compile_all(sources: list[Path], includes: list[str], folder: Path) -> tuple[dict, list[str]]:
-    """Every source by itself; figures are those of the source that took longest."""
+    """Compile every source by itself; figures are those of the source that took longest."""
     worst, objects = None, []
     for source in sources:
         output = str(folder / (source.stem + ".o"))
@@ -89,7 +89,7 @@ def link(objects: list[str], arguments: list[str], program: Path) -> dict:
 
 
 def run(program: Path, place: Path, seconds: float) -> dict:
-    """In a folder from which the data is where the program looks."""
+    """Run in a folder from which the data is where the program looks."""
     place.mkdir(parents=True, exist_ok=True)
     (place / "output").mkdir(exist_ok=True)
     start = time.perf_counter()
@@ -106,7 +106,7 @@ SEED = "#include <torch/torch.h>\nnamespace { const bool seeded = (torch::manual
 
 
 def run_seeded(objects: list[str], includes: list[str], arguments: list[str], folder: Path, place: Path, seconds: float) -> str:
-    """What a program prints that is linked with a seed: libtorch's is another one at each start."""
+    """Return what a program prints that is linked with a seed: libtorch's is another one at each start."""
     source = folder / "seed.cpp"
     source.write_text(SEED)
     figures, seed = compile_all([source], includes, folder)
@@ -116,7 +116,7 @@ def run_seeded(objects: list[str], includes: list[str], arguments: list[str], fo
 
 
 def compared(ours: str, theirs: str) -> dict:
-    """How many of the lines that both print are the same, and the first that is not; a last line may be cut."""
+    """Return how many of the lines that both print are the same, and the first that is not; a last line may be cut."""
     pairs = list(zip(ours.splitlines(), theirs.splitlines(), strict=False))
     other = [[a[:120], b[:120]] for a, b in pairs if a != b]
     return {"lines": len(pairs), "same": len(pairs) - len(other), "first_different": other[:1]}

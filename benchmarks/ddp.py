@@ -67,7 +67,7 @@ JOB = "import torch.distributed as dist\ndist.init_process_group('gloo')\ndist.b
 
 
 def one_round(library, python, models, ranks):
-    """{model: (seconds alone, seconds with DistributedDataParallel)} of one library."""
+    """Return {model: (seconds alone, seconds with DistributedDataParallel)} of one library."""
     with socket.create_server(("127.0.0.1", 0)) as s:
         port = s.getsockname()[1]
     place = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
@@ -81,7 +81,7 @@ def one_round(library, python, models, ranks):
 
 
 def job(module, python):
-    """Seconds that a trivial job of two ranks takes."""
+    """Return the seconds that a trivial job of two ranks takes."""
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/job.py", "w") as file:
             file.write(JOB)

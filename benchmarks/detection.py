@@ -40,7 +40,7 @@ TOLERANCE = {
 
 
 def set_weights(model, torch):
-    """Weights from NumPy by name: normal, by fan-in, so that activations keep their size."""
+    """Set weights from NumPy by name: normal, by fan-in, so that activations keep their size."""
     for name, tensor in model.state_dict().items():
         rng = np.random.default_rng(zlib.crc32(name.encode()))
         shape = tuple(tensor.shape)
@@ -58,7 +58,7 @@ def set_weights(model, torch):
 
 
 def scenes(torch, dtype):
-    """Two images and what is in them."""
+    """Return two images and what is in them."""
     rng = np.random.default_rng(5)
     images, targets = [], []
     for height, width in ((120, 150), (140, 110)):
@@ -81,7 +81,7 @@ def scenes(torch, dtype):
 
 
 def run(name, library, options):
-    """Trains and predicts; returns arrays by name."""
+    """Train and predict; return arrays by name."""
     if library == "facula":
         from facula import compat
 
@@ -127,7 +127,7 @@ def run(name, library, options):
 
 
 def compare(facula, torch, tolerance):
-    """The largest differences by kind, the number of boxes, and whether all is within the tolerance."""
+    """Return the largest differences by kind, the number of boxes, and whether all is within the tolerance."""
     worst, boxes, same = {"losses": 0.0}, 0, set(facula) == set(torch)
     for key in sorted(set(facula) & set(torch)):
         kind, _, what = key.partition(".")

@@ -55,7 +55,7 @@ dist.destroy_process_group()
 
 
 def one_round(library, python, options):
-    """{(collective, bytes): seconds} of one library."""
+    """Return {(collective, bytes): seconds} of one library."""
     with socket.create_server(("127.0.0.1", 0)) as s:
         port = s.getsockname()[1]
     environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(options.ranks)}

@@ -92,7 +92,7 @@ class Steps:
         assert all(x[0] == self.size for x in tensors)
 
     def part(self, n=1000, dtype=facula.float32):
-        """Ranks 0 and 1 have a group of their own, and so have the others."""
+        """Give ranks 0 and 1 a group of their own, and the others another."""
         if self.model is None:
             groups = [dist.new_group([0, 1]), dist.new_group(list(range(2, self.size)))]
             self.model = groups[self.rank >= 2]
@@ -138,7 +138,7 @@ class Steps:
         dist.all_reduce(facula.ones(1))
 
     def again(self):
-        """The group ends and is made anew."""
+        """End the group and make it anew."""
         dist.barrier()
         dist.destroy_process_group()
         begin()
@@ -170,7 +170,7 @@ def deadline_of(case):
 
 
 def cases(options):
-    """Every fault at every point where it can be, `each` times, with ranks and moments drawn from the seed."""
+    """Return every fault at every point where it can be, `each` times, with ranks and moments drawn from the seed."""
     made = []
     kinds = [(fault, point) for fault in STRIKES + OWN for point, wrong in POINTS.items()
              if fault not in SHAPED or fault in wrong]  # fmt: skip
@@ -194,7 +194,7 @@ def begin():
 
 
 def wrong_call(fault, steps, call):
-    """What the victim does in the place of `call`; its time is that of the fault."""
+    """Do what the victim does in the place of `call`; its time is that of the fault."""
     if fault == "shape":
         call(n=call.__defaults__[0] + 1)
     elif fault == "dtype":
@@ -216,7 +216,7 @@ def wrong_call(fault, steps, call):
 
 
 def program(case, rank, say):
-    """Repeats the point; tells when it is ready, when the last call began, and what was raised."""
+    """Repeat the point; tell when it is ready, when the last call began, and what was raised."""
     steps = Steps(rank, case.size)
     call = getattr(steps, case.point, None)
     mine = rank == case.victim
@@ -273,7 +273,7 @@ def child(case, rank, port, pipe, errors):
 
 
 def shut_connections(number, frame):
-    """The network of this process is gone."""
+    """Take the network of this process away."""
     for name in os.listdir("/proc/self/fd"):
         try:
             with socket.socket(fileno=os.dup(int(name))) as s:
@@ -309,7 +309,7 @@ class Run:
         self.port, self.status = port, {}
 
     def listen(self, until):
-        """Takes what ranks say until the moment, or until all have closed; whether they have."""
+        """Take what ranks say until the moment, or until all have closed; return whether they have."""
         while (left := until - time.monotonic()) > 0:
             if not select.select([self.pipe], [], [], left)[0]:
                 return False
@@ -359,7 +359,7 @@ class Run:
             os.kill(victim, signal.SIGCONT)
 
     def wait_for_raised(self):
-        """Until those who must have raised and ended, though the victim, which may hold the store, does not answer."""
+        """Wait until those who must have raised and ended, though the victim, which may hold the store, does not answer."""
         told = deadline_of(self.case) if self.case.fault in WAITED_FOR else DEADLINE
         deadline = time.monotonic() + (HANG + told if self.case.fault not in HARMLESS else 120)
         while time.monotonic() < deadline and any(self.poll(r) is None for r in self.must_end()):
@@ -367,7 +367,7 @@ class Run:
         self.listen(time.monotonic() + 0.02)  # what the last one said
 
     def must_end(self):
-        """The ranks that end by themselves."""
+        """Return the ranks that end by themselves."""
         case = self.case
         if case.fault in HARMLESS:
             return range(case.size)
@@ -400,7 +400,7 @@ class Run:
     # ---- judging
 
     def expected(self):
-        """The ranks that must raise."""
+        """Return the ranks that must raise."""
         case = self.case
         if case.fault in HARMLESS:
             return []
@@ -465,7 +465,7 @@ class Run:
 
 
 def left_behind(before):
-    """Shared memory and files that were not there before, and that no process has."""
+    """Return shared memory and files that were not there before, and that no process has."""
     names = set(glob.glob("/dev/shm/*") + glob.glob("/tmp/mpich*") + glob.glob("/tmp/*ucx*")) - before
     if names:
         time.sleep(0.5)
@@ -484,7 +484,7 @@ def is_used(name):
 
 
 def table(runs, columns):
-    """Rows of faults, columns of points: runs, longest time in ms, problems if any."""
+    """Print rows of faults, columns of points: runs, longest time in ms, problems if any."""
     cells = collections.defaultdict(list)
     for run in runs:
         cells[run.case.point, run.case.fault].append(run)

@@ -49,7 +49,7 @@ class Renamed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def run_here(library: str, name: str) -> None:
-    """Runs an example in this process; its last line is a JSON object."""
+    """Run an example in this process; its last line is a JSON object."""
     if library == "torch":
         sys.meta_path.insert(0, Renamed())
     m = importlib.import_module(library)
@@ -80,7 +80,7 @@ def run_apart(library: str, name: str) -> dict:
 
 
 def agreeing(ours: list[float], theirs: list[float]) -> int:
-    """How many losses agree to 4 digits, from the first on."""
+    """Return how many losses agree to 4 digits, from the first on."""
     pairs = list(zip(ours, theirs))
     return next((i for i, (a, b) in enumerate(pairs) if abs(a - b) > 5e-5 * max(1, abs(b))), len(pairs))
 

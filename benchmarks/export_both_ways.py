@@ -30,7 +30,7 @@ MODELS = ("mlp", "conv", "gpt", "encoder", "unet", "vae", "norms", "indexing", "
 
 
 def build(torch, name):
-    """A module and its example inputs."""
+    """Return a module and its example inputs."""
     nn, f = torch.nn, torch.nn.functional
 
     class Residual(nn.Module):
@@ -159,7 +159,7 @@ def leaves(torch, value):
 
 
 def write(lib, folder, name, zoo):
-    """Exports a model, and saves it with an input and its results; small ones with a varying batch, and another batch."""
+    """Export a model, and save it with an input and its results; small ones with a varying batch, and another batch."""
     import numpy as np
 
     torch = library(lib)
@@ -182,7 +182,7 @@ def write(lib, folder, name, zoo):
 
 
 def read(lib, folder, name, zoo):
-    """Runs a file of the other library; the largest difference."""
+    """Run a file of the other library; return the largest difference."""
     import numpy as np
 
     torch = library(lib)
@@ -204,7 +204,7 @@ def read(lib, folder, name, zoo):
 
 
 def serve(lib, zoo):
-    """Does what its input says, line by line: "write folder model", "read folder model"."""
+    """Do what its input says, line by line: "write folder model", "read folder model"."""
     warnings.simplefilter("ignore")
     if lib == "torch" and zoo:
         try:
@@ -287,7 +287,7 @@ def _good(text):
 
 
 def note(results, options):
-    """Adds what was found to the file; all that is there then."""
+    """Add what was found to the file; return all that is there then."""
     if not options.json:
         return results
     path = Path(options.json)
@@ -299,7 +299,7 @@ def note(results, options):
 
 
 def report(results):
-    """Prints how many agree."""
+    """Print how many agree."""
     for way in ("facula to torch", "torch to facula"):
         found = [r[way] for r in results.values() if way in r]
         print(f"{way}: {sum(map(_good, found))} of {len(found)} within 1e-5")

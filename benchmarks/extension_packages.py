@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def run(command: list[str], folder: Path, jobs: int) -> tuple[int, str]:
-    """Status and output."""
+    """Return the status and output."""
     paths = [str(ROOT), str(folder), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "MAX_JOBS": str(jobs), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     done = subprocess.run(

@@ -51,7 +51,7 @@ def row_name(row: dict) -> str:
 
 
 def call_of(module, row: dict):
-    """A call without arguments, the same in both libraries."""
+    """Return a call without arguments, the same in both libraries."""
     shape = [row["n"], row["lines"]] if row["dims"] == [0] else [row["lines"], row["n"]]
     n = row["n"]
     if row["op"] == "irfft":
@@ -68,7 +68,7 @@ def call_of(module, row: dict):
 
 
 def measure(calls: dict, rounds: int, clock) -> dict[str, float]:
-    """Seconds per call of both sides."""
+    """Return the seconds per call of both sides."""
     timers = {side: timeit.Timer(call, timer=clock) for side, call in calls.items()}
     counts, best = {}, dict.fromkeys(timers, float("inf"))
     for side, timer in timers.items():

@@ -58,7 +58,7 @@ def decoder(m):
 
 
 def with_int8_weights(m, model):
-    """Linear layers hold levels and a scale for each row."""
+    """Make linear layers hold levels and a scale for each row."""
 
     class Layer(m.nn.Module):
         def __init__(self, linear):
@@ -92,7 +92,7 @@ def models(m, only: str) -> dict:
 
 
 def answer(m, model, kind: str):
-    """Some tokens after a beginning of 64."""
+    """Generate some tokens after a beginning of 64."""
     dtype = m.bfloat16 if kind == "bfloat16" else m.float32
     token = m.zeros(1, 1, dtype=m.int64)
     empty = m.zeros(1, HEADS, 64, WIDTH // HEADS, dtype=dtype)
@@ -103,7 +103,7 @@ def answer(m, model, kind: str):
 
 
 def copying(clock) -> float:
-    """Bytes that a copy of 128 MiB reads and writes in a second, the better library's."""
+    """Return the bytes that a copy of 128 MiB reads and writes in a second, the better library's."""
     best = float("inf")
     for m in (facula, torch):
         a, b = m.ones(1 << 25), m.zeros(1 << 25)

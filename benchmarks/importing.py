@@ -22,7 +22,7 @@ PROGRAM = "import {}, resource; print(resource.getrusage(resource.RUSAGE_SELF).r
 
 
 def measure(python: str, module: str) -> tuple[float, float]:
-    """(seconds of processor time, MB at the most) of one interpreter."""
+    """Return (seconds of processor time, MB at the most) of one interpreter."""
     before = os.times()
     command = [python, "-c", PROGRAM.format(module)]
     said = subprocess.run(command, check=True, capture_output=True, text=True, env=ENVIRONMENT).stdout
@@ -32,7 +32,7 @@ def measure(python: str, module: str) -> tuple[float, float]:
 
 
 def installed(python: str, module: str) -> float:
-    """The MB of a package's folder, without what Python compiles."""
+    """Return the MB of a package's folder, without what Python compiles."""
     program = f"import importlib.util; print(importlib.util.find_spec({module!r}).submodule_search_locations[0])"
     folder = subprocess.run([python, "-c", program], check=True, capture_output=True, text=True).stdout.strip()
     files = [os.path.join(at, name) for at, _, names in os.walk(folder) if not at.endswith("__pycache__") for name in names]

@@ -32,7 +32,7 @@ CASES = {
 
 
 def scopes(nbytes: int):
-    """What the statements see, per library; all of them on one array of zeros that is never touched."""
+    """Return what the statements see, per library; all of them on one array of zeros that is never touched."""
     array = np.zeros(nbytes // 4, np.float32)
     found = {}
     for module, other in ((facula, torch), (torch, facula)):
@@ -44,7 +44,7 @@ def scopes(nbytes: int):
 
 
 def check_sharing(scope):
-    """A write through the result must be seen in the array: nothing here may copy."""
+    """Check that a write through the result is seen in the array: nothing here may copy."""
     for statement in CASES.values():
         result = eval(statement, scope)
         for value in (1.0, 0.0):
@@ -53,7 +53,7 @@ def check_sharing(scope):
 
 
 def measure(sizes: list[int], repeat: int, number: int = 2000):
-    """Nanoseconds by case, size and library."""
+    """Return the nanoseconds by case, size and library."""
     best = {name: {size: {} for size in sizes} for name in CASES}
     everything = {size: scopes(size) for size in sizes}
     for by_library in everything.values():

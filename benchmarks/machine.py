@@ -30,7 +30,7 @@ def add_level(parser: argparse.ArgumentParser) -> None:
 
 
 def at_level(level: str | None) -> None:
-    """Starts this program anew where the variables of the level are not set yet."""
+    """Start this program anew where the variables of the level are not set yet."""
     missing = {name: value for name, value in LEVELS.get(level, {}).items() if os.environ.get(name) != value}
     if missing:
         os.environ.update(missing)
@@ -38,7 +38,7 @@ def at_level(level: str | None) -> None:
 
 
 def version(package: str) -> str:
-    """Without loading it: a program that measures memory holds nothing that it does not use."""
+    """Return the version without loading it: a program that measures memory holds nothing that it does not use."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -60,7 +60,7 @@ def describe() -> dict[str, str | int]:
 
 
 def row_options(doc: str, rounds: int) -> tuple[argparse.Namespace, Callable[[], float]]:
-    """The options of a benchmark of rows, at the level and with the threads that they name, and the clock for it."""
+    """Return the options of a benchmark of rows, at the level and with the threads that they name, and the clock for it."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--threads", type=int, default=1)

@@ -64,7 +64,7 @@ class Model:
         self.m.cpu.reset_peak_memory_stats()
 
     def seconds(self) -> float:
-        """The time of a step after another one of its kind, which has left the allocator its pages."""
+        """Return the time of a step after another one of its kind, which has left the allocator its pages."""
         self.begin()
         self.passes()
         self.begin()
@@ -78,7 +78,7 @@ class Model:
         return [hashlib.blake2b(t.detach().clone().numpy()).digest() for t in tensors]
 
     def with_optimizer(self) -> int:
-        """The highest of a step with the optimizer in it."""
+        """Return the highest of a step with the optimizer in it."""
         self.begin()
         self.passes()
         self.optimizer.step()
@@ -86,14 +86,14 @@ class Model:
 
 
 def sums(m) -> dict:
-    """What the device's report has counted so far."""
+    """Return what the device's report has counted so far."""
     rows = m._C._budget_report(m.device("cpu"))["rows"]
     columns = {"let_go": 2, "let_go_bytes": 3, "again": 4, "again_ns": 6, "moved_bytes": 8, "moved_ns": 9}
     return {key: sum(row[column] for row in rows) for key, column in columns.items()}
 
 
 def within(m, model: Model, limit: int, plain: list, repeat: int, folder: str | None) -> dict:
-    """Figures of one budget: exactness and memory of one step, then times by turns with plain steps."""
+    """Return the figures of one budget: exactness and memory of one step, then times by turns with plain steps."""
     row = {"budget": limit}
     try:
         with m.cpu.memory_budget(limit, folder):
@@ -120,7 +120,7 @@ def within(m, model: Model, limit: int, plain: list, repeat: int, folder: str | 
 
 
 def one_model(name: str, options) -> dict:
-    """Everything about one model; runs in a process of its own."""
+    """Return everything about one model; run in a process of its own."""
     import facula as m
 
     model = Model(m, name, options.small, options.threads, options.folder)
@@ -159,7 +159,7 @@ def line(figures: dict, row: dict) -> str:
 
 
 def small_ops(m) -> dict:
-    """Calls, and how many of them are timed at once."""
+    """Return calls, and how many of them are timed at once."""
     a, b = m.ones(8, 8), m.ones(8, 8)
     w, bias = m.ones(8, 8, requires_grad=True), m.ones(8, requires_grad=True)
     large, weight = m.ones(128, 256), m.ones(256, 256, requires_grad=True)
@@ -181,7 +181,7 @@ def timed(call, count: int, clock) -> float:
 
 
 def alternated(m, call, count: int, repeat: int, clock) -> dict:
-    """The least time of a call without a budget and with one that is far."""
+    """Return the least time of a call without a budget and with one that is far."""
     times = {"off": [], "far": []}
     for _ in range(repeat):
         for kind, limit in (("off", None), ("far", FAR)):

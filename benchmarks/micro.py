@@ -76,7 +76,7 @@ def mlp(m):
 
 
 def parameters(m):
-    """25.6 M values in 161 tensors, as in a ResNet-50, with gradients."""
+    """Return 25.6 M values in 161 tensors, as in a ResNet-50, with gradients."""
     sizes = [159_000] * 161
     params = [m.nn.Parameter(m.ones(n)) for n in sizes]
     for p in params:
@@ -95,7 +95,7 @@ def train(net, opt, mse):
 
 
 def rows() -> list[Row]:
-    """The figures of the two tables of targets, and what explains them."""
+    """Return the figures of the two tables of targets, and what explains them."""
     table = [
         Row("a + b", 8), Row("a * 2.0", 8), Row("a[0]", 8), Row("a.view(2, 2)", 8), Row("a.sum()", 8), Row("empty(4)", 8),
         Row("mm(M, M)", 8, name="mm 4x4"),
@@ -171,7 +171,7 @@ def scope(module, setup: str) -> dict:
 
 
 def measure(row: Row, scopes: dict[str, dict], rounds: int, clock) -> dict[str, float]:
-    """Seconds per statement of both sides."""
+    """Return the seconds per statement of both sides."""
     timers = {side: timeit.Timer(row.statement, globals=names, timer=clock) for side, names in scopes.items()}
     counts, best = {}, {}
     for side, timer in timers.items():

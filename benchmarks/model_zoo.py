@@ -30,7 +30,7 @@ NAMES = [*TORCHVISION, *(f"timm:{n}" for n in TIMM), *(f"transformers:{n}" for n
 
 
 def prepare(name):
-    """Imports what says how results of this model are nested: whoever reads its program has to know the classes."""
+    """Import what says how results of this model are nested: whoever reads its program has to know the classes."""
     package, _, word = name.rpartition(":")
     if package == "transformers":
         import transformers
@@ -39,7 +39,7 @@ def prepare(name):
 
 
 def built(torch, name):
-    """A model and its inputs. Weights that begin as zeros are drawn: they would hide what is before them."""
+    """Return a model and its inputs. Weights that begin as zeros are drawn: they would hide what is before them."""
     torch.manual_seed(0)
     model, inputs = _built(torch, name)
     with torch.no_grad():

@@ -12,7 +12,7 @@ NOT_EXPORTED = {
 
 
 def cases(torch):
-    """name -> (function that makes the module, function that makes its inputs, whether it is in training)."""
+    """Return {name: (function that makes the module, function that makes its inputs, whether it is in training)}."""
     made = {}
     for part in (_layers, _pools_and_pads, _activations, _losses, _recurrent):
         for name, module, inputs, *training in part(torch):
@@ -96,7 +96,7 @@ def _layers(torch):
 
 
 def _settled(lazy, inputs):
-    """A lazy module after its first call."""
+    """Return a lazy module after its first call."""
     lazy(*inputs)
     return lazy
 

@@ -27,13 +27,13 @@ OF_INSTANCES = {
 
 
 def names():
-    """The full names of the list."""
+    """Return the full names of the list."""
     lines = (ROOT / "tests" / "data" / "used_names.txt").read_text().splitlines()[1:]
     return [f"{home}.{last}" for home, _, rest in (line.partition(": ") for line in lines) for last in rest.split()]
 
 
 def found(full, torch):
-    """The object that a name means; an exception where there is none."""
+    """Return the object that a name means; an exception where there is none."""
     if full in OF_INSTANCES:
         return getattr(eval(OF_INSTANCES[full], {"torch": torch}), full.rpartition(".")[2])
     value, path = torch, "torch"
@@ -47,7 +47,7 @@ def found(full, torch):
 
 
 def survey():
-    """{"here": names, "missing": {name: reason}, "cannot": names}, in this process, where `torch` becomes Facula."""
+    """Return {"here": names, "missing": {name: reason}, "cannot": names}, in this process, where `torch` becomes Facula."""
     from facula.compat import install, not_here
     from facula.compat.placeholders import Unsupported
 
@@ -78,7 +78,7 @@ def survey():
 
 
 def called(full):
-    """Names whose last part stands in a test."""
+    """Return the names whose last part stands in a test."""
     sys.path.append(str(ROOT / "tests"))
     from op_samples import all_ops, has_samples
 

@@ -22,7 +22,7 @@ LIMIT = 1e-4
 
 
 def difference(torch, model, args, opset, vary):
-    """The largest difference between model and onnxruntime, relative to the largest value, and the number of nodes."""
+    """Return the largest difference between model and onnxruntime, relative to the largest value, and the number of nodes."""
     import onnx
     import onnxruntime
     from torch.utils import _pytree as pytree
@@ -50,7 +50,7 @@ def difference(torch, model, args, opset, vary):
 
 
 def one(name, opsets, vary):
-    """Prints what the opsets gave, as JSON."""
+    """Print what the opsets gave, as JSON."""
     warnings.simplefilter("ignore")
     import facula.compat
 

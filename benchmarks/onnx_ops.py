@@ -38,7 +38,7 @@ SORTED = ("bucketize", "searchsorted")
 
 
 def counted(name):
-    """Whether an op is of the top level, of Tensor or of nn.functional."""
+    """Return whether an op is of the top level, of Tensor or of nn.functional."""
     return "." not in name or name.startswith("nn.functional.")
 
 
@@ -55,7 +55,7 @@ class Calls:
         self.record = json.loads(file["calls"].tobytes().decode())
 
     def chosen(self, most):
-        """Calls of one dtype, the first of which there are such, spread over those that there are."""
+        """Return calls of one dtype, the first of which there are such, spread over those that there are."""
         good = [s for s in self.record["samples"] if not s.get("raises")]
         for dtype in self.dtypes:
             found = [s for s in good if s["dtype"] == dtype and (dtype.startswith("complex") or not _complex(s))]
@@ -120,7 +120,7 @@ class Calls:
 
 
 def model_of(facula, function, args, kwargs, tensors):
-    """The call as a module that takes its tensors."""
+    """Return the call as a module that takes its tensors."""
     from facula.utils import _pytree as pytree
 
     leaves, spec = pytree.tree_flatten((args, kwargs))
@@ -136,7 +136,7 @@ def model_of(facula, function, args, kwargs, tensors):
 
 
 def session_of(program):
-    """onnxruntime's session of a model that onnx.checker accepts."""
+    """Return onnxruntime's session of a model that onnx.checker accepts."""
     import onnx
     import onnxruntime
 
@@ -148,7 +148,7 @@ def session_of(program):
 
 
 def compared(facula, module, tensors, opset, values):
-    """The largest difference, over the bound; raises where the model is refused or something else differs."""
+    """Return the largest difference, over the bound; raise where the model is refused or something else differs."""
     with facula.no_grad():
         program = facula.onnx.export(module, tuple(t.detach().clone() for t in tensors), opset_version=opset)
     return run(facula, session_of(program), module, tensors, values)
@@ -163,7 +163,7 @@ def longer(facula, tensors, length, times):
 
 
 def varied(facula, module, tensors, opset, values):
-    """The same of one model for three lengths of the first dimension."""
+    """Return the same of one model for three lengths of the first dimension."""
     length = next((t.shape[0] for t in tensors if t.dim() and t.shape[0] > 1), 0)
     if not length:
         raise Fixed
@@ -181,7 +181,7 @@ def varied(facula, module, tensors, opset, values):
 
 
 def products(found):
-    """Of singular vectors, whose signs are free: what they are made of."""
+    """Return, of singular vectors, whose signs are free, what they are made of."""
     if len(found) != 3:
         return found
     u, s, v = found
@@ -227,7 +227,7 @@ def run(facula, session, module, tensors, values):
 
 
 def difference(want, got):
-    """The largest difference as a multiple of what is allowed; infinite where one is NaN and the other is not."""
+    """Return the largest difference as a multiple of what is allowed; infinite where one is NaN and the other is not."""
     if not want.size:
         return 0.0
     if want.dtype.kind not in "fc":
@@ -241,7 +241,7 @@ def difference(want, got):
 
 
 def serve(options, check):
-    """Answers a line for every name of an op that it is given."""
+    """Answer a line for every name of an op that it is given."""
     warnings.simplefilter("ignore")
     import onnxruntime
 
@@ -344,7 +344,7 @@ def main():
 
 
 def write(path, totals, table):
-    """A line for every op."""
+    """Write a line for every op."""
     head = {"rule": f"|difference| <= {ABSOLUTE} + {RELATIVE} * |value|", "totals": totals}
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in table.items())
     path.write_text(f'{json.dumps(head)[:-1]}, "ops": {{\n{lines}\n}}}}\n')

@@ -33,7 +33,7 @@ class Case:
 
 
 def cases_of(data: dict) -> list[Case]:
-    """The cases of one result file, whichever benchmark wrote it; without those that have no ratio."""
+    """Return the cases of one result file, whichever benchmark wrote it; without those that have no ratio."""
     rows = data.get("rows") or data.get("cases")
     if isinstance(rows, list):
         cases = [Case(name_of(row), row["ratio"], row.get("target")) for row in rows if "ratio" in row]
@@ -90,13 +90,13 @@ def panel(axes, title: str, cases: list[Case]) -> None:
 
 
 def read(results: Path) -> dict[str, list[Case]]:
-    """The cases of every result file that has some, by the file's name."""
+    """Return the cases of every result file that has some, by the file's name."""
     files = {path.stem: cases_of(json.loads(path.read_text())) for path in sorted(results.glob("*.json"))}
     return {stem: cases for stem, cases in files.items() if cases}
 
 
 def draw(stem: str, cases: list[Case], out: Path) -> None:
-    """A drawing of one result file, as SVG."""
+    """Write a drawing of one result file, as SVG."""
     settings = {
         "svg.hashsalt": "facula", "svg.fonttype": "none", "font.family": "sans-serif", "text.color": INK, "xtick.color": INK,
         "ytick.color": INK, "axes.edgecolor": MUTED, "axes.spines.top": False, "axes.spines.right": False,

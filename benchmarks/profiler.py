@@ -36,7 +36,7 @@ class Block(nn.Module):
 
 
 def resnet18(classes=1000):
-    """The network of He et al. 2015, table 1."""
+    """Return the network of He et al. 2015, table 1."""
     stages, inside = [], 64
     for outside, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
         stages += [Block(inside, outside, stride), Block(outside, outside, 1)]
@@ -75,13 +75,13 @@ def profiled(step, kept, **options):
 
 
 def named_share(p):
-    """Of the time of "step": what its outermost events cover."""
+    """Return, of the time of "step", what its outermost events cover."""
     (step,) = (e for e in p.events() if e.name == "step")
     return sum(child.cpu_time_total for child in step.cpu_children) / step.cpu_time_total
 
 
 def add_times(repeats):
-    """Nanoseconds of a + b: unwatched, with an empty observer, while a profile records."""
+    """Return the nanoseconds of a + b: unwatched, with an empty observer, while a profile records."""
     a, b, count = torch.ones(4), torch.ones(4), 200_000
 
     def loop():

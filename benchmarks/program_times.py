@@ -50,7 +50,7 @@ class Block(nn.Module):
 
 
 def images():
-    """A residual network of about seventy nodes."""
+    """Return a residual network of about seventy nodes."""
 
     class Residual(nn.Module):
         def __init__(self, width):
@@ -87,7 +87,7 @@ def exports():
 
 
 def interpreter(build):
-    """By op: (direct, interpreted), the smallest of five runs."""
+    """Return, by op, (direct, interpreted), the smallest of five runs."""
     found = {}
     for _ in range(5):
         lines = subprocess.run([build / "test_program", "time"], capture_output=True, text=True, check=True).stdout
@@ -114,7 +114,7 @@ print(best, wall, memory)
 
 
 def command(build):
-    """Processor time, elapsed time and memory of facula-run, of thirty processes."""
+    """Return the processor time, elapsed time and memory of facula-run, of thirty processes."""
     model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 4)).eval()
     x = facula.randn(2, 16)
     with tempfile.TemporaryDirectory() as folder:
@@ -131,13 +131,13 @@ def command(build):
 
 
 def objects_of(build):
-    """The objects that test_program is linked of, but its own."""
+    """Return the objects that test_program is linked of, but its own."""
     listed = subprocess.run(["ninja", "-C", build, "-t", "inputs", "test_program"], capture_output=True, text=True, check=True)
     return [str(build / n) for n in listed.stdout.split() if n.endswith(".o") and "test_program" not in n]
 
 
 def calls(build):
-    """Nanoseconds of a + b: linked with the objects, with and without hooks, and with libfacula.so."""
+    """Return the nanoseconds of a + b: linked with the objects, with and without hooks, and with libfacula.so."""
     folders = [str(f) for f in (ROOT / "src", build / "gen", ROOT / "include")]
     flags = ["-std=c++20", "-O3", "-fopenmp", "-fno-plt", *(f"-I{f}" for f in folders)]
     source = str(ROOT / "benchmarks" / "call_times.cpp")

@@ -29,17 +29,17 @@ DIALECTS = ("training", "core")
 
 
 def leaves(torch, value):
-    """The tensors of a result, as arrays."""
+    """Return the tensors of a result, as arrays."""
     return [v.detach().numpy() for v in torch.utils._pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
 
 
 def text_of(error):
-    """A line about an exception."""
+    """Return a line about an exception."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def make(lib, folder, names):
-    """Exports the modules; what went wrong, by name and dialect."""
+    """Export the modules; return what went wrong, by name and dialect."""
     torch, export = importlib.import_module(lib), importlib.import_module(f"{lib}.export")
     table, failed = cases(torch), {}
     for name in names:
@@ -68,7 +68,7 @@ def make(lib, folder, names):
 
 
 def difference(found, wanted):
-    """The largest, over the largest result; an AssertionError for results of another kind."""
+    """Return the largest difference, over the largest result; an AssertionError for results of another kind."""
     assert len(found) == len(wanted), f"{len(found)} results, not {len(wanted)}"
     worst = 0.0
     for y, w in zip(found, wanted):
@@ -80,7 +80,7 @@ def difference(found, wanted):
 
 
 def check(lib, folder, names, dialect, run=None):
-    """Runs what the other library has written; what is wrong, by name."""
+    """Run what the other library has written; return what is wrong, by name."""
     torch, export = importlib.import_module(lib), importlib.import_module(f"{lib}.export")
     failed = {}
     for name in names:
@@ -109,7 +109,7 @@ def check(lib, folder, names, dialect, run=None):
 
 
 def by_command(run, path, stem, given, count):
-    """What facula-run writes."""
+    """Return what facula-run writes."""
     command = [run, path, "--output", stem + ".out.npz"]
     for i, v in enumerate(given):
         np.save(f"{stem}.{i}.npy", v)
@@ -123,7 +123,7 @@ def by_command(run, path, stem, given, count):
 
 
 def facula_run():
-    """The command that lies with the package."""
+    """Return the command that lies with the package."""
     import facula
 
     for folder in (Path(facula.__file__).parent / "bin", Path(os.path.realpath(facula._C.__file__)).parent):
@@ -134,7 +134,7 @@ def facula_run():
 
 
 def serve(options):
-    """One step, in the process of one library: reads what to do, writes what came of it."""
+    """Do one step, in the process of one library: read what to do, and write what came of it."""
     warnings.simplefilter("ignore")
     task = json.loads(sys.stdin.read())
     out, sys.stdout = sys.stdout, sys.stderr
@@ -152,7 +152,7 @@ def serve(options):
 
 
 def ask(python, step, **task):
-    """The answer of a process for one step."""
+    """Return the answer of a process for one step."""
     done = subprocess.run(
         [python, "-W", "ignore", __file__, "--serve", step], input=json.dumps(task), capture_output=True, text=True
     )
@@ -162,7 +162,7 @@ def ask(python, step, **task):
 
 
 def both_ways(options, names, folder):
-    """What failed, by way, dialect and name, and what could not be exported."""
+    """Return what failed, by way, dialect and name, and what could not be exported."""
     pythons = {"facula": sys.executable, "torch": options.torch_python}
     result = {}
     for writer, reader in (("torch", "facula"), ("facula", "torch")):

@@ -22,7 +22,7 @@ SHORTEST = 2e-3  # seconds that one measurement lasts at least
 
 
 def layers(m, rows: int, inner: int, columns: int) -> dict:
-    """By name: a float layer and its int8 forms, with an input of each."""
+    """Return, by name, a float layer and its int8 forms, with an input of each."""
     m.manual_seed(0)
     module = m.nn.Sequential(m.nn.Linear(inner, columns)).eval()
     quantization = importlib.import_module(f"{m.__name__}.ao.quantization")

@@ -62,7 +62,7 @@ rpc.shutdown()
 
 
 def one_round(library, python):
-    """{what: seconds} of one library."""
+    """Return {what: seconds} of one library."""
     with socket.create_server(("127.0.0.1", 0)) as s:
         port = s.getsockname()[1]
     common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}

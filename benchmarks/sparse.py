@@ -32,7 +32,7 @@ def matrix(m, layout: str, indices, values):
 
 
 def cases(m):
-    """name -> (prepare, run): only run(prepare()) is timed from the second call on."""
+    """Return {name: (prepare, run)}: only run(prepare()) is timed from the second call on."""
     indices, values, dense = inputs()
     found = {}
     for layout in ("coo", "csr"):

@@ -242,7 +242,7 @@ def lengths(size: str) -> dict[str, int]:
 
 
 def arrays(n: dict[str, int], seed: int = 0) -> dict[str, numpy.ndarray]:
-    """The inputs. Floating ones are float32 (and named differently where not); integers index what their cases index."""
+    """Return the inputs. Floating ones are float32 (and named differently where not); integers index what their cases index."""
     r = numpy.random.default_rng(seed)
 
     def normal(*shape):
@@ -285,7 +285,7 @@ def arrays(n: dict[str, int], seed: int = 0) -> dict[str, numpy.ndarray]:
 
 
 def scope(m, data: dict[str, numpy.ndarray], n: dict[str, int]) -> dict:
-    """What the expressions of one library see."""
+    """Return what the expressions of one library see."""
     names = {name: m.from_numpy(value).clone() for name, value in data.items()}
     side = n["N"]
     names["h"] = names["x"].to(m.bfloat16)
@@ -341,7 +341,7 @@ class Case:
 
 
 def cases():
-    """(group, expression)."""
+    """Yield (group, expression)."""
     for group, text in GROUPS.items():
         for expression in re.split(r"; |\n", text.strip()):
             yield group, expression
@@ -350,7 +350,7 @@ def cases():
 
 
 def differentiable(names: dict, text: str) -> bool:
-    """Whether PyTorch has a gradient of it."""
+    """Return whether PyTorch has a gradient of it."""
     try:
         case = Case(torch, names, text, True, 1)
         case.run()
@@ -360,13 +360,14 @@ def differentiable(names: dict, text: str) -> bool:
 
 
 def settled(times: list[float]) -> bool:
-    """Whether the three least times agree: what took them was the work, not other programs."""
+    """Return whether the three least times agree: what took them was the work, not other programs."""
     least = sorted(times)[:3]
     return len(least) == 3 and least[2] <= AGREE * least[0]
 
 
 def measure(pair: list[Case], repeat: int, clock) -> list[float]:
-    """Least seconds of each side over alternating repeats: `repeat` where they are short, more until both have settled."""
+    """Return the least seconds of each side over alternating repeats: `repeat` where they are short, more until both have
+    settled."""
     last = time.perf_counter() + LONGEST
     numbers = []
     for case in pair:
@@ -395,7 +396,7 @@ class Results:
             self.before = json.loads(self.path.read_text())["cases"]
 
     def lacks(self, name: str, size: str, options: argparse.Namespace) -> bool:
-        """Whether the case is to be measured: with `--below`, only what the file has and is slower than that."""
+        """Return whether the case is to be measured: with `--below`, only what the file has and is slower than that."""
         found = (row["ratio"] for row in self.before if self.key(row) == (name, size, options.threads))
         return options.below is None or next(found, options.below) < options.below
 

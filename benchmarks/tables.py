@@ -48,7 +48,7 @@ def by(rows: list[dict], key) -> dict[str, list[dict]]:
 
 
 def summary(what: str, stem: str, rows: list[dict], threads: int, level: str = "", key: str = "ratio") -> list[str]:
-    """A row of the table of all ratios."""
+    """Return a row of the table of all ratios."""
     ratios = [row[key] for row in rows]
     level = level or LEVELS[re.findall(r"_(v\d)_", stem)[0]]
     shares = [figure(value) for value in (min(ratios), statistics.median(ratios), max(ratios))]
@@ -101,7 +101,7 @@ def ops() -> str:
 
 
 def slower(stem: str) -> str:
-    """The ops that take clearly longer than in PyTorch, as the sweep calls them."""
+    """Return the ops that take clearly longer than in PyTorch, as the sweep calls them."""
     cases = sorted((case for case in read(stem)["cases"] if case["ratio"] < 0.9), key=lambda case: case["ratio"])
     called = ("`" + re.sub(r" +\[\+ backward\]", "` with gradient", case["case"].replace(" | ", ", ")) for case in cases)
     names = (name if name.endswith("gradient") else f"{name}`" for name in called)
@@ -128,7 +128,7 @@ def models() -> str:
 
 
 def peaks(column: int) -> str:
-    """What belongs to the ratios of one column of the table of models."""
+    """Return what belongs to the ratios of one column of the table of models."""
     rows = []
     for row in model_files()[column].values():
         ours, theirs = row["measured"]["facula"], row["measured"]["torch"]
@@ -233,7 +233,7 @@ TABLES = {
 
 
 def filled(text: str) -> str:
-    """The text of a page with its tables as the results give them."""
+    """Return the text of a page with its tables as the results give them."""
     return MARKED.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}{found[3]}", text)
 
 

@@ -88,7 +88,7 @@ def mobilenet_block(m):
 
 
 def residual(m, *layers):
-    """Two convolutions and what stands between them, around which the input goes."""
+    """Return two convolutions and what stands between them, around which the input goes."""
 
     class Residual(m.nn.Module):
         def __init__(self):
@@ -102,7 +102,7 @@ def residual(m, *layers):
 
 
 def stacked(m, block):
-    """Behind a convolution, whose results have the layout that the library likes."""
+    """Stack layers behind a convolution, whose results have the layout that the library likes."""
     model = m.nn.Sequential(m.nn.Conv2d(3, 64, 3, padding=1), block(), block())
     return trainer(m, model, [m.randn(4, 3, 64, 64)], square)
 
@@ -208,7 +208,7 @@ def time_step(make, threads: int, repeat: int) -> dict[str, float]:
 
 
 def own_memory() -> int:
-    """KiB that only this process holds."""
+    """Return KiB that only this process holds."""
     with open("/proc/self/smaps_rollup") as file:
         return sum(int(line.split()[1]) for line in file if line.startswith(("Private_Clean", "Private_Dirty")))
 
@@ -237,23 +237,23 @@ def epochs_of_items(m, count, watched):
 
 
 def loading(m):
-    """Microseconds per item with 4 workers, the second epoch."""
+    """Return the microseconds per item with 4 workers, the second epoch."""
     return list(epochs_of_items(m, 2, False))[1][0] / 100_000 * 1e6
 
 
 def worker_growth(m):
-    """MiB that the largest worker gains from the first to the third epoch."""
+    """Return MiB that the largest worker gains from the first to the third epoch."""
     memories = [memory for _, memory in epochs_of_items(m, 3, True)]
     return (memories[2] - memories[0]) / 1024
 
 
 def mapped_load(m):
-    """Milliseconds to load a checkpoint of 1 GiB with mmap=True."""
+    """Return the milliseconds to load a checkpoint of 1 GiB with mmap=True."""
     return checkpoint(m, 1 << 28)
 
 
 def mapped_load_small(m):
-    """Milliseconds to load a checkpoint of 1 MiB with mmap=True."""
+    """Return the milliseconds to load a checkpoint of 1 MiB with mmap=True."""
     return checkpoint(m, 1 << 18)
 
 

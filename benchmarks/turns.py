@@ -35,7 +35,7 @@ class Process:
         return json.loads(line)
 
     def last_error(self) -> str:
-        """The exception that ended a process whose errors are not shown."""
+        """Return the exception that ended a process whose errors are not shown."""
         if not self.errors:
             return ""
         self.errors.seek(0)

@@ -91,7 +91,7 @@ CASES = {
 
 
 def load():
-    """torchvision.ops."""
+    """Load torchvision.ops."""
     import torchvision.ops
 
     return torchvision.ops
@@ -102,7 +102,7 @@ PACKAGES = {"torchvision": (CASES, load), "torchaudio": (audio_cases.CASES, audi
 
 
 def serve(library, package, threads):
-    """Computes the cases whose names come in, and answers with seconds; "save" puts the last results into a file."""
+    """Compute the cases whose names come in, and answer with seconds; "save" puts the last results into a file."""
     if library == "facula":
         from facula import compat
 

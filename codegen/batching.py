@@ -19,7 +19,7 @@ DIM_NAMES = {"dim", "dims", "dim0", "dim1", "dim2", "dimension"}
 
 
 def rule(op: Op) -> str:
-    """The text of `batch:`, or the word that the kind implies; "loop" where nothing is known."""
+    """Return the text of `batch:`, or the word that the kind implies; "loop" where nothing is known."""
     if op.batch:
         return op.batch
     if op.kind in ("factory", "random"):
@@ -32,7 +32,7 @@ def has_rule(op: Op) -> bool:
 
 
 def words(op: Op) -> set[str]:
-    """The names an expression uses."""
+    """Return the names an expression uses."""
     text = rule(op)
     if text.split()[0] in WORDS:
         text = text.partition(" else ")[2]
@@ -40,7 +40,7 @@ def words(op: Op) -> set[str]:
 
 
 def body(op: Op, args) -> str:
-    """The statements that run the op on wrappers; `args` are those of the C++ function."""
+    """Return the statements that run the op on wrappers; `args` are those of the C++ function."""
     tensors = [a.name for a in args if a.is_tensor]
     declared = f'Batch batch("{op.names[0] if op.names else op.name}", {", ".join(tensors)});'
     if not any(r.startswith("Tensor") for r in op.returns):
@@ -69,7 +69,7 @@ def _dim(op, a):
 
 
 def _shared(names: str, text: str, loop: str) -> str:
-    """`text` where the tensors `names` are shared by all examples, else one by one."""
+    """Return `text` where the tensors `names` are shared by all examples, else one by one."""
     conditions = " || ".join(f"batch.has({n})" for n in names.split())
     return f"if ({conditions}) {{ {loop} }} {text}" if names else text
 
@@ -110,7 +110,8 @@ def _refuse(op, args, rest):
 
 
 def _random(op, args, rest):
-    """`rest` is the rule for numbers of each example's own; the same numbers are drawn again for each."""
+    """Return the rule for random numbers: `rest` is the rule for numbers of each example's own; the same numbers are drawn
+    again for each."""
     generator = next((a.name for a in args if a.type == "Generator?"), "nullptr")
     own = _loop(op, args, "", warn=False) if rest == "loop" else _BY_WORD[rest or "elementwise"](op, args, "")
     same = _loop(op, args, "", "same.again(); ", warn=False)
@@ -124,7 +125,7 @@ _BY_WORD = {
 
 
 def mutating(op: Op, args) -> str:
-    """The statement that runs an op which writes to its first argument on a wrapper."""
+    """Return the statement that runs an op which writes to its first argument on a wrapper."""
     me, *others = args
     values = ", ".join([f"batch_behind({me.name})", *(a.name for a in others)])
     if op.kind == "random":

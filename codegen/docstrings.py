@@ -60,7 +60,7 @@ class Name:
 
 
 def text_of(thing: object) -> str:
-    """The docstring; of a class its own or that of a base of ours, not of Enum or Exception."""
+    """Return the docstring; of a class its own or that of a base of ours, not of Enum or Exception."""
     if not inspect.isclass(thing):
         return inspect.getdoc(thing) or ""
     texts = (vars(base).get("__doc__") for base in thing.__mro__ if _is_ours(base))
@@ -68,7 +68,7 @@ def text_of(thing: object) -> str:
 
 
 def modules() -> Iterator[tuple[str, types.ModuleType]]:
-    """Public modules by their names below `facula`, those nearest to the top first."""
+    """Yield public modules by their names below `facula`, those nearest to the top first."""
     names = [found.name.partition(".")[2] for found in pkgutil.walk_packages(facula.__path__, "facula.")]
     yield "", facula
     for name in sorted(names, key=lambda n: (n.count("."), n)):
@@ -80,7 +80,7 @@ def modules() -> Iterator[tuple[str, types.ModuleType]]:
 
 
 def namespace_of(module: str) -> str:
-    """The row of the table that a module's names belong to."""
+    """Return the row of the table that a module's names belong to."""
     for split in SPLIT:
         if module == split or module.startswith(f"{split}."):
             return split
@@ -95,7 +95,7 @@ def _is_ours(thing: object) -> bool:
 
 
 def names() -> list[Name]:
-    """Every public name, in the order of the modules."""
+    """Return every public name, in the order of the modules."""
     found: list[Name] = []
     seen = {id(facula.Tensor)}
     for path, module in modules():
@@ -115,7 +115,8 @@ def names() -> list[Name]:
 
 
 def _members(space: str, path: str, owner: type, seen: set[int], whole: bool = False) -> list[Name]:
-    """The public methods and properties of a class that no public base has, those of private bases once; of Tensor all."""
+    """Return the public methods and properties of a class that no public base has, those of private bases once; of Tensor
+    all."""
     public = () if whole else [base for base in owner.__mro__[1:] if not base.__name__.startswith("_")]
     inherited = {name for base in public for name in dir(base)}
     found = []
@@ -133,7 +134,7 @@ def _members(space: str, path: str, owner: type, seen: set[int], whole: bool = F
 
 
 def _balanced(text: str, start: int) -> int:
-    """The index behind the parenthesis that closes the one at `start`."""
+    """Return the index behind the parenthesis that closes the one at `start`."""
     depth = 0
     for at in range(start, len(text)):
         depth += (text[at] in "([{") - (text[at] in ")]}")
@@ -143,7 +144,8 @@ def _balanced(text: str, start: int) -> int:
 
 
 def split_text(name: Name) -> tuple[list[str], str]:
-    """Signatures in the first lines of a docstring, `f(x, y=1) -> Tensor`, and the words without them and without examples."""
+    """Return the signatures in the first lines of a docstring, `f(x, y=1) -> Tensor`, and the words without them and without
+    examples."""
     signatures, words = [], name.text
     while match := re.match(r"\w+(?=\()", words):
         end = _balanced(words, match.end())
@@ -156,7 +158,7 @@ def split_text(name: Name) -> tuple[list[str], str]:
 
 
 def parameters(name: Name) -> list[str]:
-    """The names of the parameters."""
+    """Return the names of the parameters."""
     if name.is_property or (inspect.isclass(name.value) and issubclass(name.value, enum.Enum)):
         return []
     try:
@@ -168,7 +170,7 @@ def parameters(name: Name) -> list[str]:
 
 
 def faults(name: Name) -> list[str]:
-    """What the docstring lacks; empty where it is complete."""
+    """Return what the docstring lacks; empty where it is complete."""
     if not name.text.strip():
         return ["docstring"]
     text, shown = split_text(name)[1], name.text
@@ -186,7 +188,7 @@ def faults(name: Name) -> list[str]:
 
 
 def table() -> dict[str, tuple[int, int, dict[str, list[str]]]]:
-    """Per namespace: complete docstrings, all names, and what is missing by name."""
+    """Return, per namespace, complete docstrings, all names, and what is missing by name."""
     rows: dict[str, tuple[int, int, dict[str, list[str]]]] = {}
     for name in names():
         complete, total, missing = rows.get(name.namespace, (0, 0, {}))

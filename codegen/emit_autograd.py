@@ -34,7 +34,7 @@ def _header(ops: list[Op]) -> str:
 
 
 def _needed_topics(topic: str, ops: list[Op], home: dict[str, str]) -> list[str]:
-    """The topics whose functions the formulas of these ops call: a change elsewhere does not rebuild this file."""
+    """Return the topics whose functions the formulas of these ops call: a change elsewhere does not rebuild this file."""
     words = set()
     for op in ops:
         for text in (op.grad or {}).values():
@@ -44,7 +44,7 @@ def _needed_topics(topic: str, ops: list[Op], home: dict[str, str]) -> list[str]
 
 
 def mutates(op: Op) -> bool:
-    """Ops whose own name ends in an underscore write to their first argument."""
+    """Return whether an op writes to its first argument: those do whose own name ends in an underscore."""
     return op.name.endswith("_") and not op.name.endswith("__")
 
 
@@ -109,7 +109,7 @@ def _call_args(op: Op) -> str:
 
 
 def _device_check(op: Op) -> str:
-    """Views read one tensor, composites check in what they call, element-wise plans mix devices by rules of their own."""
+    """Return the check of devices: views read one tensor, composites check in what they call, element-wise plans by their rules."""
     tensors = _tensor_args(op)
     if op.composite or op.elementwise or op.kind == "view" or "any_device" in op.checks or (len(tensors) < 2 and all(a.type != "Tensor[]" for a in tensors)):
         return ""
@@ -117,7 +117,7 @@ def _device_check(op: Op) -> str:
 
 
 def _function(op: Op) -> str:
-    """The fast path, and the slow one beside it."""
+    """Return the fast path, and the slow one beside it."""
     args = _call_args(op)
     head = f"{op.cpp_return} {op.name}({cpp_params(op)})"
     if not _tensor_args(op):
@@ -136,7 +136,7 @@ def _function(op: Op) -> str:
 
 
 def _scope(op: Op, form: str, call: str, results: str = "", after: str = "", written: Sequence[str] = ()) -> str:
-    """Statements that make a raw call while somebody watches; what stands in for it wrote to `written`."""
+    """Return the statements that make a raw call while somebody watches; what stands in for it wrote to `written`."""
     names = [a.name for a in cpp_args(op)] + (out_names(op) if form == "Out" else [])
     given = f"  const Argument arguments[] = {{{', '.join(names)}}};\n" if names else ""
     given += f"  const ResultSlot slots[] = {{{results}}};\n" if results else ""
@@ -157,7 +157,7 @@ def _list(type_: str, array: str, values) -> str:
 
 
 def _watched(op: Op) -> str:
-    """The raw call, watched: of the function form."""
+    """Return the raw call, watched: of the function form."""
     count = len(op.returns)
     slots = "&result" if count == 1 else ", ".join(f"&std::get<{i}>(result)" for i in range(count))
     call = f"result = ops::{op.name}({_call_args(op)})"
@@ -166,7 +166,7 @@ def _watched(op: Op) -> str:
 
 
 def _watched_write(op: Op, call: str, counts: bool) -> str:
-    """The raw call, watched: of a form that writes to the first argument, and may count that itself."""
+    """Return the raw call, watched: of a form that writes to the first argument, and may count that itself."""
     written = [op.args[0].name] if counts else []
     return f"[[gnu::cold]] static void {op.id}_write_watched({inplace_args(op)}) {{\n{_scope(op, 'InPlace', call, written=written)}}}\n"
 
@@ -181,7 +181,7 @@ def _raw_write(op: Op, call: str) -> str:
 
 
 def _scoped_write(op: Op, name: str, function: str) -> str:
-    """The raw call of a function that writes to its first argument, in the scope of that write."""
+    """Return the raw call of a function that writes to its first argument, in the scope of that write."""
     me = op.args[0].name
     overlap = ", WriteScope::Overlap::Filled" if "shared_places" in op.checks else ""
     target = ", ".join(["write.target()", *(a.name for a in cpp_args(op)[1:])])
@@ -190,7 +190,7 @@ def _scoped_write(op: Op, name: str, function: str) -> str:
 
 
 def _random_in_vmap(op: Op) -> str:
-    """Numbers drawn inside vmap may differ between examples."""
+    """Return what random numbers need in vmap: numbers drawn inside vmap may differ between examples."""
     if op.kind != "random":
         return ""
     size = next((a.name for a in op.args if a.type == "int[]" and a.name == "size"), None)
@@ -204,7 +204,7 @@ def _random_in_vmap(op: Op) -> str:
 
 
 def _cast_composite(op: Op) -> str:
-    """A composite with a cast before it. Its own function is declared here only: headers do not change with the key."""
+    """Return a composite with a cast before it. Its own function is declared here only: headers do not change with the key."""
     head, args = f"{op.cpp_return} {op.name}({cpp_params(op)})", _call_args(op)
     return (
         f"{op.cpp_return} {op.written_as}({cpp_params(op)});\n"
@@ -214,13 +214,13 @@ def _cast_composite(op: Op) -> str:
 
 
 def _regions(op: Op) -> str:
-    """The regions for which the op has a policy."""
+    """Return the regions for which the op has a policy."""
     modes = {"cpu": "kModeAutocast", "cuda": "kModeAutocastCuda"}
     return "kAutocast" if len(op.autocast) == len(modes) else "".join(modes[device] for device in op.autocast)
 
 
 def _cast_and_call(op: Op, target: str) -> str:
-    """The arguments in the dtype of the op's autocast policies, and the op on them outside of those regions."""
+    """Return the arguments in the dtype of the op's autocast policies, and the op on them outside of those regions."""
     tensors = _tensor_args(op)
     pause = f"    AutocastPause pause({_regions(op)});\n"
     if set(op.autocast.values()) == {"unchanged"}:
@@ -235,7 +235,7 @@ def _cast_and_call(op: Op, target: str) -> str:
 
 
 def _pause(op: Op) -> str:
-    """In-place and out= forms take their arguments as they are."""
+    """Return what pauses autocast: in-place and out= forms take their arguments as they are."""
     return f"  AutocastPause pause({_regions(op)});\n" if op.autocast else ""
 
 
@@ -244,17 +244,17 @@ def _plain_layouts(op: Op) -> str:
 
 
 def _holder(arg) -> str:
-    """The C++ type of something that holds a value in place of a tensor argument."""
+    """Return the C++ type of something that holds a value in place of a tensor argument."""
     return {"Tensor[]": "std::vector<Tensor>", "Operand": "Operand"}.get(arg.type, "Tensor")
 
 
 def _passes_layout(op: Op) -> bool:
-    """Whether results may have private layouts; a view with `layout: keep` gives such a tensor back itself."""
+    """Return whether results may have private layouts; a view with `layout: keep` gives such a tensor back itself."""
     return op.keeps_layout and op.kind != "view"
 
 
 def _kept(op: Op) -> str:
-    """The raw call with arguments of private layouts, whose results have private layouts as well."""
+    """Return the raw call with arguments of private layouts, whose results have private layouts as well."""
     if not _passes_layout(op):
         return ""
     lines = [f"[[gnu::noinline]] static {op.cpp_return} {op.id}_kept({cpp_params(op)}) {{"]
@@ -397,7 +397,7 @@ def _apart_check(op: Op) -> str:
 
 
 def _direct(op: Op) -> str:
-    """Recording without computing into new memory; the overwritten value is copied only if a formula asks for it."""
+    """Record without computing into new memory; the overwritten value is copied only if a formula asks for it."""
     me = op.args[0].name
     formulas = formula.read(op)
     if formulas[0].arg.name != me:
@@ -449,7 +449,7 @@ def _out(op: Op) -> str:
 
 
 def _checked_outs(op: Op, names: list[str]) -> str:
-    """Refuses what out= forms cannot do, before anything is computed."""
+    """Refuse what out= forms cannot do, before anything is computed."""
     pointers = ", ".join("&" + name for name in names)
     history = formula.out_history(op)
     text = f'  check_out("{op.name}", {_flags(op)}, OutHistory::{history}, {{{pointers}}});\n'
@@ -479,7 +479,7 @@ def _resolved_out(op: Op, names: list[str]) -> str:
 
 
 def _made(op: Op, names: list[str]) -> str:
-    """The call, which writes to the targets by itself where the op can."""
+    """Return the call, which writes to the targets by itself where the op can."""
     function = f"ops::{op.name}" if has_raw_out(op) else op.name
     extra = ", ".join(f"{name}_target" for name in names) if has_raw_out(op) else ""
     return f"const auto made = {function}({', '.join(filter(None, [_call_args(op), extra]))}); {_finish(names)}"

@@ -16,12 +16,12 @@ def emit(source: Path, out: Path, write) -> None:
 
 
 def registering(folder: Path) -> list[str]:
-    """The stems of the files that have a register function, `void register_<stem>()`."""
+    """Return the stems of the files that have a register function, `void register_<stem>()`."""
     return [p.stem for p in sorted(folder.glob("*.cpp")) if re.search(rf"^void register_{p.stem}\(\)", p.read_text(), re.M)]
 
 
 def register_calls(namespace: str, function: str, stems: list[str], *includes: str) -> str:
-    """A file with one function that calls the register functions of the stems."""
+    """Return a file with one function that calls the register functions of the stems."""
     declared = [f"void register_{stem}();" for stem in stems]
     calls = [f"  register_{stem}();" for stem in stems]
     return "\n".join([HEADER, *includes, f"namespace facula::{namespace} {{\n", *declared, f"\nvoid {function}() {{", *calls,

@@ -31,7 +31,7 @@ def emit(ops: list[Op], out: Path, write) -> None:
 
 
 def _rows(ops: list[Op]):
-    """(signature, row) of every form."""
+    """Yield (signature, row) of every form."""
     for op in ops:
         types = [a.cpp_type for a in cpp_args(op)]
         if mutates(op):

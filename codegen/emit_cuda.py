@@ -23,7 +23,7 @@ def emit(ops: list[Op], source: Path, out: Path, write) -> None:
 
 
 def _raw(text: str) -> str:
-    """A C++ literal: pieces, since compilers limit the length of one."""
+    """Return a C++ literal: pieces, since compilers limit the length of one."""
     pieces = [text[i:i + 12000] for i in range(0, len(text), 12000)]
     return "\n".join(f'R"facula({piece})facula"' for piece in pieces)
 
@@ -38,7 +38,8 @@ def _sources(source: Path) -> str:
 
 
 def _for_device(path: Path) -> str:
-    """Elementary functions become templates: the compiler reads the bodies of those that a kernel calls, and most call none."""
+    """Turn elementary functions into templates: the compiler reads the bodies of those that a kernel calls, and most call
+    none."""
     text = path.read_text()
     if not path.name.startswith("elementary_"):
         return text
@@ -48,7 +49,7 @@ def _for_device(path: Path) -> str:
 
 
 def _loops(ops: list[Op]) -> str:
-    """By loop id: ids of a topic follow each other, as in op_ids_<topic>.h."""
+    """Return the loops by loop id: ids of a topic follow each other, as in op_ids_<topic>.h."""
     rows: list[str] = []
     for topic, members in topics(ops).items():
         found = loops(members)

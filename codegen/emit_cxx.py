@@ -108,7 +108,7 @@ def _in_namespaces(op: Op):
 
 
 def _overloads(op: Op) -> list[list[Argument]]:
-    """An operand is a tensor or a number: a function for each, but for numbers only."""
+    """Return the overloads: an operand is a tensor or a number: a function for each, but for numbers only."""
     found = [[]]
     for a in cpp_args(op):
         kinds = ("Tensor", "Scalar") if a.type == "Operand" else (a.type,)
@@ -195,7 +195,7 @@ def _out_function(op: Op, args: list[Argument]) -> Function:
 
 
 def _own(args: list[Argument]) -> list[Argument]:
-    """The arguments of a factory besides those that TensorOptions hold, a generator before what follows it."""
+    """Return the arguments of a factory besides those that TensorOptions hold, a generator before what follows it."""
     return [a for a in args if a.name not in ("dtype", "device")]
 
 

@@ -28,15 +28,16 @@ class Form:
     in_place: bool = False
 
     def arguments(self, op: Op) -> list[Argument]:
-        """What is written in parentheses: a method is called on the rest."""
+        """Return what is written in parentheses: a method is called on the rest."""
         return [arg for arg in op.args if not (self.method and arg.name == bound_argument(op))]
 
     def has_out(self, op: Op) -> bool:
         return "out" in op.variants and not self.method and not self.in_place
 
     def words(self, op: Op, text: str) -> str:
-        """The schema calls the first argument self, functions call it input; in place there is no copy of it."""
-        text = text.removeprefix("A copy of ") if self.in_place else text
+        """Return words as Python has them: the schema calls the first argument self, functions call it input; in place there is
+        no copy of it."""
+        text = re.sub("^Return a copy of ", "Return ", text) if self.in_place else text
         return text if self.method or all(a.name != "self" for a in op.args) else re.sub(r"\bself\b", "input", text)
 
 
@@ -44,13 +45,16 @@ FUNCTION = Form()
 
 
 def docstring(public: str, members: list[Op], form: Form = FUNCTION) -> str:
-    """Signatures; what the op does; arguments, errors and examples as far as they are stated; and where it is stated."""
+    """Return the signatures; what the op does; arguments, errors and examples as far as they are stated; and where it is
+    stated."""
     parts = ["\n".join(f"{public}({python_signature(op, form)}) -> {_returns(op)}" for op in members)]
-    texts = dict.fromkeys(form.words(op, op.doc) for op in members)
+    texts = list(dict.fromkeys(form.words(op, op.doc) for op in members))
+    if form.in_place:
+        texts[0] = re.sub("^Return ", "Compute in place: ", texts[0])
     facts = dict.fromkeys(fact for op in members for fact in _facts(op, form))
     if "Differentiable." in facts:
         facts.pop("Not differentiable.", None)  # an overload's own words say it
-    parts.append(("In place: " if form.in_place else "") + "\n".join([*texts, " ".join(facts)]).rstrip())
+    parts.append("\n".join([*texts, " ".join(facts)]).rstrip())
     arguments = {name: text for op in members for name, text in argument_texts(op, members, form).items()}
     if arguments:
         parts.append("\n    ".join(["Args:", *(f"{name}: {text}" for name, text in arguments.items())]))
@@ -61,7 +65,7 @@ def docstring(public: str, members: list[Op], form: Form = FUNCTION) -> str:
 
 
 def private_docstring(public: str, members: list[Op]) -> str:
-    """Of a part of other ops: the signatures, and what it does."""
+    """Return, of a part of other ops, the signatures and what it does."""
     return "\n".join([*(f"{public}({python_signature(op)}) -> {_returns(op)}" for op in members), "", members[0].doc])
 
 
@@ -75,7 +79,7 @@ RESULTS = {"bool": "The result is bool.", "int64": "The result is int64."}
 
 
 def _facts(op: Op, form: Form) -> list[str]:
-    """What follows from the kind and the keys: dtypes, shapes, derivatives."""
+    """Return what follows from the kind and the keys: dtypes, shapes, derivatives."""
     found = []
     if op.elementwise:
         taken = next((text for name, text in TAKEN.items() if DTYPE_SETS[name] == op.dtypes), None)
@@ -92,7 +96,8 @@ def _facts(op: Op, form: Form) -> list[str]:
 
 
 def argument_texts(op: Op, members: list[Op], form: Form = FUNCTION) -> dict[str, str]:
-    """What is said of each argument, by its name in Python: in the op's statement, in another one of its public name, in the common table."""
+    """Return what is said of each argument, by its name in Python: in the op's statement, in another one of its public name, in
+    the common table."""
     names = [arg.name for arg in form.arguments(op)] + ["out"] * form.has_out(op)
     stated = [op.argument_docs, *(member.argument_docs for member in members)]
     texts = {name: next((docs[name] for docs in stated if name in docs), COMMON.get(name)) for name in names}
@@ -100,22 +105,22 @@ def argument_texts(op: Op, members: list[Op], form: Form = FUNCTION) -> dict[str
 
 
 def python_default(arg: Argument) -> str | None:
-    """The default that Python's functions have: their losses are not reduced, though the ops' schemas say the mean."""
+    """Return the default that Python's functions have: their losses are not reduced, though the ops' schemas say the mean."""
     return "0" if arg.name == "reduction" and arg.type == "int" and arg.default is not None else arg.default
 
 
 def python_name(arg: Argument) -> str:
-    """The schema's first argument is called self, Python's input."""
+    """Return the name in Python: the schema's first argument is called self, Python's input."""
     return "input" if arg.name == "self" else arg.name
 
 
 def bound_argument(op: Op) -> str:
-    """The argument that a method is called on."""
+    """Return the argument that a method is called on."""
     return "self" if any(arg.name == "self" for arg in op.args) else op.args[0].name
 
 
 def python_signature(op: Op, form: Form = FUNCTION) -> str:
-    """The arguments as annotations would say them."""
+    """Return the arguments as annotations would say them."""
     parts, star = [], False
     for arg in form.arguments(op):
         if arg.keyword_only and not star:

@@ -8,7 +8,7 @@ from .schema import Op
 
 
 def _members(op: Op, formulas) -> tuple[list[str], list[str]]:
-    """Saved argument and result names, and saved descriptions, in a fixed order."""
+    """Return the saved argument and result names, and saved descriptions, in a fixed order."""
     used = set().union(*(f.uses for f in formulas)) if formulas else set()
     values = [a.name for a in op.args if a.name in used] + [r for r in formula.result_names(op) if r in used]
     infos = sorted(u for u in used if u.endswith("_info"))
@@ -94,7 +94,7 @@ def _node(op: Op) -> str:
 
 
 def _together(f: formula.Formula, edge: int) -> list[str]:
-    """One formula for several gradients, at the first of them."""
+    """Return one formula for several gradients, at the first of them."""
     if f.arg.name != f.together[0]:
         return []
     edges = range(edge, edge + len(f.together))
@@ -103,7 +103,7 @@ def _together(f: formula.Formula, edge: int) -> list[str]:
 
 
 def _recorder(op: Op, formulas) -> list[str]:
-    """The function that makes a node from the arguments: edges, and what the formulas need of the inputs."""
+    """Return the function that makes a node from the arguments: edges, and what the formulas need of the inputs."""
     name = node_name(op)
     wanted = [f.arg for f in formulas]
     dynamic = any(a.type == "Tensor[]" for a in wanted)

@@ -46,7 +46,7 @@ def cpp_params(op: Op, defaults: bool = False) -> str:
 
 
 def cpp_args(op: Op) -> list[Argument]:
-    """The arguments that C++ sees: factory keywords that only Python understands are left out."""
+    """Return the arguments that C++ sees: factory keywords that only Python understands are left out."""
     return [a for a in op.args if a.name not in op.python_only]
 
 
@@ -71,7 +71,7 @@ def cpp_default(arg: Argument) -> str:
 
 
 def loops(ops: list[Op]) -> dict[str, list[Op]]:
-    """Element-wise ops by the loop they share: (topic, scalar function, arity, result, dtypes, parameter types)."""
+    """Return element-wise ops by the loop they share: (topic, scalar function, arity, result, dtypes, parameter types)."""
     found: dict[str, list[Op]] = {}
     for op in ops:
         if op.elementwise:
@@ -80,7 +80,7 @@ def loops(ops: list[Op]) -> dict[str, list[Op]]:
 
 
 def loop_room(members: list[Op]) -> int:
-    """How many loop ids a topic takes: with room for more, so that a new op seldom moves the ids of other topics."""
+    """Return how many loop ids a topic takes: with room for more, so that a new op seldom moves the ids of other topics."""
     count = len(loops(members))
     return -(-count // 64) * 64 + 64 if count else 0
 
@@ -115,7 +115,7 @@ def emit(ops: list[Op], out: Path, write) -> None:
 
 
 def _ids(number: int, ops: list[Op], loop_base: int) -> str:
-    """Ids of the ops and loops of one topic: files of other topics need not know them."""
+    """Return the ids of the ops and loops of one topic: files of other topics need not know them."""
     assert len(ops) < OPS_PER_TOPIC, "raise OPS_PER_TOPIC"
     base = number * OPS_PER_TOPIC + 1
     lines = [HEADER, '#pragma once\n\n#include "core/op_id.h"\n\nnamespace facula {\n', "enum class OpId : uint16_t;\nnamespace op_id {"]
@@ -179,7 +179,7 @@ def _semantics_row(op: Op) -> str:
 
 
 def _signature_text(op: Op) -> str:
-    """The signature with what C++ is given: `type name=default`, ...; "*" before keyword-only ones."""
+    """Return the signature with what C++ is given: `type name=default`, ...; "*" before keyword-only ones."""
     parts, keywords = [], False
     for arg in cpp_args(op):
         parts += ["*"] if arg.keyword_only and not keywords else []
@@ -219,7 +219,7 @@ def has_raw_out(op: Op) -> bool:
 
 
 def out_params(op: Op) -> str:
-    """Trailing parameters of a native op that can write into tensors of the caller."""
+    """Return trailing parameters of a native op that can write into tensors of the caller."""
     if not has_raw_out(op):
         return ""
     count = op.tensor_returns

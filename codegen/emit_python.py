@@ -36,7 +36,7 @@ def emit(ops: list[Op], out: Path, write) -> None:
 
 
 def _forms(members: list[Op]) -> list[str]:
-    """Which of plain and in-place bindings the group needs."""
+    """Return which of plain and in-place bindings the group needs."""
     forms = ["plain"]
     if any("inplace" in op.variants for op in members):
         forms.append("inplace")
@@ -83,7 +83,7 @@ def _entries(public: str, members: list[Op], form: str):
 
 
 def _table_row(public: str, dotted: str, members: list[Op], form: Form) -> str:
-    """The row of a function or method: its module, its op, and what CPython wants to know."""
+    """Return the row of a function or method: its module, its op, and what CPython wants to know."""
     module, _, last = dotted.rpartition(".")
     text = private_docstring(last, members) if module == "_ops" else docstring(last, members, form)
     doc = _c_string(f"{last}{text_signature(members, form)}\n--\n\n{text}")
@@ -92,7 +92,8 @@ def _table_row(public: str, dotted: str, members: list[Op], form: Form) -> str:
 
 
 def _method_names(public: str, names: list[str], form: str) -> list[str]:
-    """Methods carry the names without a module; an alias such as `absolute` is a method as well."""
+    """Return the names of methods: methods carry the names without a module; an alias such as `absolute` is a method as
+    well."""
     plain = [n for n in names if "." not in n]
     if form == "inplace":
         return [n + "_" for n in plain] or [public]
@@ -171,7 +172,7 @@ def _signature_text(op: Op, has_out: bool) -> str:
 
 
 def _value(arg: Argument, slot: str, keeps_layout: bool) -> str:
-    """The C++ expression that converts a slot."""
+    """Return the C++ expression that converts a slot."""
     kind, default = arg.type, arg.default
     layout = "Layouts::Keep" if keeps_layout else "Layouts::Plain"
     optional = {
@@ -286,7 +287,7 @@ def _wanted(op: Op, slot: str, slots: dict[str, str]) -> str:
 
 
 def _asked_layout(op: Op, slots: dict[str, str]) -> str:
-    """What a factory does where a sparse layout is asked for: a tensor without entries is one of zeros."""
+    """Return what a factory does where a sparse layout is asked for: a tensor without entries is one of zeros."""
     if op.name not in EMPTY_FACTORIES:
         if not _is_like(op):
             return f'refuse_layout("{op.name}", {slots["layout"]}); '

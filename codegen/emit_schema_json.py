@@ -21,7 +21,7 @@ def emit(ops: list[Op], out: Path, write) -> None:
 
 
 def rows_of(op: Op):
-    """A dict for every form."""
+    """Yield a dict for every form."""
     if mutates(op):
         yield _row(op, "inplace", op.name)
     else:
@@ -61,7 +61,7 @@ def _argument(a: Argument, written: bool) -> dict:
 
 
 def _default(a: Argument):
-    """A default as JSON has it: a list for a list, also where the schema says one number for all of them."""
+    """Return a default as JSON has it: a list for a list, also where the schema says one number for all of them."""
     text = a.default
     if text in ("None", "True", "False"):
         return {"None": None, "True": True, "False": False}[text]
@@ -77,7 +77,7 @@ def _default(a: Argument):
 
 
 def _aten(op: Op, form: str) -> str | dict[str, str] | None:
-    """PyTorch's name of a form; by which operands are tensors (T) and numbers (S) where it has several."""
+    """Return PyTorch's name of a form; by which operands are tensors (T) and numbers (S) where it has several."""
     if op.aten == "-":
         return None
     names = {}

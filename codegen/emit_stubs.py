@@ -63,7 +63,7 @@ def emit(ops: list[Op], out: Path, write) -> None:
 
 
 def _package(names: dict) -> str:
-    """facula/__init__.pyi: the core's names, and where each other name stands."""
+    """Return facula/__init__.pyi: the core's names, and where each other name stands."""
     lines = [PACKAGE_HEAD]
     lines += [f"from . import {name} as {name}" for name in sorted(names["LAZY_MODULES"]) if not name.startswith("_")]
     lines += [_stated(name, module) for name, module in names["LAZY_NAMES"].items()]
@@ -75,13 +75,13 @@ def _package(names: dict) -> str:
 
 
 def _stated(name: str, module: str) -> str:
-    """A public name of the package: where it stands, or the words of MADE."""
+    """Return where a public name of the package stands, or the words of MADE."""
     made = next((text for pattern, text in MADE.items() if re.fullmatch(pattern, name)), "")
     return made.format(name=name) or f"from .{module} import {name} as {name}"
 
 
 def _kept_elsewhere() -> Iterator[tuple[str, str]]:
-    """Public names of the package that `facula.compat.names` finds in some module, and which."""
+    """Yield public names of the package that `facula.compat.names` finds in some module, and which."""
     for full_name, place in runpy.run_path(str(NAMES.parent / "compat" / "names.py"))["ELSEWHERE"].items():
         name, (module, _, there) = full_name.removeprefix("torch."), place.removeprefix("facula.").rpartition(".")
         if name == there and module and not name.startswith("_"):
@@ -89,12 +89,13 @@ def _kept_elsewhere() -> Iterator[tuple[str, str]]:
 
 
 def _inside(name: str, prefixes: tuple[str, ...]) -> str:
-    """The last part of a name that stands in a module; "" for any other name."""
+    """Return the last part of a name that stands in a module; "" for any other name."""
     return next((name[len(p):] for p in prefixes if name.startswith(p)), "")
 
 
 def _hide_method_names(line: str) -> str:
-    """Inside class Tensor `int`, `dtype`, ... name methods and properties: annotations use the aliases of HEAD."""
+    """Hide the names of methods: inside class Tensor `int`, `dtype`, ... name methods and properties: annotations use the
+    aliases of HEAD."""
     before, colon, annotations = line.partition("(") if line.lstrip().startswith("def ") else line.partition(":")
     words = re.sub(rf"(?<![\w.])({HIDDEN})(?=[\]\s,|)=]|$)(?!\s*:)", r"_\1", annotations)
     return before + colon + re.sub(rf"-> ({HIDDEN})(?=:)", r"-> _\1", words)
@@ -113,7 +114,7 @@ def _methods(groups: dict[str, list[Op]]) -> list[str]:
 
 
 def _functions(groups: dict[str, list[Op]], inside: Callable[[str], str]) -> list[str]:
-    """The functions whose names `inside` gives the last part of."""
+    """Return the functions whose names `inside` gives the last part of."""
     lines = []
     for members in groups.values():
         functions = [op for op in members if "function" in op.variants]
@@ -128,7 +129,7 @@ def _result_class(op: Op) -> str:
 
 
 def _result_classes(ops: list[Op]) -> list[str]:
-    """One class for each set of names that results have."""
+    """Return one class for each set of names that results have."""
     lines = []
     for name, op in {_result_class(op): op for op in ops if op.fields}.items():
         lines += [f"class {name}(NamedTuple):", *(f"    {field}: {RETURNS[kind]}" for field, kind in zip(op.fields, op.returns)), ""]
@@ -147,7 +148,7 @@ def _overloads(public: str, members: list[Op], method: bool, inplace: bool) -> l
 
 
 def _signatures(op: Op, method: bool, inplace: bool) -> list[str]:
-    """The signature, and a second one where the items of its only positional argument may be spread: view(2, 3)."""
+    """Return the signature, and a second one where the items of its only positional argument may be spread: view(2, 3)."""
     args = [a for i, a in enumerate(op.args) if not (method and _is_self(op, i))]
     positional = [a for a in args if not a.keyword_only]
     signatures = [_signature(op, args, method, inplace)]
@@ -191,7 +192,7 @@ def _argument(arg: Argument, needs_default: bool) -> str:
 
 
 def _literal(default: str | None) -> str:
-    """The default, where it is a literal of Python; `...` for others and where another argument before it has one."""
+    """Return the default, where it is a literal of Python; `...` for others and where another argument before it has one."""
     try:
         ast.literal_eval(default or "...")
     except (SyntaxError, ValueError):

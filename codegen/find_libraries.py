@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def recorded(package: str, ending: str, where: dict) -> Path:
-    """The installed file of a package whose path ends so."""
+    """Return the installed file of a package whose path ends so."""
     for distribution in distributions(name=package, **where):
         for file in distribution.files or ():
             if str(file).endswith(ending):

@@ -88,7 +88,7 @@ def _without_strings(text: str) -> str:
 
 
 def _is_call(text: str, word: str) -> bool:
-    """A name used only as a function, such as `exp(...)` in the formula of an op with an argument `exp`."""
+    """Return whether a name is used only as a function, such as `exp(...)` in the formula of an op with an argument `exp`."""
     return all(re.match(r"\s*\(", text[m.end():]) for m in re.finditer(rf"(?<![\w.]){word}(?!\w)", text))
 
 

@@ -173,7 +173,7 @@ class Op:
 
 
 def load(folder: Path) -> list[Op]:
-    """Every op of every topic, in the order of the files; README.md beside them must tell of the keys that there are."""
+    """Return every op of every topic, in the order of the files; README.md beside them must tell of the keys that there are."""
     check_documentation(folder / "README.md")
     ops = []
     for path in sorted(folder.glob("*.yaml")):
@@ -187,7 +187,7 @@ def load(folder: Path) -> list[Op]:
 
 
 def check_documentation(path: Path) -> None:
-    """The table under "## Keys" and KEYS name the same keys; `op` has a section of its own."""
+    """Check that the table under "## Keys" and KEYS name the same keys; `op` has a section of its own."""
     if not path.exists():
         return
     section = path.read_text().partition("\n## Keys\n")[2].partition("\n## ")[0]
@@ -323,7 +323,7 @@ class _Builder:
         return kind in ELEMENTWISE or "layout" in self.entry
 
     def aten(self, name, overload, args) -> str:
-        """By default the op's own name and overload; parts of other ops have none."""
+        """Return the names in aten: by default the op's own name and overload; parts of other ops have none."""
         value = self.entry.get("aten")
         own = f"{name}.{overload or 'default'}"
         if value is None:
@@ -346,7 +346,8 @@ class _Builder:
         return own + tuple(w for w in words if w not in OTHER_EFFECTS)
 
     def sparse(self, kind) -> tuple[str, ...]:
-        """The ops of the topic take sparse tensors themselves; composites take what the ops take that they are made of."""
+        """Return whether sparse tensors are taken: the ops of the topic take them themselves; composites take what the ops take
+        that they are made of."""
         if kind == "composite":
             if "sparse" in self.entry:
                 self.fail("sparse", "a composite is written with ops, which say it")
@@ -358,7 +359,7 @@ class _Builder:
         return words
 
     def out_casts(self, kind, variants) -> bool:
-        """Whether `out=` may have another dtype that the result can be cast to."""
+        """Return whether `out=` may have another dtype that the result can be cast to."""
         value = self.entry.get("out", "cast" if kind in (*ELEMENTWISE, "factory", "random") else "exact")
         if value not in ("cast", "exact") or ("out" in self.entry and "out" not in variants):
             self.fail("out", f"'cast' or 'exact', for an op with the out variant, is expected, got {value!r}")
@@ -417,7 +418,7 @@ class _Builder:
 
     @staticmethod
     def together(key: str) -> tuple[str, ...]:
-        """The arguments whose gradients one formula gives."""
+        """Return the arguments whose gradients one formula gives."""
         return tuple(name.strip() for name in key.split(","))
 
     def argument_docs(self, args: tuple[Argument, ...]) -> dict[str, str]:
@@ -488,7 +489,7 @@ def _split_commas(text: str) -> list[str]:
 
 
 def group_by_name(ops: list[Op]) -> dict[str, list[Op]]:
-    """Overloads by op name, in file order."""
+    """Return the overloads by op name, in file order."""
     groups: dict[str, list[Op]] = {}
     for op in ops:
         groups.setdefault(op.name, []).append(op)

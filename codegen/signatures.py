@@ -33,7 +33,7 @@ Row = list[Parameter]
 
 
 def _row(op: Op, form: Form) -> Row:
-    """The parameters of one overload."""
+    """Return the parameters of one overload."""
     found = []
     for arg in form.arguments(op):
         given = python_default(arg)
@@ -51,7 +51,8 @@ def _positional(row: Row) -> list[str]:
 
 
 def _takes(order: list[str], row: Row) -> bool:
-    """Whether positional parameters in this order take every call of an overload, in which each may be a keyword, too."""
+    """Return whether positional parameters in this order take every call of an overload, in which each may be a keyword,
+    too."""
     own = [p.name for p in row]
     places = _positional(row)
     return len(places) <= len(order) and all(
@@ -60,7 +61,8 @@ def _takes(order: list[str], row: Row) -> bool:
 
 
 def _in_all_orders(rows: list[Row]) -> list[str] | None:
-    """All positional names, each after those that it follows in some overload; None where overloads contradict each other."""
+    """Return all positional names, each after those that it follows in some overload; None where overloads contradict each
+    other."""
     left = [_positional(row) for row in rows]
     order: list[str] = []
     while left := [names for names in left if names]:
@@ -75,14 +77,14 @@ def _in_all_orders(rows: list[Row]) -> list[str] | None:
 
 
 def _preferred(rows: list[Row]) -> list[str]:
-    """The positional names of the longest overload, or the single one that may be given item by item."""
+    """Return the positional names of the longest overload, or the single one that may be given item by item."""
     places = [_positional(row) for row in rows]
     spread = [p.name for row in rows for p in row if p.spread and not p.keyword_only]
     return spread[:1] if spread and all(len(names) <= 1 for names in places) else max(places, key=len)
 
 
 def merged(name: str, rows: list[Row]) -> Row | None:
-    """One row that takes the calls of all overloads of `name`; None where there is none but (*args, **kwargs)."""
+    """Return one row that takes the calls of all overloads of `name`; None where there is none but (*args, **kwargs)."""
     longest = _preferred(rows)
     order: list[str] | None = longest
     if not all(_takes(longest, row) for row in rows):
@@ -107,7 +109,7 @@ def _default(op: str, name: str, rows: list[Row]) -> str:
 
 
 def _written(parameters: Row) -> list[str]:
-    """The parameters as Python writes them, a single one that may be spread as `*size`."""
+    """Return the parameters as Python writes them, a single one that may be spread as `*size`."""
     positional = [p for p in parameters if not p.keyword_only]
     if len(positional) == 1 and positional[0].spread:
         parts, star = [f"*{positional[0].name}"], True
@@ -125,7 +127,7 @@ def _one(p: Parameter) -> str:
 
 
 def text_signature(members: list[Op], form: Form) -> str:
-    """`(input, other, *, alpha=1, out=None)`, of a method `($self, other, *, alpha=1)`."""
+    """Return `(input, other, *, alpha=1, out=None)`, of a method `($self, other, *, alpha=1)`."""
     parameters = merged(members[0].name, [_row(op, form) for op in members])
     parts = ["*args", "**kwargs"] if parameters is None else _written(parameters)
     return f"({', '.join(['$self'] * form.method + parts)})"

@@ -29,12 +29,12 @@ A name counts once in each module that has it.
 
 
 def table():
-    """The variables of not_here.py."""
+    """Return the variables of not_here.py."""
     return runpy.run_path(str(ROOT / "facula" / "compat" / "not_here.py"))
 
 
 def names():
-    """(version, {module: PyTorch's public names})."""
+    """Return (version, {module: PyTorch's public names})."""
     first, *lines = (ROOT / "tests" / "data" / "pytorch_names.txt").read_text().splitlines()
     found = {module: rest.split() for module, _, rest in (line.partition(":") for line in lines)}
     return first.rpartition(" ")[2], found
@@ -45,7 +45,7 @@ def _namespace(module):
 
 
 def _is_whole(module, public, missing):
-    """Whether this is a module that is missing with all its names."""
+    """Return whether this is a module that is missing with all its names."""
     return module in missing and set(public.get(module, ())) <= missing[module].keys()
 
 
@@ -61,7 +61,7 @@ def _overview(public, missing):
 
 
 def _of_reason(modules, public):
-    """Lines that list the names of one reason, whole modules in one line."""
+    """Yield the lines that list the names of one reason, whole modules in one line."""
     whole = []
     for module, listed in modules.items():
         given = listed.split()
@@ -75,7 +75,7 @@ def _of_reason(modules, public):
 
 
 def page():
-    """The text of docs/supported.md."""
+    """Return the text of docs/supported.md."""
     found, (version, public) = table(), names()
     lines = [_HEAD.format(version=version) + "\n".join(_overview(public, found["MODULES"])), "", "## What is not here, and why"]
     for reason, (why, instead) in found["REASONS"].items():

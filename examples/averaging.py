@@ -25,7 +25,7 @@ TRAINED = 1437  # images; the rest are for the test
 
 
 def average(parameters: list[nn.Parameter]) -> None:
-    """Replaces the parameters by their averages over all processes, in one message."""
+    """Replace the parameters by their averages over all processes, in one message."""
     with torch.no_grad():
         flat = nn.utils.parameters_to_vector(parameters)
         dist.all_reduce(flat, op=dist.ReduceOp.AVG)
@@ -33,7 +33,7 @@ def average(parameters: list[nn.Parameter]) -> None:
 
 
 def spread(parameters: list[nn.Parameter]) -> float:
-    """How far apart the processes are: the largest distance of a parameter from its average."""
+    """Return how far apart the processes are: the largest distance of a parameter from its average."""
     with torch.no_grad():
         mine = nn.utils.parameters_to_vector(parameters)
         mean = mine.clone()
@@ -44,7 +44,7 @@ def spread(parameters: list[nn.Parameter]) -> float:
 
 
 def train_one(rank: int, mine: torch.Tensor, period: int, epochs: int, seed: int) -> tuple[nn.Module, int, float]:
-    """Trains on the images `mine`: (the averaged model, how many averages, how far apart processes were before the third)."""
+    """Train on the images `mine`: (the averaged model, how many averages, how far apart processes were before the third)."""
     images, digits = load_digits()
     torch.manual_seed(seed)  # all begin with one model
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 10))
@@ -65,7 +65,7 @@ def train_one(rank: int, mine: torch.Tensor, period: int, epochs: int, seed: int
 
 
 def work(rank: int, processes: int, port: int, every: list[int], epochs: int, seed: int, results) -> None:
-    """One process: its share of the images, for each period of averaging."""
+    """Run one process: its share of the images, for each period of averaging."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=processes)
     images, digits = load_digits()

@@ -72,7 +72,7 @@ class CharGPT(nn.Module):
 
     @torch.no_grad()
     def write(self, start: torch.Tensor, length: int, temperature: float, top: int) -> torch.Tensor:
-        """Appends `length` characters to `start` (T,), each drawn among the `top` likeliest."""
+        """Append `length` characters to `start` (T,), each drawn among the `top` likeliest."""
         self.eval()
         text = start[None]
         for _ in range(length):
@@ -83,28 +83,28 @@ class CharGPT(nn.Module):
 
 
 def read(path: Path | None) -> str:
-    """The text of a file, or of the sources."""
+    """Return the text of a file, or of the sources."""
     if path is not None:
         return path.read_text(encoding="utf-8", errors="replace")
     return "\n".join(page.read_text(encoding="utf-8") for page in sorted(SOURCES.glob("*.py")))
 
 
 def batch(text: torch.Tensor, count: int, context: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random pieces of the text, and the same pieces one character later, each (count, context)."""
+    """Return random pieces of the text, and the same pieces one character later, each (count, context)."""
     starts = torch.randint(len(text) - context, (count, 1))
     places = starts + torch.arange(context)
     return text[places], text[places + 1]
 
 
 def loss_of(model: CharGPT, text: torch.Tensor, count: int) -> torch.Tensor:
-    """Cross-entropy of the next character on a batch, in nats."""
+    """Return the cross-entropy of the next character on a batch, in nats."""
     inputs, targets = batch(text, count, model.context)
     return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
 
 
 @torch.no_grad()
 def evaluate(model: CharGPT, text: torch.Tensor, batches: int = 5) -> float:
-    """Mean loss on held-out text, in bits per character."""
+    """Return the mean loss on held-out text, in bits per character."""
     model.eval()
     loss = sum(loss_of(model, text, 32).item() for _ in range(batches)) / batches
     model.train()
@@ -112,7 +112,7 @@ def evaluate(model: CharGPT, text: torch.Tensor, batches: int = 5) -> float:
 
 
 def rate_at(step: int, steps: int, peak: float) -> float:
-    """Learning rate: up linearly for a twentieth of the steps, then down along a cosine to a tenth."""
+    """Return the learning rate: up linearly for a twentieth of the steps, then down along a cosine to a tenth."""
     warm = max(steps // 20, 1)
     if step < warm:
         return peak * (step + 1) / warm

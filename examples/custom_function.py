@@ -35,7 +35,7 @@ class LogCosh(Function):
 
 
 def make_points(count: int, outliers: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """y = 2 x - 1 with a little noise, and some points far above the line on the right."""
+    """Make points of y = 2 x - 1 with a little noise, and some points far above the line on the right."""
     x = torch.rand(count) * 10
     y = 2 * x - 1 + 0.3 * torch.randn(count)
     far = x.argsort(descending=True)[: 3 * outliers : 3]
@@ -44,7 +44,7 @@ def make_points(count: int, outliers: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def fit(x: torch.Tensor, y: torch.Tensor, loss_of: Any, steps: int, title: str) -> tuple[float, float]:
-    """Slope and offset of the line with the least mean loss of the residuals, by Adam."""
+    """Return the slope and offset of the line with the least mean loss of the residuals, by Adam."""
     line = torch.zeros(2, requires_grad=True)
     optimizer = torch.optim.Adam([line], lr=0.1)
     for step in range(1, steps + 1):

@@ -27,7 +27,7 @@ TRAINED = 1437  # images; the rest are for the test
 
 
 def count_right(model: torch.nn.Module, loader: DataLoader) -> torch.Tensor:
-    """[images that are told right, images], of all processes."""
+    """Return [images that are told right, images], of all processes."""
     model.eval()
     counts = torch.zeros(2)
     with torch.no_grad():

@@ -39,7 +39,7 @@ class Net(nn.Module):
 
 
 def train_epoch(model: Net, loader: DataLoader, optimizer: torch.optim.Optimizer, epoch: int) -> list[float]:
-    """One pass over the training images; the loss of every step."""
+    """Make one pass over the training images; return the loss of every step."""
     model.train()
     losses: list[float] = []
     for step, (images, digits) in enumerate(loader, 1):
@@ -54,7 +54,7 @@ def train_epoch(model: Net, loader: DataLoader, optimizer: torch.optim.Optimizer
 
 @torch.no_grad()
 def probabilities(model: Net, images: torch.Tensor) -> torch.Tensor:
-    """How likely each digit is for each image, (N, 10)."""
+    """Return how likely each digit is for each image, (N, 10)."""
     model.eval()
     return torch.cat([model(part).softmax(1) for part in images.split(256)])
 
@@ -63,7 +63,7 @@ INK, MUTED, RIGHT, WRONG = "#22313f", "#8395a7", "#2e86c1", "#c0392b"
 
 
 def draw(path: Path, losses: list[float], accuracies: list[float], images, digits, chances) -> bool:
-    """Loss and accuracy on the left; on the right forty test images, those least sure first."""
+    """Draw loss and accuracy on the left; on the right forty test images, those least sure first."""
     plt = pyplot()
     if plt is None:
         return False
@@ -105,7 +105,7 @@ def draw_curves(upper, lower, losses: list[float], accuracies: list[float]) -> N
 
 
 def draw_predictions(cells, images, digits, chances) -> int:
-    """One image to a cell, mistakes first, then the least sure; how many mistakes there are."""
+    """Draw one image to a cell, mistakes first, then the least sure; return how many mistakes there are."""
     chance, predicted = chances.max(1)
     wrong = predicted != digits
     order = torch.argsort(chance - wrong.long(), stable=True)[:40].tolist()

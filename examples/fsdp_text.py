@@ -27,13 +27,13 @@ from facula.distributed.tensor import DTensor
 
 
 def join_group() -> None:
-    """The processes that the launcher started, or this one alone."""
+    """Join the processes that the launcher started, or this one alone."""
     alone: dict[str, Any] = {} if "RANK" in os.environ else {"init_method": "tcp://127.0.0.1:0", "rank": 0, "world_size": 1}
     dist.init_process_group("gloo", **alone)
 
 
 def held(model: CharGPT, optimizer: torch.optim.Optimizer) -> int:
-    """Numbers that this process keeps between steps: its parts of parameters and optimizer state."""
+    """Return the numbers that this process keeps between steps: its parts of parameters and optimizer state."""
     tensors = [*model.parameters(), *(t for state in optimizer.state.values() for t in state.values())]
     return sum((t.to_local() if isinstance(t, DTensor) else t).numel() for t in tensors if isinstance(t, torch.Tensor))
 

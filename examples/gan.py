@@ -22,7 +22,7 @@ NOISE = 32
 
 
 def create_generator() -> nn.Module:
-    """(N, NOISE, 1, 1) to images (N, 1, 8, 8) from 0 to 1."""
+    """Return a network from (N, NOISE, 1, 1) to images (N, 1, 8, 8) from 0 to 1."""
     return nn.Sequential(
         nn.ConvTranspose2d(NOISE, 64, 2),
         nn.BatchNorm2d(64),
@@ -36,7 +36,7 @@ def create_generator() -> nn.Module:
 
 
 def create_discriminator() -> nn.Module:
-    """Images to one logit each: how likely they are real."""
+    """Return a network from images to one logit each: how likely they are real."""
     return nn.Sequential(
         nn.Conv2d(1, 32, 3, padding=1),
         nn.LeakyReLU(0.2),
@@ -63,7 +63,7 @@ class Trainer:
         self.discriminator_optimizer = torch.optim.Adam(self.discriminator.parameters(), lr=rate, betas=(0.5, 0.999))
 
     def step(self, real: torch.Tensor) -> tuple[float, float]:
-        """One step of each network; the losses of discriminator and generator."""
+        """Make one step of each network; return the losses of discriminator and generator."""
         ones, zeros = torch.ones(len(real)), torch.zeros(len(real))
 
         self.discriminator_optimizer.zero_grad()
@@ -82,7 +82,7 @@ class Trainer:
 
     @torch.no_grad()
     def draw(self, noise: torch.Tensor) -> torch.Tensor:
-        """Images from noise, with the running statistics."""
+        """Draw images from noise, with the running statistics."""
         self.generator.eval()
         images = self.generator(noise)
         self.generator.train()
@@ -90,7 +90,7 @@ class Trainer:
 
     @torch.no_grad()
     def judge(self, images: torch.Tensor) -> float:
-        """How likely real the discriminator finds the images, on average."""
+        """Return how likely real the discriminator finds the images, on average."""
         self.discriminator.eval()
         chance = self.discriminator(images).sigmoid().mean().item()
         self.discriminator.train()
@@ -98,12 +98,12 @@ class Trainer:
 
 
 def nearest(images: torch.Tensor, real: torch.Tensor) -> float:
-    """Mean distance from an image to the nearest real one, per pixel (root mean square)."""
+    """Return the mean distance from an image to the nearest real one, per pixel (root mean square)."""
     return (torch.cdist(images.flatten(1), real.flatten(1)).min(1).values / 8).mean().item()
 
 
 def draw(path: Path, history: list[tuple[int, torch.Tensor]], real: torch.Tensor) -> bool:
-    """Blocks of images side by side: the generator's at some steps, then real ones."""
+    """Draw blocks of images side by side: the generator's at some steps, then real ones."""
     plt = pyplot()
     if plt is None:
         return False

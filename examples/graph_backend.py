@@ -32,7 +32,7 @@ class Counts:
 
 
 def with_addcmul(graph: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """A compiler that rewrites: a + b * c becomes addcmul(a, b, c), where nobody else wants the product."""
+    """Return a compiler that rewrites: a + b * c becomes addcmul(a, b, c), where nobody else wants the product."""
     for node in list(graph.graph.nodes):
         if node.target is not aten.add.Tensor or len(node.args) != 2 or node.kwargs:
             continue
@@ -52,7 +52,7 @@ def with_addcmul(graph: torch.fx.GraphModule, examples: list[torch.Tensor]) -> C
 
 
 def polynomial(x: torch.Tensor, weights: list[torch.Tensor]) -> torch.Tensor:
-    """Horner's rule."""
+    """Compute by Horner's rule."""
     y = weights[0]
     for weight in weights[1:]:
         y = y * x + weight
@@ -60,7 +60,7 @@ def polynomial(x: torch.Tensor, weights: list[torch.Tensor]) -> torch.Tensor:
 
 
 def main(arguments: list[str] | None = None) -> Counter[str]:
-    """Runs a polynomial by both; gives what was counted."""
+    """Run a polynomial by both; give what was counted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)

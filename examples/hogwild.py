@@ -31,7 +31,7 @@ def accuracy(model: nn.Module, images: torch.Tensor, digits: torch.Tensor) -> fl
 
 
 def train(number: int, model: nn.Module, steps, epochs: int, rate: float, seed: int) -> None:
-    """What each process does: steps on images in an order of its own, into the parameters that all share."""
+    """Do what each process does: steps on images in an order of its own, into the parameters that all share."""
     torch.manual_seed(seed + 1 + number)
     torch.set_num_threads(1)
     images, digits = (t[:TRAINED] for t in load_digits())

@@ -42,7 +42,7 @@ def noun_phrase(dice: random.Random) -> list[str]:
 
 
 def make_sentence(dice: random.Random) -> Sentence:
-    """A random sentence of the grammar."""
+    """Return a random sentence of the grammar."""
     tags = noun_phrase(dice) + ["ADV"] * (dice.random() < 0.3) + ["VERB"]
     if dice.random() < 0.7:
         tags += noun_phrase(dice)
@@ -85,7 +85,7 @@ def accuracy(predicted: torch.Tensor, batch: Batch, among: torch.Tensor | None =
 
 
 def commonest_tags(sentences: list[Sentence], vocabulary: dict[str, int]) -> torch.Tensor:
-    """What a tagger without context does: each word's most frequent tag, and padding for padding."""
+    """Return what a tagger without context does: each word's most frequent tag, and padding for padding."""
     counts: dict[str, Counter[str]] = {word: Counter() for word in vocabulary}
     for sentence in sentences:
         for word, tag in sentence:

@@ -62,7 +62,7 @@ class Training:
         self.images, self.labels = torch.randn(batch, 3, size, size), torch.randint(10, (batch,))
 
     def step(self, items: int) -> tuple[float, float]:
-        """Forward and backward of the first `items` of the batch: (loss, seconds of the processor)."""
+        """Run forward and backward of the first `items` of the batch; return (loss, seconds of the processor)."""
         self.model.zero_grad()
         begun = time.process_time()
         loss = nn.functional.cross_entropy(self.model(self.images[:items]), self.labels[:items])
@@ -70,7 +70,7 @@ class Training:
         return loss.item(), time.process_time() - begun
 
     def highest(self, items: int) -> tuple[int, float, bytes]:
-        """What a step holds at its highest, its seconds, and its gradients() after it."""
+        """Return what a step holds at its highest, its seconds, and its gradients() after it."""
         self.step(1)  # what is set up by a first step
         self.model.zero_grad()
         torch.cpu.empty_cache()
@@ -81,7 +81,7 @@ class Training:
         return highest, seconds, self.gradients()
 
     def gradients(self) -> bytes:
-        """A hash of all bits of all gradients."""
+        """Return a hash of all bits of all gradients."""
         found = hashlib.sha256()
         for p in self.model.parameters():
             if p.grad is not None:

@@ -61,7 +61,7 @@ class Model(nn.Module):
 
 
 def main(arguments: list[str] | None = None) -> float:
-    """Runs the model both ways; gives the largest difference."""
+    """Run the model both ways; give the largest difference."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)

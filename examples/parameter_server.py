@@ -41,7 +41,7 @@ class Server:
 
     @rpc.functions.async_execution
     def step(self, gradients: list[torch.Tensor]) -> Future:
-        """Parameters after the step that these gradients take part in."""
+        """Return the parameters after the step that these gradients take part in."""
         with self.lock:
             for parameter, gradient in zip(self.model.parameters(), gradients):
                 share = gradient / self.trainers
@@ -62,7 +62,7 @@ class Server:
 
 
 def train(server: rpc.RRef, steps: int, batch: int, seed: int) -> int:
-    """What a trainer does; the number of images that it has seen."""
+    """Do what a trainer does; return the number of images that it has seen."""
     images, digits = (part[:TRAINED] for part in load_digits())
     generator = torch.Generator().manual_seed(seed)
     model = network()

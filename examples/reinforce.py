@@ -30,7 +30,7 @@ class CartPoles:
         self.state = torch.rand(count, 4) * 0.1 - 0.05
 
     def step(self, pushes: torch.Tensor) -> torch.Tensor:
-        """Pushes each cart left (0) or right (1) for one interval; tells which poles are still up, (count,) of bool."""
+        """Push each cart left (0) or right (1) for one interval; tell which poles are still up, (count,) of bool."""
         place, speed, tilt, turning = self.state.unbind(1)
         force = FORCE * (2.0 * pushes - 1)
         sine, cosine, mass = tilt.sin(), tilt.cos(), CART_MASS + POLE_MASS
@@ -44,7 +44,7 @@ class CartPoles:
 
 
 def run(policy: nn.Module, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Plays `count` trials; log-probabilities of the pushes and which were made with the pole up, both (T, count)."""
+    """Play `count` trials; return the log-probabilities of the pushes and which were made with the pole up, both (T, count)."""
     world, up = CartPoles(count), torch.ones(count, dtype=torch.bool)
     chosen, alive = [], []
     for _ in range(LONGEST):
@@ -59,7 +59,8 @@ def run(policy: nn.Module, count: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def advantages(alive: torch.Tensor, discount: float) -> torch.Tensor:
-    """Reward that follows each step, one for each step up, later ones discounted; scaled against the other trials."""
+    """Return the reward that follows each step, one for each step up, later ones discounted; scaled against the other
+    trials."""
     rewards, total, following = alive.float(), torch.zeros(alive.shape[1]), []
     for reward in rewards.flip(0):
         total = reward + discount * total

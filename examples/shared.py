@@ -14,7 +14,7 @@ DIGITS = Path(__file__).parent / "data" / "digits.csv.gz"
 
 
 def load_digits() -> tuple[torch.Tensor, torch.Tensor]:
-    """All images, (1797, 1, 8, 8) with values from 0 to 1, and their digits, (1797,)."""
+    """Return all images, (1797, 1, 8, 8) with values from 0 to 1, and their digits, (1797,)."""
     with gzip.open(DIGITS, "rt") as file:
         table = np.loadtxt(file, delimiter=",", dtype=np.float32)
     images = torch.from_numpy(table[:, :64]).reshape(-1, 1, 8, 8) / 16
@@ -22,7 +22,7 @@ def load_digits() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def progress(title: str, done: int, total: int, note: str = "") -> None:
-    """A bar that fills up on one line, on terminals only; the next line printed replaces a full one."""
+    """Show a bar that fills up on one line, on terminals only; the next line printed replaces a full one."""
     if sys.stderr.isatty():
         filled = 30 * done // total
         bar = "#" * filled + "." * (30 - filled)
@@ -30,14 +30,14 @@ def progress(title: str, done: int, total: int, note: str = "") -> None:
 
 
 def say(line: str) -> None:
-    """Prints a line where a progress bar may stand."""
+    """Print a line where a progress bar may stand."""
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr, flush=True)
     print(line, flush=True)
 
 
 def pyplot():
-    """Matplotlib's pyplot drawing to files, or None where it is not installed."""
+    """Return Matplotlib's pyplot drawing to files, or None where it is not installed."""
     try:
         import matplotlib
     except ModuleNotFoundError:

@@ -56,7 +56,7 @@ LANES = (("range", "program"), ("op", "ops"), ("node", "backward"), ("kernel", "
 
 
 def rows_of(recording: Recording) -> list[tuple[str, list[FunctionEvent]]]:
-    """What stands in a row of bars: events of one kind and thread of the host, and of one stream of a device."""
+    """Return what stands in a row of bars: events of one kind and thread of the host, and of one stream of a device."""
     everything = [*recording.events, *recording.details]
     rows = []
     for kind, title in LANES:
@@ -71,7 +71,7 @@ def rows_of(recording: Recording) -> list[tuple[str, list[FunctionEvent]]]:
 
 
 def draw(recording: Recording, path: Path) -> None:
-    """One row of bars per kind of event and thread, above the bytes that live."""
+    """Draw one row of bars per kind of event and thread, above the bytes that live."""
     plots = pyplot()
     if plots is None:
         return

@@ -9,7 +9,7 @@ import facula
 
 
 def show() -> str:
-    """A few lines on version, platform and threads."""
+    """Return a few lines on version, platform and threads."""
     return (
         f"Facula {facula.__version__}\n"
         f"  - Python {platform.python_version()}, {platform.system()} {platform.machine()}\n"
@@ -19,6 +19,6 @@ def show() -> str:
 
 
 def parallel_info() -> str:
-    """How work is divided among threads."""
+    """Return how work is divided among threads."""
     omp = os.environ.get("OMP_NUM_THREADS")
     return f"facula.get_num_threads(): {facula.get_num_threads()}\nOMP_NUM_THREADS: {omp}\n"

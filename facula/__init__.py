@@ -88,7 +88,7 @@ def _lazy_module(name):
 
 
 def _placeholder(name):
-    """What stands for a name of PyTorch that programs ask for; AttributeError for any other."""
+    """Return what stands for a name of PyTorch that programs ask for; AttributeError for any other."""
     if not name.startswith("__"):
         from .compat import placeholders
 

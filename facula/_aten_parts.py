@@ -6,7 +6,7 @@ import facula
 
 
 def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
-    """A copy with another dtype, on another device or in another order."""
+    """Return a copy with another dtype, on another device or in another order."""
     if layout not in (None, facula.strided):
         raise RuntimeError(f"_to_copy: the layout is strided, got {layout}")
     more = {} if memory_format is None else {"memory_format": memory_format}
@@ -15,43 +15,43 @@ def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non
 
 
 def _local_scalar_dense(self):
-    """The number that a tensor of one element holds."""
+    """Return the number that a tensor of one element holds."""
     return self.item()
 
 
 def _unsafe_view(self, size):
-    """The elements in another shape."""
+    """Return the elements in another shape."""
     return self.reshape(size)
 
 
 def _is_all_true(self):
-    """Whether all elements are, as a tensor."""
+    """Return whether all elements are, as a tensor."""
     return self.all()
 
 
 def _is_any_true(self):
-    """Whether an element is, as a tensor."""
+    """Return whether an element is, as a tensor."""
     return self.any()
 
 
 def _sparse_addmm(self, mat1, mat2, *, beta=1, alpha=1):
-    """`sparse.addmm`."""
+    """Return `sparse.addmm`."""
     return facula.sparse.addmm(self, mat1, mat2, beta=beta, alpha=alpha)
 
 
 def _pin_memory(self, device=None):
-    """A copy in pinned memory."""
+    """Return a copy in pinned memory."""
     return self.pin_memory() if device is None else self.pin_memory(device)
 
 
 def _assert_scalar(self, assert_msg):
-    """RuntimeError where a number is zero."""
+    """Raise RuntimeError where a number is zero."""
     if not self:
         raise RuntimeError(assert_msg)
 
 
 def _assert_tensor_metadata(a, size=None, stride=None, dtype=None, *, device=None, layout=None):
-    """RuntimeError where a tensor is not what is said."""
+    """Raise RuntimeError where a tensor is not what is said."""
     facts = {"size": a.shape, "stride": a.stride(), "dtype": a.dtype, "device": a.device, "layout": a.layout}
     given = {"size": size, "stride": stride, "dtype": dtype, "device": device, "layout": layout}
     for what, wanted in given.items():
@@ -62,44 +62,44 @@ def _assert_tensor_metadata(a, size=None, stride=None, dtype=None, *, device=Non
 
 
 def index(self, indices):
-    """`self[indices]`, where an index is a tensor, or None for a whole dimension."""
+    """Return `self[indices]`, where an index is a tensor, or None for a whole dimension."""
     return self[tuple(slice(None) if each is None else each for each in indices)]
 
 
 def alias(self):
-    """The tensor as a view of itself."""
+    """Return the tensor as a view of itself."""
     return self.view(self.shape)
 
 
 def sym_size(self, dim):
-    """The length of a dimension."""
+    """Return the length of a dimension."""
     return self.size(dim)
 
 
 def sym_stride(self, dim):
-    """The stride of a dimension."""
+    """Return the stride of a dimension."""
     return self.stride(dim)
 
 
 def sym_numel(self):
-    """The number of elements."""
+    """Return the number of elements."""
     return self.numel()
 
 
 def sym_storage_offset(self):
-    """Where the first element stands."""
+    """Return where the first element stands."""
     return self.storage_offset()
 
 
 def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
-    """`nn.functional.grouped_mm`."""
+    """Return `nn.functional.grouped_mm`."""
     return facula.nn.functional.grouped_mm(self, mat2, offs=offs, bias=bias, out_dtype=out_dtype)
 
 
 def convolution_backward(
     grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask,
 ):  # fmt: skip
-    """The gradients of a convolution's input, weight and bias; None for those that `output_mask` leaves out."""
+    """Return the gradients of a convolution's input, weight and bias; None for those that `output_mask` leaves out."""
     with facula.enable_grad():
         given = [x.detach().requires_grad_() for x in (input, weight)]
         bias = None if bias_sizes is None or not output_mask[2] else input.new_zeros(bias_sizes).requires_grad_()
@@ -110,18 +110,18 @@ def convolution_backward(
 
 
 def _conj(self):
-    """The conjugate, as a view."""
+    """Return the conjugate, as a view."""
     return self.conj()
 
 
 def _unique2(self, sorted=True, return_inverse=False, return_counts=False):
-    """(the values that are there, where each element's stands, how often each is there); empty where not asked for."""
+    """Return (the values that are there, where each element's stands, how often each is there); empty where not asked for."""
     values, inverse, counts = facula.ops.facula._unique.default(self, return_inverse, return_counts)
     return values, inverse, counts
 
 
 def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
-    """(values without repetitions in a row, where each element's stands, how often each repeats)."""
+    """Return (values without repetitions in a row, where each element's stands, how often each repeats)."""
     if dim is None:
         return facula.ops.facula._unique_consecutive.default(self, return_inverse, return_counts)
     made = facula.unique_consecutive(self, return_inverse=True, return_counts=True, dim=dim)
@@ -129,31 +129,31 @@ def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None
 
 
 def _linalg_det(A):
-    """(determinant, LU, pivots)."""
+    """Return (determinant, LU, pivots)."""
     lu, pivots = facula.linalg.lu_factor_ex(A)[:2]
     return facula.linalg.det(A), lu, pivots
 
 
 def _linalg_slogdet(A):
-    """(sign, logarithm of the determinant's absolute value, LU, pivots)."""
+    """Return (sign, logarithm of the determinant's absolute value, LU, pivots)."""
     lu, pivots = facula.linalg.lu_factor_ex(A)[:2]
     return (*facula.linalg.slogdet(A), lu, pivots)
 
 
 def _linalg_check_errors(info, api_name, *, is_matrix):
-    """LinAlgError where a factorisation failed."""
+    """Raise LinAlgError where a factorisation failed."""
     if info.any():
         where = "" if is_matrix else f"(Batch element {int(info.ravel().nonzero()[0])}): "
         raise facula.linalg.LinAlgError(f"{api_name}: {where}the factorisation has failed, got info {info.tolist()}")
 
 
 def log_sigmoid_forward(self):
-    """(the logarithm of the sigmoid, nothing: what PyTorch keeps for the derivative)."""
+    """Return (the logarithm of the sigmoid, nothing: what PyTorch keeps for the derivative)."""
     return facula.nn.functional.logsigmoid(self), self.new_empty(0)
 
 
 def nll_loss_forward(self, target, weight, reduction, ignore_index):
-    """(loss, sum of weights)."""
+    """Return (loss, sum of weights)."""
     words = ("none", "mean", "sum")
     loss = facula.nn.functional.nll_loss(self, target, weight, ignore_index=ignore_index, reduction=words[reduction])
     if reduction == 0:
@@ -164,12 +164,12 @@ def nll_loss_forward(self, target, weight, reduction, ignore_index):
 
 
 def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """A number as a tensor."""
+    """Return a number as a tensor."""
     return facula.scalar_tensor(s, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
 
 
 def _resampled(mode, spatial):
-    """`upsample_*` of so many dimensions: (self, output_size[, align_corners], *scales)."""
+    """Return `upsample_*` of so many dimensions: (self, output_size[, align_corners], *scales)."""
     aligns = mode not in ("nearest", "nearest_exact")
 
     def upsample(self, output_size, *more, **named):

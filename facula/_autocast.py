@@ -19,7 +19,7 @@ _DEVICES = ("cpu", "cuda")
 
 @contextlib.contextmanager
 def paused(devices=_DEVICES):
-    """Out of the regions of these device types."""
+    """Leave the regions of these device types within the block."""
     before = [(device, _C._is_autocast_enabled(device)) for device in devices]
     for device, _ in before:
         _C._set_autocast_enabled(device, False)
@@ -31,7 +31,7 @@ def paused(devices=_DEVICES):
 
 
 def in_dtype(dtype: _C.dtype | None, devices: Sequence[str] = _DEVICES) -> Callable[[_F], _F]:
-    """A decorator: inside a region of these device types, tensor arguments come in `dtype` (None: the region's lower
+    """Return a decorator: inside a region of these device types, tensor arguments come in `dtype` (None: the region's lower
     precision) and the function runs outside of it."""
 
     def decorate(function):
@@ -54,7 +54,7 @@ in_float32.__doc__ = "Runs a function of the nn layer in float32, as `in_dtype`.
 
 
 def cast(value, dtype, devices=_DEVICES):
-    """`value` in `dtype` (None: the lower precision) if it is a tensor, or holds tensors, that a region touches."""
+    """Return `value` in `dtype` (None: the lower precision) if it is a tensor, or holds tensors, that a region touches."""
     if isinstance(value, _C.Tensor):
         return _C._autocast_tensor(value, dtype) if value.device.type in devices else value
     if type(value) in (list, tuple):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 
 def counted_dims(op, dims, ndim):
-    """Dimensions of a tensor of `ndim` as numbers from 0; IndexError for one outside, RuntimeError for one that comes twice."""
+    """Return the dimensions of a tensor of `ndim` as numbers from 0; IndexError for one outside, RuntimeError for one that
+    comes twice."""
     ndim = max(ndim, 1)
     for dim in dims:
         if not -ndim <= dim < ndim:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def active_fake_mode() -> Any:
-    """The innermost fake mode that is on, or None."""
+    """Return the innermost fake mode that is on, or None."""
     from facula._subclasses import FakeTensorMode
     from facula.utils._python_dispatch import _get_current_dispatch_mode_stack
 
@@ -19,7 +19,7 @@ def active_fake_mode() -> Any:
 
 
 def detect_fake_mode(inputs: Any = None) -> Any:
-    """The fake mode that is on, or else that of the tensors among `inputs`; None where there is neither.
+    """Return the fake mode that is on, or else that of the tensors among `inputs`; None where there is neither.
 
     Errors: AssertionError where they are of several modes.
     """
@@ -38,11 +38,11 @@ class TracingContext:
 
     @staticmethod
     def try_get() -> None:
-        """None: no program is being traced."""
+        """Return None: no program is being traced."""
 
     @staticmethod
     def get() -> None:
-        """RuntimeError: no program is being traced."""
+        """Raise RuntimeError: no program is being traced."""
         raise RuntimeError("TracingContext.get: no program is being traced, got a call outside of one")
 
 
@@ -51,8 +51,8 @@ class CompileContext:
 
     @staticmethod
     def try_get() -> None:
-        """None: nothing is being compiled."""
+        """Return None: nothing is being compiled."""
 
     @staticmethod
     def current_compile_id() -> None:
-        """None: nothing is being compiled."""
+        """Return None: nothing is being compiled."""

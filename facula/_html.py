@@ -53,14 +53,14 @@ def _facts(tensor):
 
 
 def _shown(size):
-    """The indices of a dimension that are shown; None stands for those left out."""
+    """Return the indices of a dimension that are shown; None stands for those left out."""
     if size <= 2 * EDGE + 1:
         return list(range(size))
     return [*range(EDGE), None, *range(size - EDGE, size)]
 
 
 def _table(tensor):
-    """The last two dimensions as a table, of more the first matrix."""
+    """Return the last two dimensions as a table, of more the first matrix."""
     index = (0,) * max(tensor.dim() - 2, 0)
     matrix = tensor[index] if index else tensor
     while matrix.dim() < 2:
@@ -125,7 +125,7 @@ def _has_own_repr(module):
 
 
 def _own(module):
-    """A row for each parameter and buffer of the module itself."""
+    """Return a row for each parameter and buffer of the module itself."""
     rows = []
     for kind, held in (("parameter", module._parameters), ("buffer", module._buffers)):
         for name, tensor in held.items():

@@ -19,7 +19,7 @@ _level = _Level()
 
 @contextlib.contextmanager
 def asked_for(overload):
-    """Within it, calls are of this overload."""
+    """Let calls within it be of this overload."""
     before, _level.overload = _level.overload, overload
     try:
         yield
@@ -51,12 +51,12 @@ class Kernels:
         return _C._custom_call(self._name(args, kwargs), self._below, args, kwargs)
 
     def bind(self, args, kwargs):
-        """The name of the overload, and every argument by position."""
+        """Return the name of the overload, and every argument by position."""
         name = self._name(args, kwargs)
         return name, _C._custom_bind(name, args, kwargs)
 
     def split(self, args, kwargs):
-        """Arguments by position, and those by keyword only."""
+        """Return the arguments by position, and those by keyword only."""
         name, values = self.bind(args, kwargs)
         positional, keyword_only = [], {}
         for (argument, _, by_keyword, *_), value in zip(_C._boxed_op(name)["arguments"], values):
@@ -68,7 +68,7 @@ class Kernels:
 
 
 def gives_nothing(overloads):
-    """Whether there are overloads, none of which has a result."""
+    """Return whether there are overloads, none of which has a result."""
     return bool(overloads) and not any(_C._boxed_op(name)["results"] for name in overloads.values())
 
 
@@ -77,7 +77,7 @@ _taken = 0
 
 
 def take_over(tell):
-    """Calls `tell(name, schema, keys)` where there are new ones; a RuntimeError says what was wrong with one."""
+    """Call `tell(name, schema, keys)` where there are new ones; a RuntimeError says what was wrong with one."""
     global _taken
     if (count := _C._custom_count()) != _taken:
         for name, schema, keys in _C._custom_ops():

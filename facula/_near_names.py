@@ -10,7 +10,7 @@ from . import _C
 
 @functools.lru_cache(maxsize=1024)  # programs ask for the same names, such as those of another version, again and again
 def _meant(module, name):
-    """The name of `module` that is nearest to `name`, or None."""
+    """Return the name of `module` that is nearest to `name`, or None."""
     found = sys.modules.get(module)
     if found is None or name.startswith("_"):
         return None

@@ -36,13 +36,13 @@ def _copied(tree):
 
 
 def _registered(op):
-    """The operator that `torch.ops` gives under a name, or an overload of it."""
+    """Return the operator that `torch.ops` gives under a name, or an overload of it."""
     op = getattr(op, "overloadpacket", op)
     return op if isinstance(op, CustomOpDef) else getattr(op, "_function", op)
 
 
 def _schema(op):
-    """The text of an operator's schema, which `custom_op` may have left to the annotations; None for none."""
+    """Return the text of an operator's schema, which `custom_op` may have left to the annotations; None for none."""
     op = _registered(op)
     text = getattr(op, "_schema", None)
     if text is None and isinstance(op, CustomOpDef):
@@ -52,7 +52,7 @@ def _schema(op):
 
 
 def _written(op):
-    """Names that the schema says are written to."""
+    """Return the names that the schema says are written to."""
     return set(re.findall(r"\([a-z0-9]*!\)(?:\[\])?\??\s+(\w+)", str(_schema(op) or "")))
 
 
@@ -119,7 +119,7 @@ def _test_aot_dispatch_dynamic(op, args, kwargs, *, atol, rtol):
 
 
 def check(op, args, kwargs, test_utils, raise_exception, atol, rtol):
-    """{name of a test: "SUCCESS" or what it raised}."""
+    """Return {name of a test: "SUCCESS" or what it raised}."""
     wanted = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
     unknown = set(wanted) - set(TESTS)
     if unknown or not wanted:
@@ -155,6 +155,6 @@ class Kernel:
         self._function = kernels[kinds[-1]]
 
     def call_boxed(self, dispatch_keys: Any, *args: Any, **kwargs: Any) -> Tensor:
-        """Runs the kernel; the keys say nothing here."""
+        """Run the kernel; the keys say nothing here."""
         del dispatch_keys
         return self._function(*args, **kwargs)

@@ -36,7 +36,7 @@ def _keys():
 
 @functools.cache
 def _arguments(key):
-    """(name, position or None, default) of every argument of an op of the boxed table."""
+    """Return (name, position or None, default) of every argument of an op of the boxed table."""
     positions = itertools.count()
     return [
         (name, None if keyword_only else next(positions), _missing if required else default)
@@ -46,8 +46,8 @@ def _arguments(key):
 
 @functools.cache
 def _in_order(key):
-    """With how many arguments an op can be called where they come in the order of the table, and all that are missing have
-    defaults."""
+    """Return with how many arguments an op can be called where they come in the order of the table, and all that are missing
+    have defaults."""
     arguments = _arguments(key)
     positional = [at for _, at, _ in arguments if at is not None]
     if [at for _, at, _ in arguments[: len(positional)]] != positional:
@@ -80,15 +80,15 @@ class OpOverload:
         return self._call_boxed(args, kwargs)
 
     def _is_shown(self, args, kwargs):
-        """Whether a mode or a class in the place of kernels sees the call as this very operator: where Facula would make it
-        of others."""
+        """Return whether a mode or a class in the place of kernels sees the call as this very operator: where Facula would make
+        it of others."""
         dispatch = _python_dispatch()
         base = self.overloadpacket.__name__
         whole = base.removesuffix("_") in dispatch._dispatched.WHOLE or base in dispatch._dispatched.OPERATORS
         return whole and dispatch._stands_in(args, kwargs)
 
     def _call_boxed(self, args, kwargs):
-        """The op of the table, which knows arguments by PyTorch's order and names."""
+        """Call the op of the table, which knows arguments by PyTorch's order and names."""
         if not kwargs and len(args) in _in_order(self._key) and not _C._recording():
             results = _C._boxed_call(self._key, args)
             return results[0] if len(results) == 1 else results
@@ -120,14 +120,14 @@ class OpOverload:
         return f"{self.name()}{text[text.index('(') :]}"
 
     def written(self, args, kwargs):
-        """The argument that a call writes to: the first of an in-place form, or `out`; None for others."""
+        """Return the argument that a call writes to: the first of an in-place form, or `out`; None for others."""
         if kwargs.get("out") is not None:
             return kwargs["out"]
         name = self.overloadpacket.__name__
         return args[0] if name.endswith("_") and not name.endswith("__") else None
 
     def name(self):
-        """"namespace::operator.overload", without the overload where that is the default."""
+        """Return "namespace::operator.overload", without the overload where that is the default."""
         overload = "" if self._overloadname == "default" else f".{self._overloadname}"
         return f"{self.overloadpacket._qualified_op_name}{overload}"
 
@@ -160,7 +160,7 @@ class OpOverloadPacket:
         return self._function(*args, **kwargs)
 
     def call_overload(self, overload, args, kwargs):
-        """A call of one overload: only operators from C++ have several."""
+        """Call one overload: only operators from C++ have several."""
         if isinstance(self._function, library.CustomOpDef):
             return self._function.call_overload(overload, args, kwargs)
         return self._function(*args, **kwargs)
@@ -172,14 +172,14 @@ class OpOverloadPacket:
         return found
 
     def _key_of(self, overload):
-        """The op of the boxed table; `out=` forms are called add.default_out here."""
+        """Return the op of the boxed table; `out=` forms are called add.default_out here."""
         for key in (f"{self.__name__}.{overload}", f"{self.__name__}.{overload.removesuffix('_out')}.out"):
             if key in _keys():
                 return key
         return None
 
     def overloads(self):
-        """Only the default, but of operators from C++: Facula's ops are not overloaded."""
+        """Return only the default, but of operators from C++: Facula's ops are not overloaded."""
         return list(getattr(self._function, "_overloads", None) or ["default"])
 
     def __deepcopy__(self, memo=None):
@@ -211,7 +211,7 @@ class HigherOrderOperator(OpOverloadPacket):
         super().__init__("higher_order", name, self._by_rule if function is None else function)
 
     def py_impl(self, key):
-        """A decorator: the function runs for this key."""
+        """Return a decorator: the function runs for this key."""
 
         def register(function):
             self._rules[getattr(key, "name", key)] = function
@@ -229,7 +229,7 @@ class HigherOrderOperator(OpOverloadPacket):
 
 
 def _operator(namespace, name, *overload):
-    """The operator of a name: what copies and pickles of it are."""
+    """Return the operator of a name: what copies and pickles of it are."""
     return functools.reduce(getattr, (namespace, name, *overload), ops)
 
 
@@ -237,7 +237,8 @@ _PREFIXES = {"linalg_": "linalg", "fft_": "fft", "special_": "special", "functio
 
 
 def _own_function(name):
-    """Facula's function behind aten's `name`, or None. Parts of functions, such as `_softmax`, are among the core's ops."""
+    """Return Facula's function behind aten's `name`, or None. Parts of functions, such as `_softmax`, are among the core's
+    ops."""
     for prefix, module in _PREFIXES.items():
         if name.startswith(prefix):
             home = functools.reduce(getattr, module.split("."), facula)
@@ -327,7 +328,7 @@ class Operators(types.ModuleType):
         return found
 
     def load_library(self, path: str | PathLike[str]) -> None:
-        """Loads a shared library, whose operators are then among these; or what Facula provides in its place.
+        """Load a shared library, whose operators are then among these; or what Facula provides in its place.
 
         Raises OSError where it cannot be loaded, as one that was compiled for PyTorch's own libraries cannot unless
         docs/package_operators.md lists it, and RuntimeError where it declares an operator wrongly.
@@ -347,7 +348,7 @@ class Operators(types.ModuleType):
 
     @staticmethod
     def check_registrations() -> None:
-        """RuntimeError where a library that was loaded since the last call declared operators wrongly."""
+        """Raise RuntimeError where a library that was loaded since the last call declared operators wrongly."""
         library.take_over_operators()
 
     import_module = load_library

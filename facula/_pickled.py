@@ -8,17 +8,17 @@ from . import _C
 
 
 def constant(name):
-    """A dtype, layout, memory format or class of the core by its name."""
+    """Return a dtype, layout, memory format or class of the core by its name."""
     return getattr(_C, name)
 
 
 def size(*sizes):
-    """A Size."""
+    """Return a Size."""
     return _C.Size(sizes)
 
 
 def device(*parts):
-    """A device by its type and, perhaps, index."""
+    """Return a device by its type and, perhaps, index."""
     return _C.device(*parts)
 
 

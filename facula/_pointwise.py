@@ -29,7 +29,7 @@ DRAWN_INPLACE = frozenset("uniform_ normal_ bernoulli_ exponential_ cauchy_ log_
 
 
 def plain_name(name: str) -> str:
-    """`__radd__`, `__iadd__` and `add_` are add."""
+    """Return the plain name of an op: `__radd__`, `__iadd__` and `add_` are add."""
     if name.startswith("__") and name.endswith("__"):
         name = name[2:-2]
         for prefix in ("r", "i"):

@@ -8,12 +8,12 @@ import facula
 
 
 def is_contiguous_or_false(a):
-    """Whether the elements are in order."""
+    """Return whether the elements are in order."""
     return a.is_contiguous()
 
 
 def alert_not_deterministic(caller):
-    """RuntimeError, or a warning, where the program asked for deterministic algorithms and `caller` has none."""
+    """Raise RuntimeError, or a warning, where the program asked for deterministic algorithms and `caller` has none."""
     if not facula.are_deterministic_algorithms_enabled():
         return
     text = f"{caller}: does not have a deterministic implementation"
@@ -27,7 +27,7 @@ _CLASSES = ((bool, ("bool",)), (complex, ("complex",)), (float, ("float", "bfloa
 
 
 def dtype_to_type(dtype):
-    """The class of Python's numbers that a dtype stands for: bool, int, float or complex.
+    """Return the class of Python's numbers that a dtype stands for: bool, int, float or complex.
 
     >>> dtype_to_type(torch.float16)
     <class 'float'>

@@ -18,7 +18,7 @@ _IN_LISTS = (facula.Tensor, int, float, bool)
 
 
 def _type(hint):
-    """The schema's word for an annotation, or None."""
+    """Return the schema's word for an annotation, or None."""
     if hint in _SCALARS:
         return _SCALARS[hint]
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
@@ -66,7 +66,7 @@ def _default(value):
 
 
 def infer(function, mutates, name):
-    """The text of the schema."""
+    """Return the text of the schema."""
     signature = inspect.signature(function)
     try:
         hints = typing.get_type_hints(function)

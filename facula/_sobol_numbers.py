@@ -85,7 +85,7 @@ HERE = """
 
 
 def table(dimension):
-    """[(polynomial, [initial numbers])] of the first dimensions.
+    """Return [(polynomial, [initial numbers])] of the first dimensions.
 
     Errors: NotImplementedError where there are more than are here and SciPy is not installed.
     """

@@ -44,17 +44,17 @@ class check_sparse_tensor_invariants:
 
     @staticmethod
     def is_enabled() -> bool | None:
-        """Whether constructors check."""
+        """Return whether constructors check."""
         return check_sparse_tensor_invariants._enabled
 
     @staticmethod
     def enable() -> None:
-        """From now on constructors check."""
+        """Make constructors check from now on."""
         check_sparse_tensor_invariants._enabled = True
 
     @staticmethod
     def disable() -> None:
-        """From now on constructors do not check."""
+        """Let constructors not check from now on."""
         check_sparse_tensor_invariants._enabled = False
 
     def __init__(self, enable: bool = True) -> None:
@@ -81,7 +81,7 @@ class check_sparse_tensor_invariants:
 
 
 def wanted(check_invariants):
-    """What a call says, or else the setting."""
+    """Return what a call says, or else the setting."""
     return check_sparse_tensor_invariants.is_enabled() if check_invariants is None else bool(check_invariants)
 
 
@@ -90,7 +90,7 @@ def _refuse(op, text, got):
 
 
 def check_coo(op, indices, size, coalesced):
-    """Every index within the size; coalesced ones in order, none twice."""
+    """Check that every index is within the size; coalesced ones are in order, none twice."""
     if indices.is_meta or indices.numel() == 0:
         return
     for dim, (low, high) in enumerate(zip(indices.amin(1).tolist(), indices.amax(1).tolist())):
@@ -120,7 +120,7 @@ def check_index_dtypes(op, bounds, other, dtypes):
 
 
 def check_compressed(op, compressed, plain, size, layout, block):
-    """What PyTorch calls the invariants of the compressed layouts, in its words."""
+    """Check what PyTorch calls the invariants of the compressed layouts; errors are in its words."""
     if compressed.is_meta:
         return
     bounds, indices, by_row, _ = COMPRESSED[layout]
@@ -150,6 +150,6 @@ def check_compressed(op, compressed, plain, size, layout, block):
 
 @contextlib.contextmanager
 def unchecked():
-    """Within it, constructors do not check: for those who did."""
+    """Let constructors not check within it: for those who did."""
     with check_sparse_tensor_invariants(False):
         yield

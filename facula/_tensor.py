@@ -18,7 +18,7 @@ Tensor = _C.Tensor
 
 
 def _overridable(function):
-    """Lets classes and modes take over a method written here, as they take over those of the core."""
+    """Let classes and modes take over a method written here, as they take over those of the core."""
     name = function.__name__
     is_overridden = _C._has_torch_function_variadic
 
@@ -127,7 +127,7 @@ class _no_recording:
 
 
 def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    """The distinct elements in ascending order, or the distinct slices along `dim`.
+    """Return the distinct elements in ascending order, or the distinct slices along `dim`.
 
     Args:
         sorted: the result is in order whatever this says.
@@ -146,7 +146,7 @@ def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=Non
 
 
 def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
-    """The first of every run of equal neighbours, of the flattened tensor or among its slices along `dim`.
+    """Return the first of every run of equal neighbours, of the flattened tensor or among its slices along `dim`.
 
     Args:
         return_inverse: whether also the run of each element (slice) is wanted.
@@ -167,7 +167,7 @@ def stft(
     self, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False,
     onesided=None, return_complex=None, align_to_window=None,
 ):  # fmt: skip
-    """Fourier transforms of windowed frames of this signal, (time) or (batch, time): how its frequencies change.
+    """Return the Fourier transforms of windowed frames of this signal, (time) or (batch, time): how its frequencies change.
 
     Args:
         n_fft: samples of a frame.
@@ -200,7 +200,7 @@ def istft(
     self, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None, length=None,
     return_complex=False,
 ):  # fmt: skip
-    """The signal whose `stft` is this: overlapping frames are averaged, weighted by the window.
+    """Return the signal whose `stft` is this: overlapping frames are averaged, weighted by the window.
 
     The tensor is complex, (frequencies, frames) or (batch, frequencies, frames).
 
@@ -225,7 +225,7 @@ def istft(
 
 
 def lu(self, pivot=True, get_infos=False):
-    """The LU factors of these matrices, (..., m, n), in one matrix, and the row exchanges: ``P L U = A``.
+    """Return the LU factors of these matrices, (..., m, n), in one matrix, and the row exchanges: ``P L U = A``.
 
     Args:
         pivot: whether rows are exchanged; without, only on a GPU.
@@ -246,7 +246,7 @@ def lu(self, pivot=True, get_infos=False):
 
 
 def smm(self, mat):
-    """The product of this sparse matrix, (m, k), and a strided one as a COO tensor.
+    """Return the product of this sparse matrix, (m, k), and a strided one as a COO tensor.
 
     Args:
         mat: the strided matrix, (k, n).
@@ -264,7 +264,7 @@ def smm(self, mat):
 
 
 def sspaddmm(self, mat1, mat2, *, beta=1, alpha=1):
-    """``beta * self + alpha * (mat1 @ mat2)`` as a COO tensor.
+    """Return ``beta * self + alpha * (mat1 @ mat2)`` as a COO tensor.
 
     Args:
         mat1: a sparse matrix.
@@ -300,7 +300,7 @@ def is_nonzero(self):
 
 
 def map2_(self, x, y, callable):
-    """Replaces each element by callable(element, element of x, element of y) in place; returns the tensor.
+    """Replace each element by callable(element, element of x, element of y) in place; return the tensor.
 
     The tensors `x` and `y` are broadcast to this shape. Slow: Python is called each time. Errors: RuntimeError where one
     requires grad.
@@ -331,7 +331,8 @@ def module_load(self, other, assign=False):
 
 
 def resize(self, *sizes):
-    """The elements in the shape `sizes`, a copy only where they do not lie in order; deprecated for `view` and `reshape`.
+    """Return the elements in the shape `sizes`, a copy only where they do not lie in order; deprecated for `view` and
+    `reshape`.
 
     Errors: RuntimeError where the number of elements differs; a UserWarning always.
 
@@ -350,7 +351,7 @@ def resize(self, *sizes):
 
 
 def resize_as(self, tensor):
-    """The elements in the shape of `tensor`; deprecated for `reshape`. Errors and warnings are those of `resize`.
+    """Return the elements in the shape of `tensor`; deprecated for `reshape`. Errors and warnings are those of `resize`.
 
     >>> import warnings
     >>> with warnings.catch_warnings():
@@ -362,7 +363,7 @@ def resize_as(self, tensor):
 
 
 def dim_order(self, ambiguity_check=False):
-    """The dimensions from the outermost in memory to the innermost.
+    """Return the dimensions from the outermost in memory to the innermost.
 
     With `ambiguity_check` a RuntimeError where sizes of 1 or overlapping strides leave the order open; given a list of
     memory formats, only where more than one of them fits.
@@ -388,7 +389,7 @@ def dim_order(self, ambiguity_check=False):
 
 
 def to_device(self, device, /, *, stream=None):
-    """The tensor on `device`, under the name that the Array API gives it.
+    """Return the tensor on `device`, under the name that the Array API gives it.
 
     Errors: ValueError for a `stream` that is not None.
 
@@ -401,7 +402,7 @@ def to_device(self, device, /, *, stream=None):
 
 
 def dequantize(self):
-    """The values in float32, of a quantised tensor and of any other.
+    """Return the values in float32, of a quantised tensor and of any other.
 
     >>> torch.quantize_per_tensor(torch.tensor([0.6, 1.0]), 0.5, 10, torch.quint8).dequantize()
     tensor([0.5000, 1.0000])
@@ -410,7 +411,7 @@ def dequantize(self):
 
 
 def const_data_ptr(self):
-    """The address of the first element as an int, of memory that is only read; the same as data_ptr gives.
+    """Return the address of the first element as an int, of memory that is only read; the same as data_ptr gives.
 
     >>> x = torch.ones(2)
     >>> x.const_data_ptr() == x.data_ptr()
@@ -420,7 +421,7 @@ def const_data_ptr(self):
 
 
 def to_padded_tensor(self, padding, output_size=None):
-    """The sequences of a nested tensor as one tensor.
+    """Return the sequences of a nested tensor as one tensor.
 
     Args:
         padding: the value of elements behind the end of a sequence.
@@ -441,18 +442,18 @@ def to_padded_tensor(self, padding, output_size=None):
 
 
 def _grad_dtype(self):
-    """The dtype of gradients, which is the tensor's own."""
+    """Return the dtype of gradients, which is the tensor's own."""
     return self.dtype
 
 
 def _volatile(self):
-    """False; the word has no meaning any more."""
+    """Return False; the word has no meaning any more."""
     warnings.warn("volatile: has no meaning any more (use no_grad())", UserWarning, stacklevel=2)
     return False
 
 
 def _name(self):
-    """None: tensors have no names."""
+    """Return None: tensors have no names."""
     return None
 
 
@@ -471,13 +472,13 @@ def _not_here(name):
 
 
 def _quantized_only(name):
-    """A method of quantised tensors, on one that is not."""
+    """Return a method of quantised tensors as others have it: it raises NotImplementedError."""
 
     def method(self):
         raise NotImplementedError(f"{name}: expected a quantised tensor, got {self.dtype}")
 
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
-    method.__doc__ = f"""Of a quantised tensor: {_QUANTIZED[name][0]}. Errors: NotImplementedError for any other.
+    method.__doc__ = f"""Return, of a quantised tensor, {_QUANTIZED[name][0]}. Errors: NotImplementedError for any other.
 
     >>> values, scales, zero_points = torch.tensor([0.6, 1.0]), torch.tensor([0.5, 1.0]), torch.tensor([0, 5])
     >>> {_QUANTIZED[name][1]}.{name}()
@@ -487,7 +488,7 @@ def _quantized_only(name):
 
 
 def record_stream(self, stream):
-    """Makes the tensor's memory be used again only when `stream`, a CUDA stream, has done what is queued when the tensor dies.
+    """Make the tensor's memory be used again only when `stream`, a CUDA stream, has done what is queued when the tensor dies.
 
     It is needed where a tensor that was made on one stream is used on another.
 
@@ -598,7 +599,7 @@ def __array_wrap__(self, array, context=None, return_scalar=False):
 
 
 def apply_(self, callable):
-    """Replaces each element by callable(element) in place; returns the tensor. For the CPU, and slow: Python is called each
+    """Replace each element by callable(element) in place; return the tensor. For the CPU, and slow: Python is called each
     time.
 
     Errors: RuntimeError for a tensor that requires grad.
@@ -613,7 +614,7 @@ def apply_(self, callable):
 
 
 def map_(self, tensor, callable):
-    """Replaces each element by callable(element, element of `tensor`) in place; returns the tensor. Slow, as apply_.
+    """Replace each element by callable(element, element of `tensor`) in place; return the tensor. Slow, as apply_.
 
     `tensor` is broadcast to this shape. Errors: RuntimeError where one of the two requires grad.
 
@@ -677,7 +678,7 @@ def __reduce_ex__(self, protocol):
 
 
 def __setstate__(self, state):
-    """Takes (storage, offset, size, stride[, requires_grad, ...]), as very old pickles hold it, or attributes."""
+    """Take (storage, offset, size, stride[, requires_grad, ...]), as very old pickles hold it, or attributes."""
     if isinstance(state, dict):
         self.__dict__.update(state)
         return
@@ -710,7 +711,7 @@ def __array_namespace__(self, *, api_version=None):
 
 
 def is_distributed(self):
-    """False, as of every tensor that is not a `DTensor`.
+    """Return False, as of every tensor that is not a `DTensor`.
 
     >>> torch.ones(2).is_distributed()
     False
@@ -719,7 +720,7 @@ def is_distributed(self):
 
 
 def _is_zerotensor(self):
-    """False: zeros have memory."""
+    """Return False: zeros have memory."""
     return False
 
 
@@ -728,7 +729,7 @@ def _make_wrapper_subclass(
     pin_memory=False, requires_grad=False, dispatch_sizes_strides_policy=None, dispatch_device=False,
     dispatch_layout=False,
 ):  # fmt: skip
-    """A tensor of class `cls` with a shape and a dtype and without memory: its `__torch_dispatch__` does the work.
+    """Return a tensor of class `cls` with a shape and a dtype and without memory: its `__torch_dispatch__` does the work.
 
     Errors: RuntimeError where `cls` has no `__torch_dispatch__`.
     """
@@ -756,7 +757,7 @@ def _make_wrapper_subclass(
 
 
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
-    """A tensor with a copy of `data`, by default in this tensor's dtype and on its device.
+    """Return a tensor with a copy of `data`, by default in this tensor's dtype and on its device.
 
     Args:
         data: a number, nested sequences of numbers, an array or a tensor.
@@ -774,7 +775,7 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layo
 
 
 def new(self, *args, **kwargs):
-    """A tensor of this dtype and on this device, in the manner of the constructor `torch.Tensor`.
+    """Return a tensor of this dtype and on this device, in the manner of the constructor `torch.Tensor`.
 
     Args:
         args: sizes, whose elements are not set; or a sequence of numbers to copy; or a tensor to share; nothing for no
@@ -806,7 +807,7 @@ def _new_sparse(tensor, *args, device=None):
 
 
 def type_(self, dtype=None, non_blocking=False):
-    """The name of the tensor's type without arguments, e.g. "torch.FloatTensor"; else the tensor in another dtype.
+    """Return the name of the tensor's type without arguments, e.g. "torch.FloatTensor"; else the tensor in another dtype.
 
     Args:
         dtype: a dtype, such a name, or a class such as `torch.LongTensor`; the tensor itself where it is of that type already.
@@ -833,7 +834,8 @@ type_.__name__ = "type"
 
 
 def pin_memory(self, device=None):
-    """The elements in pinned memory, from which a GPU copies while the host goes on; the tensor itself where it is there.
+    """Return the elements in pinned memory, from which a GPU copies while the host goes on; the tensor itself where it is
+    there.
 
     `device` is the device that would use the memory, a CUDA device. Errors: RuntimeError for another one, and without a GPU.
 
@@ -847,7 +849,7 @@ def pin_memory(self, device=None):
 
 
 def storage(self):
-    """The elements of the whole storage, as a TypedStorage of this tensor's dtype; `untyped_storage` gives the bytes.
+    """Return the elements of the whole storage, as a TypedStorage of this tensor's dtype; `untyped_storage` gives the bytes.
 
     >>> torch.arange(4.0)[2:].storage().size()
     4
@@ -858,7 +860,7 @@ def storage(self):
 
 
 def is_pinned(self, device=None):
-    """Whether the elements lie in pinned memory, from which a GPU copies by itself.
+    """Return whether the elements lie in pinned memory, from which a GPU copies by itself.
 
     `device` is the device that would use the memory. Errors: RuntimeError for one that is not a CUDA device.
 
@@ -871,7 +873,7 @@ def is_pinned(self, device=None):
 
 
 def storage_type(self):
-    """The legacy storage class of the dtype.
+    """Return the legacy storage class of the dtype.
 
     >>> torch.ones(2).storage_type() is torch.FloatStorage
     True

@@ -28,7 +28,7 @@ def _part_text(name, part, indent, contents):
 
 
 def sparse_contents(tensor, indent, obvious_dtypes, contents):
-    """The text of the parts, and the suffixes; `contents` writes the elements of a strided tensor."""
+    """Return the text of the parts, and the suffixes; `contents` writes the elements of a strided tensor."""
     parts = _parts(tensor)
     text = (",\n" + " " * indent).join(_part_text(name, part, indent, contents) for name, part in parts)
     suffixes = [f"size={tuple(tensor.shape)}"]
@@ -61,7 +61,7 @@ _PROFILES = {
 
 
 def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
-    """Sets how tensors print; what is not named stays, except that sci_mode=None means to decide by the values.
+    """Set how tensors print; what is not named stays, except that sci_mode=None means to decide by the values.
 
     Args:
         profile: "default", "short" or "full", to start from.
@@ -79,13 +79,13 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
 
 
 def get_printoptions():
-    """The current settings as a dict that set_printoptions takes."""
+    """Return the current settings as a dict that set_printoptions takes."""
     return dataclasses.asdict(PRINT_OPTS)
 
 
 @contextlib.contextmanager
 def printoptions(**settings):
-    """set_printoptions for the length of a block."""
+    """Set what set_printoptions sets, for the length of a block."""
     before = get_printoptions()
     set_printoptions(**settings)
     try:
@@ -113,7 +113,7 @@ class NumberFormat:
             self.width = max([1, *(len(str(v)) for v in values)])
 
     def _choose(self, values):
-        """By the finite numbers other than zero; without any, everything is written as an integer."""
+        """Choose by the finite numbers other than zero; without any, everything is written as an integer."""
         if not values:
             return
         low, high = min(map(abs, values)), max(map(abs, values))
@@ -150,7 +150,7 @@ class ComplexFormat:
 
 
 def _nested(tensor, summarize):
-    """The values to show as nested lists; None stands for those left out."""
+    """Return the values to show as nested lists; None stands for those left out."""
     if tensor.dim() == 0:
         return tensor.item()
     count, edge = tensor.size(0), PRINT_OPTS.edgeitems
@@ -168,7 +168,7 @@ def _flat(nested):
 
 
 def _line_text(values, indent, number):
-    """The innermost dimension, broken into lines."""
+    """Return the innermost dimension, broken into lines."""
     per_line = max(1, math.floor((PRINT_OPTS.linewidth - indent) / (number.width + 2)))
     gap = "..." if len(values) == 1 else " ..."
     texts = [gap if value is None else number(value) for value in values]
@@ -196,7 +196,7 @@ def _contents(tensor, indent):
 
 
 def _wrap_suffixes(text, suffixes, indent, new_line=False):
-    """Appends `, name=value` parts, each on a new line where the last one is full, the first one also with new_line."""
+    """Append `, name=value` parts, each on a new line where the last one is full, the first one also with new_line."""
     length = len(text) - text.rfind("\n") + 1
     for i, suffix in enumerate(suffixes):
         if (new_line and i == 0) or length + len(suffix) + 2 > PRINT_OPTS.linewidth:
@@ -214,7 +214,7 @@ def _obvious_dtypes():
 
 
 def _describe_contents(tensor, indent, given):
-    """The text of the elements, and the suffixes that say what it does not show."""
+    """Return the text of the elements, and the suffixes that say what it does not show."""
     if tensor.layout is not _C.strided:
         text, suffixes = sparse_contents(tensor, indent, _obvious_dtypes(), _contents)
         return given or text, suffixes
@@ -257,7 +257,7 @@ def _tangent(tensor):
 
 
 def tensor_str(tensor, *, tensor_contents=None):
-    """The text of a tensor; `tensor_contents` replaces the part that shows the elements."""
+    """Return the text of a tensor; `tensor_contents` replaces the part that shows the elements."""
     if not _C._region_on():
         return _text(tensor, tensor_contents)
     _C._region_demand("repr")  # of a compiled function: what the text takes is no part of it

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 
 def table(columns, rows, left: int = 1) -> list[str]:
-    """Lines with the names of the columns, a rule, and the rows; all but the first `left` columns end at the right."""
+    """Return the lines with the names of the columns, a rule, and the rows; all but the first `left` columns end at the
+    right."""
     widths = [max(len(row[i]) for row in (columns, *rows)) for i in range(len(columns))]
 
     def line(cells):

@@ -58,12 +58,12 @@ def _refuse_hooks(hooks, owner):
 
 
 def _rebuild_tensor(storage, storage_offset, size, stride):
-    """A tensor of the typed storage's dtype; sizes, strides and the offset count elements."""
+    """Return a tensor of the typed storage's dtype; sizes, strides and the offset count elements."""
     return _checked(_untyped(storage), getattr(storage, "dtype", facula.uint8), storage_offset, size, stride)
 
 
 def _rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, backward_hooks, metadata=None):
-    """As `_rebuild_tensor`, with requires_grad and the conj and neg flags of `metadata`."""
+    """Return what `_rebuild_tensor` gives, with requires_grad and the conj and neg flags of `metadata`."""
     return _finish(
         _rebuild_tensor(storage, storage_offset, size, stride), requires_grad, backward_hooks, metadata
     )
@@ -72,7 +72,7 @@ def _rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, bac
 def _rebuild_tensor_v3(
     storage, storage_offset, size, stride, requires_grad, backward_hooks, dtype, metadata=None
 ):
-    """As `_rebuild_tensor_v2`, over an untyped storage and with its dtype given apart."""
+    """Return what `_rebuild_tensor_v2` gives, over an untyped storage and with its dtype given apart."""
     return _finish(
         _checked(_untyped(storage), dtype, storage_offset, size, stride),
         requires_grad,
@@ -82,7 +82,7 @@ def _rebuild_tensor_v3(
 
 
 def _rebuild_parameter(data, requires_grad, backward_hooks):
-    """nn.Parameter over `data`."""
+    """Return nn.Parameter over `data`."""
     if not isinstance(data, facula.Tensor) or not isinstance(requires_grad, bool):
         raise RuntimeError("load: a parameter needs a tensor and a bool")
     _refuse_hooks(backward_hooks, "parameter")
@@ -90,12 +90,12 @@ def _rebuild_parameter(data, requires_grad, backward_hooks):
 
 
 def _rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
-    """As `_rebuild_parameter`, with the attributes that a program set on it."""
+    """Return what `_rebuild_parameter` gives, with the attributes that a program set on it."""
     return set_attributes(_rebuild_parameter(data, requires_grad, backward_hooks), state)
 
 
 def _rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad):
-    """A tensor on the meta device: shape without data."""
+    """Return a tensor on the meta device: shape without data."""
     if not isinstance(dtype, facula.dtype) or not isinstance(size, tuple) or not isinstance(stride, tuple):
         raise RuntimeError("load: a meta tensor needs a dtype and two tuples")
     _core.check_extent(1 << 62, dtype, 0, size, stride)
@@ -103,7 +103,7 @@ def _rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad):
 
 
 def _rebuild_sparse_tensor(layout, data):
-    """A sparse COO tensor (indices, values, size[, is_coalesced]) or a compressed one."""
+    """Return a sparse COO tensor (indices, values, size[, is_coalesced]) or a compressed one."""
     try:
         if layout is facula.sparse_coo:
             indices, values, size, *coalesced = data
@@ -118,12 +118,12 @@ def _rebuild_sparse_tensor(layout, data):
 
 
 def _rebuild_device_tensor_from_numpy(data, dtype, device, requires_grad):
-    """A tensor whose values travelled as a numpy array."""
+    """Return a tensor whose values travelled as a numpy array."""
     return _moved(facula.from_numpy(data), dtype, device, requires_grad)
 
 
 def _rebuild_device_tensor_from_cpu_tensor(data, dtype, device, requires_grad):
-    """A tensor whose values travelled as a CPU tensor."""
+    """Return a tensor whose values travelled as a CPU tensor."""
     if type(data) is not facula.Tensor:
         raise RuntimeError(f"load: a device tensor is made from {shown(data)}, not from a tensor")
     return _moved(data, dtype, device, requires_grad)
@@ -142,7 +142,7 @@ def _moved(tensor, dtype, device, requires_grad):
 
 
 def _rebuild_from_type_v2(function, new_type, args, state):
-    """A tensor of class `new_type` with the attributes of `state`; `function(*args)` makes its data."""
+    """Return a tensor of class `new_type` with the attributes of `state`; `function(*args)` makes its data."""
     tensor = function(*args)
     if not issubclass(new_type, facula.Tensor):
         raise RuntimeError(f"load: {new_type.__qualname__} is not a tensor class")
@@ -154,7 +154,7 @@ def _rebuild_from_type_v2(function, new_type, args, state):
 
 
 def set_attributes(obj, state):
-    """Puts a pickled attribute dict, or a (dict, slots) pair, on `obj` without running its code."""
+    """Put a pickled attribute dict, or a (dict, slots) pair, on `obj` without running its code."""
     attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
     for part in (attributes or {}), (slots or {}):
         if not isinstance(part, dict) or not all(isinstance(name, str) for name in part):
@@ -170,7 +170,7 @@ def set_attributes(obj, state):
 
 
 def _get_obj_state(obj):
-    """What `set_attributes` takes back: the attributes of `obj`, None where it has none."""
+    """Return what `set_attributes` takes back: the attributes of `obj`, None where it has none."""
     attributes = getattr(obj, "__dict__", None) or None
     slots = {}
     for cls in type(obj).__mro__:
@@ -182,7 +182,7 @@ def _get_obj_state(obj):
 
 
 def reduce_tensor(tensor, needs_untyped=None):
-    """The (function, arguments) pair that pickles a tensor; `Tensor.__reduce_ex__` answers with it.
+    """Return the (function, arguments) pair that pickles a tensor; `Tensor.__reduce_ex__` answers with it.
 
     Args:
         needs_untyped: tensor -> whether to name its storage without a dtype; by default where the dtype has
@@ -206,7 +206,7 @@ def _has_no_storage_class(tensor):
 
 
 def reduce_parameter(parameter):
-    """As `reduce_tensor`, of an nn.Parameter; `Parameter.__reduce_ex__` answers with it."""
+    """Return what `reduce_tensor` gives, of an nn.Parameter; `Parameter.__reduce_ex__` answers with it."""
     state = _get_obj_state(parameter)
     args = (parameter.detach(), parameter.requires_grad, OrderedDict())
     return (_rebuild_parameter_with_state, (*args, state)) if state else (_rebuild_parameter, args)
@@ -249,30 +249,30 @@ def _reduce_sparse(tensor):
 
 
 def _rebuild_nested_tensor(buffer, sizes, strides, storage_offsets):
-    """A nested tensor of layout strided: the memory of its parts, and where each lies."""
+    """Return a nested tensor of layout strided: the memory of its parts, and where each lies."""
     from .nested._strided import strided_from_places
 
     return strided_from_places(buffer, sizes, strides, storage_offsets)
 
 
 def _flatten_dense_tensors(tensors):
-    """The elements of several tensors of one dtype in one dimension."""
+    """Return the elements of several tensors of one dtype in one dimension."""
     return facula.cat([tensor.contiguous().view(-1) for tensor in tensors])
 
 
 def _unflatten_dense_tensors(flat, tensors):
-    """Views of `flat` with the shapes of `tensors`, one behind another."""
+    """Return views of `flat` with the shapes of `tensors`, one behind another."""
     parts = flat.split([tensor.numel() for tensor in tensors])
     return tuple(part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True))
 
 
 def _element_size(dtype):
-    """Bytes of an element."""
+    """Return the bytes of an element."""
     return dtype.itemsize
 
 
 def _get_device_index(device, optional=False, allow_cpu=False):
-    """The number of a device: of one that says it, of an integer, with `optional` of the current one.
+    """Return the number of a device: of one that says it, of an integer, with `optional` of the current one.
 
     Errors: ValueError where there is none, and for the CPU unless `allow_cpu`, which gives -1.
     """
@@ -291,7 +291,7 @@ def _get_device_index(device, optional=False, allow_cpu=False):
 
 
 def _rebuild_qtensor(storage, storage_offset, size, stride, quantizer_params, requires_grad, backward_hooks):
-    """A quantised tensor; `quantizer_params` is its scheme, its scales and zero points, and the axis of channels."""
+    """Return a quantised tensor; `quantizer_params` is its scheme, its scales and zero points, and the axis of channels."""
     from facula._quantized.schemes import LIMITS, scheme_from_file
     from facula._quantized.tensor import wrap
 
@@ -327,7 +327,7 @@ class ExceptionWrapper:
         self.where = where
 
     def reraise(self):
-        """Raises the same class of exception here, its message holding the original traceback."""
+        """Raise the same class of exception here, its message holding the original traceback."""
         message = (
             f"Caught {self.exc_type.__name__} {self.where}; it happened there as follows:\n{self.exc_msg}"
         )
@@ -341,12 +341,12 @@ class ExceptionWrapper:
 
 
 def _get_available_device_type():
-    """The kind of accelerator that is there, or None."""
+    """Return the kind of accelerator that is there, or None."""
     return "cuda" if facula.cuda.is_available() else None
 
 
 def _get_device_module(device_type):
-    """The module of a kind of device, such as `cuda`. Errors: RuntimeError where there is none."""
+    """Return the module of a kind of device, such as `cuda`. Errors: RuntimeError where there is none."""
     module = getattr(facula, device_type, None)
     if module is None:
         raise RuntimeError(f"_get_device_module: a kind of device with a module of its own is expected, got {device_type!r}")

@@ -53,17 +53,17 @@ class Future(Generic[T]):
         raise RuntimeError("Future: a future is not pickled, since others wait for this one, got a pickle of one")
 
     def done(self) -> bool:
-        """Whether there is a value or an exception."""
+        """Return whether there is a value or an exception."""
         return self._done
 
     def wait(self) -> Any:
-        """The value, once it is there; raises the exception that was set in its place."""
+        """Return the value, once it is there; raise the exception that was set in its place."""
         with self._changed:
             self._changed.wait_for(lambda: self._done)
         return self.value()
 
     def value(self) -> Any:
-        """As wait, of a future that is done.
+        """Return what wait gives, of a future that is done.
 
         Raises:
             RuntimeError: it is not.
@@ -77,7 +77,7 @@ class Future(Generic[T]):
         return self._value
 
     def then(self, callback: Callable[..., Any]) -> Future[Any]:
-        """A future of callback(self), which is called when this one is done; its exception is passed on."""
+        """Return a future of callback(self), which is called when this one is done; its exception is passed on."""
         follower = Future(devices=self._devices)
 
         def run(done):
@@ -105,7 +105,7 @@ class Future(Generic[T]):
         run_callbacks(self, [callback])
 
     def set_result(self, result: Any) -> None:
-        """Gives the value `result`, and calls the callbacks.
+        """Give the value `result`, and call the callbacks.
 
         Raises:
             RuntimeError: there is a value or an exception already.
@@ -114,7 +114,7 @@ class Future(Generic[T]):
         self._finish(result, None, events)
 
     def set_exception(self, result: Any) -> None:
-        """Gives an exception, `result`, in the place of a value: `wait` and `value` raise it.
+        """Give an exception, `result`, in the place of a value: `wait` and `value` raise it.
 
         Raises:
             AssertionError: `result` is not an exception.
@@ -128,7 +128,7 @@ class Future(Generic[T]):
         run_callbacks(self, self._settle(value, error, events))
 
     def _settle(self, value, error, events=()):
-        """Gives the value or exception; the callbacks, which the caller calls."""
+        """Give the value or exception; return the callbacks, which the caller calls."""
         with self._changed:
             if self._done:
                 given = value if error is None else error
@@ -178,7 +178,7 @@ def _record_work(devices, value):
 
 
 def collect_all(futures: Sequence[Future[Any] | RpcFuture]) -> Future[Any]:
-    """A future of the list of futures, done when all of them are; an exception of the first that failed is passed on.
+    """Return a future of the list of futures, done when all of them are; an exception of the first that failed is passed on.
 
     >>> a, b = torch.futures.Future(), torch.futures.Future()
     >>> together = torch.futures.collect_all([a, b])
@@ -212,7 +212,7 @@ def collect_all(futures: Sequence[Future[Any] | RpcFuture]) -> Future[Any]:
 
 
 def wait_all(futures: Sequence[Future[Any]]) -> list[Any]:
-    """Waits for all futures and returns the list of their values; raises the exception of the first that failed.
+    """Wait for all futures and return the list of their values; raise the exception of the first that failed.
 
     Args:
         futures: a list of Future.

@@ -44,7 +44,8 @@ def _get_torch_home():
 
 
 def get_dir() -> str:
-    """Where downloads are kept: set_dir's argument, or $TORCH_HOME/hub, or $XDG_CACHE_HOME/torch/hub, or ~/.cache/torch/hub.
+    """Return where downloads are kept: set_dir's argument, or $TORCH_HOME/hub, or $XDG_CACHE_HOME/torch/hub, or
+    ~/.cache/torch/hub.
 
     >>> torch.hub.set_dir("models")
     >>> torch.hub.get_dir()
@@ -55,7 +56,7 @@ def get_dir() -> str:
 
 
 def set_dir(d: str) -> None:
-    """Keeps downloads in a directory from now on.
+    """Keep downloads in a directory from now on.
 
     Args:
         d: its path, in which ~ stands for the home directory; it is made when something is downloaded.
@@ -71,7 +72,7 @@ def set_dir(d: str) -> None:
 
 @contextlib.contextmanager
 def _hubconf(repo_or_dir, source, what):
-    """The module of a local hubconf.py; within the block, imports find the files beside it."""
+    """Give the module of a local hubconf.py; within the block, imports find the files beside it."""
     if source not in ("github", "local"):
         raise ValueError(f"hub.{what}: expected source 'github' or 'local', got {source!r}")
     if source != "local":
@@ -101,7 +102,7 @@ def _entry(module, name):
 
 def list(github: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: str = "check",
          verbose: bool = True, source: str = "github") -> builtins.list[str]:  # fmt: skip
-    r"""The names of the entry points of a repository's hubconf.py: its public functions and classes.
+    r"""Return the names of the entry points of a repository's hubconf.py: its public functions and classes.
 
     Args:
         github: the directory of the repository.
@@ -124,7 +125,7 @@ def list(github: str, force_reload: bool = False, skip_validation: bool = False,
 
 def help(github: str, model: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: str = "check",
          source: str = "github") -> str | None:  # fmt: skip
-    r"""The docstring of an entry point of a repository's hubconf.py.
+    r"""Return the docstring of an entry point of a repository's hubconf.py.
 
     Args:
         github: the directory of the repository.
@@ -156,7 +157,7 @@ def load(
     skip_validation: bool = False,
     **kwargs: Any,
 ) -> object:
-    r"""What an entry point of a repository's hubconf.py returns: a model, as a rule.
+    r"""Return what an entry point of a repository's hubconf.py returns: a model, as a rule.
 
     Args:
         repo_or_dir: the directory of the repository; imports find the files beside hubconf.py.
@@ -198,7 +199,7 @@ class _Progress:
 
 
 def _progress_bar(name, total):
-    """tqdm's bar, a widget in a notebook, where that package is installed; else a line of our own."""
+    """Return tqdm's bar, a widget in a notebook, where that package is installed; else a line of our own."""
     try:
         from tqdm.auto import tqdm
     except ImportError:
@@ -213,7 +214,7 @@ def _patience():
 
 
 def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, progress: bool = True) -> None:
-    """Downloads to a file, which appears only when it is complete.
+    """Download to a file, which appears only when it is complete.
 
     Args:
         url: where from; what urllib takes, with file:// for a local file.
@@ -263,7 +264,7 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = False,
 ) -> dict[str, Tensor]:
-    """Loads a checkpoint, which is downloaded the first time only.
+    """Load a checkpoint, which is downloaded the first time only.
 
     Args:
         url: where from.
@@ -296,7 +297,7 @@ def load_state_dict_from_url(
 
 
 def _is_zip_of_one_file(path):
-    """Whether this is an ordinary zip around a checkpoint, as old links gave, rather than a checkpoint."""
+    """Return whether this is an ordinary zip around a checkpoint, as old links gave, rather than a checkpoint."""
     with zipfile.ZipFile(path) as archive:
         return len(archive.infolist()) == 1
 
@@ -308,7 +309,7 @@ def _unpack(path, folder):
 
 
 def _check_module_exists(name):
-    """Whether a module of this name could be imported."""
+    """Return whether a module of this name could be imported."""
     return importlib.util.find_spec(name) is not None
 
 
@@ -321,15 +322,15 @@ class _Bar:
         self._file = file or sys.stderr
 
     def update(self, n=1):
-        """`n` more are done."""
+        """Note that `n` more are done."""
         self.n += n
 
     def set_description(self, desc=None):
-        """A bar without the package shows no description."""
+        """Do nothing: a bar without the package shows no description."""
         self.desc = desc
 
     def close(self):
-        """Writes how many were done."""
+        """Write how many were done."""
         if not self.disable:
             self.disable = True
             self._file.write(f"{self.n}{'' if self.total is None else f' of {self.total}'}\n")

@@ -138,7 +138,7 @@ class CustomOpDef:
         raise NotImplementedError(f"{self._qualname}: no kernel for the CPU is registered, got {list(self._kernels)}")
 
     def _kernel(self, args, kwargs):
-        """What runs: of tensors without values the shape function, where there is one, else the kernel."""
+        """Return what runs: of tensors without values the shape function, where there is one, else the kernel."""
         shapes = self._fake or self._kernels.get("Meta") or self._kernels.get("meta")
         if shapes is None and "Meta" not in self._native_keys and _native_operators.gives_nothing(self._overloads):
             shapes = _nothing
@@ -157,12 +157,12 @@ class CustomOpDef:
         return _python_dispatch._dispatch(getattr(getattr(facula.ops, namespace), name).default, args, kwargs)
 
     def _set_native(self, key, below):
-        """The kernels of C++ in the place of none; `below` autograd where there is one for it."""
+        """Put the kernels of C++ in the place of none; `below` autograd where there is one for it."""
         if isinstance(self._kernels.get(key), (_native_operators.Kernels, type(None))):
             self._kernels[key] = _native_operators.Kernels(self._overloads, below)
 
     def call_overload(self, overload: str, args: Any, kwargs: Any) -> Tensor:
-        """A call of `torch.ops.namespace.name.overload`."""
+        """Call `torch.ops.namespace.name.overload`."""
         if overload not in self._overloads:
             return self(*args, **kwargs)
         with _native_operators.asked_for(overload):
@@ -240,7 +240,7 @@ class CustomOpDef:
         return type(self._name, (facula.autograd.Function,), {name: staticmethod(f) for name, f in body.items()})
 
     def register_kernel(self, device_types: str, func: Callable[..., Any] | None = None, /) -> Callable[..., Any]:
-        """Registers (or as a decorator) the kernel for these device types."""
+        """Register (or as a decorator) the kernel for these device types."""
         kinds = (
             (device_types,) if device_types is None or isinstance(device_types, str) else tuple(device_types)
         )
@@ -261,12 +261,12 @@ class CustomOpDef:
         return register if func is None else register(func)
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """Registers what runs for tensors without values: fake ones, and those on the meta device."""
+        """Register what runs for tensors without values: fake ones, and those on the meta device."""
         self._fake = fn
         return fn
 
     def register_autograd(self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None) -> None:
-        """Registers the backward: (ctx, *gradients) -> gradients of the inputs that can be given by position.
+        """Register the backward: (ctx, *gradients) -> gradients of the inputs that can be given by position.
 
         `setup_context(ctx, inputs, output)` also gets `keyword_only_inputs` where the kernel has such parameters.
         """
@@ -274,7 +274,7 @@ class CustomOpDef:
         self.__dict__.pop("_function", None)
 
     def register_vmap(self, func: Callable[..., Any] | None = None, /) -> Callable[..., Any]:
-        """Registers (or as a decorator) the rule (info, in_dims, *arguments) -> (output, out_dims) for batches."""
+        """Register (or as a decorator) the rule (info, in_dims, *arguments) -> (output, out_dims) for batches."""
 
         def register(rule):
             self._vmap = rule
@@ -284,11 +284,12 @@ class CustomOpDef:
         return register if func is None else register(func)
 
     def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Callable[..., Any] | None = None, /) -> Any:
-        """Hands `fn` back. It is never called: tensors of classes with `__torch_dispatch__` cannot be made."""
+        """Hand `fn` back. It is never called: tensors of classes with `__torch_dispatch__` cannot be made."""
         return fn if fn is not None else lambda fn: fn
 
     def register_autocast(self, device_type: str, cast_inputs: facula.dtype) -> None:
-        """Inside an autocast region of `device_type`, floating-point arguments come in the dtype `cast_inputs`."""
+        """Register that inside an autocast region of `device_type`, floating-point arguments come in the dtype
+        `cast_inputs`."""
         if not isinstance(device_type, str):
             raise ValueError(f"library.register_autocast: device_type is a str, got {type(device_type).__name__}")
         self._casts[device_type] = cast_inputs
@@ -298,7 +299,7 @@ class CustomOpDef:
 
 
 def _tensors(args, kwargs):
-    """Arguments that are tensors, and those in lists of tensors."""
+    """Return the arguments that are tensors, and those in lists of tensors."""
     values = [*args, *kwargs.values()]
     values += [item for value in values if isinstance(value, (list, tuple)) for item in value]
     return [value for value in values if isinstance(value, _C.Tensor)]
@@ -316,7 +317,7 @@ def _stood_in(args, kwargs):
 
 
 def _records(args, kwargs):
-    """Whether an argument, or one in a list of tensors, requires a gradient that is being recorded."""
+    """Return whether an argument, or one in a list of tensors, requires a gradient that is being recorded."""
     return _C.is_grad_enabled() and any(x.requires_grad for x in _tensors(args, kwargs))
 
 
@@ -326,14 +327,14 @@ def _within(mode, function, *args, **kwargs):
 
 
 def _nothing(*args, **kwargs):
-    """What an operator without results gives for tensors without values."""
+    """Return what an operator without results gives for tensors without values."""
 
 
 _operators = {}
 
 
 def take_over_operators() -> None:
-    """Makes operators known that libraries in C++ have registered; a RuntimeError says what was wrong with them."""
+    """Make operators known that libraries in C++ have registered; a RuntimeError says what was wrong with them."""
     _native_operators.take_over(_take_over)
 
 
@@ -353,13 +354,13 @@ def _take_over(name, schema, keys):
 
 
 def find(namespace: str, name: str) -> CustomOpDef | None:
-    """The operator registered as namespace::name, or None: what `torch.ops` asks."""
+    """Return the operator registered as namespace::name, or None: what `torch.ops` asks."""
     take_over_operators()
     return _operators.get(f"{namespace}::{name.partition('.')[0]}")
 
 
 def _operator(name):
-    """The operator `name`, made when it does not exist yet."""
+    """Return the operator `name`, made when it does not exist yet."""
     name = name._qualname if isinstance(name, CustomOpDef) else str(name)
     name = name.partition("(")[0].partition(".")[0].strip()
     if "::" not in name:
@@ -369,7 +370,7 @@ def _operator(name):
 
 def custom_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: tuple[Any, ...] = (),
               device_types: str | None = None, schema: Any = None, tags: Any = None) -> Callable[..., Any]:  # fmt: skip
-    """Makes a function, or the decorated one, the operator `name`, which torch.ops reaches too.
+    """Make a function, or the decorated one, the operator `name`, which torch.ops reaches too.
 
     Args:
         name: "namespace::name".
@@ -410,7 +411,7 @@ def _said_by_annotations(function, mutates_args):
 
 
 def triton_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: Any, schema: Any = None) -> Any:
-    """An operator, by custom_op: kernels of Triton are functions like others here, into which no compiler looks.
+    """Return an operator, by custom_op: kernels of Triton are functions like others here, into which no compiler looks.
 
     Args:
         name: "namespace::name".
@@ -428,7 +429,7 @@ def triton_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_arg
 
 
 def wrap_triton(triton_kernel: Any, /) -> Any:
-    """Gives the kernel back as it is: there is no compiler that would have to see it.
+    """Give the kernel back as it is: there is no compiler that would have to see it.
 
     Args:
         triton_kernel: the kernel.
@@ -440,7 +441,7 @@ def wrap_triton(triton_kernel: Any, /) -> Any:
 
 
 def define(qualname: str | Library, schema: Any = None, *, lib: Any = None, tags: Any = (), alias_analysis: str = "") -> Any:
-    """Declares an operator; as a decorator, with the decorated function as its kernel for all devices.
+    """Declare an operator; as a decorator, with the decorated function as its kernel for all devices.
 
     Args:
         qualname: "namespace::name"; or a Library, whose namespace it is.
@@ -463,7 +464,7 @@ def define(qualname: str | Library, schema: Any = None, *, lib: Any = None, tags
 
 
 def impl(qualname: str | Library, types: Any, func: Any = None, *, lib: Any = None) -> Any:
-    """Registers a function, or the decorated one, as the kernel of an operator.
+    """Register a function, or the decorated one, as the kernel of an operator.
 
     Args:
         qualname: "namespace::name"; the operator is made when it does not exist yet. Or a Library; then the operator's name and
@@ -487,7 +488,7 @@ def impl(qualname: str | Library, types: Any, func: Any = None, *, lib: Any = No
 
 
 def register_kernel(op: Any, device_types: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None) -> Any:
-    """Registers a function, or the decorated one, as the kernel of an operator for kinds of devices.
+    """Register a function, or the decorated one, as the kernel of an operator for kinds of devices.
 
     Args:
         op: "namespace::name", or what custom_op gave.
@@ -507,7 +508,7 @@ def register_kernel(op: Any, device_types: Any, func: Callable[..., Any] | None 
 
 def register_fake(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None, _stacklevel: int = 1,
                   allow_override: bool = False) -> Callable[..., Any]:  # fmt: skip
-    """Registers a function, or the decorated one, that makes results of the right shape for tensors without values.
+    """Register a function, or the decorated one, that makes results of the right shape for tensors without values.
 
     It runs in the place of the kernel for fake tensors and those on the meta device.
 
@@ -528,7 +529,7 @@ impl_abstract = register_fake
 
 
 def register_autograd(op: Any, backward: Any, /, *, setup_context: Any = None, lib: Any = None) -> None:
-    """Registers the derivative of an operator.
+    """Register the derivative of an operator.
 
     Args:
         op: "namespace::name", or what custom_op gave.
@@ -552,7 +553,7 @@ def register_autograd(op: Any, backward: Any, /, *, setup_context: Any = None, l
 
 
 def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None) -> Any:
-    """Registers a function, or the decorated one, that says what an operator does to a batch inside vmap.
+    """Register a function, or the decorated one, that says what an operator does to a batch inside vmap.
 
     Args:
         op: "namespace::name", or what custom_op gave.
@@ -570,7 +571,7 @@ def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: An
 
 def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None,
                             allow_override: bool = False) -> Any:  # fmt: skip
-    """Gives the function back: it is never called, as tensors of classes with __torch_dispatch__ cannot be made.
+    """Give the function back: it is never called, as tensors of classes with __torch_dispatch__ cannot be made.
 
     Args:
         op: "namespace::name", or what custom_op gave.
@@ -586,7 +587,7 @@ def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Callable[.
 
 
 def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Any = None) -> None:
-    """Says in which dtype an operator is given its floating-point tensors inside an autocast region; it runs outside of it.
+    """Say in which dtype an operator is given its floating-point tensors inside an autocast region; it runs outside of it.
 
     Args:
         op: "namespace::name", or what custom_op gave.
@@ -606,7 +607,7 @@ def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: An
 
 
 def get_ctx() -> Any:
-    """What a fake kernel may ask for sizes that nobody knows: an object whose `new_dynamic_size` raises.
+    """Return what a fake kernel may ask for sizes that nobody knows: an object whose `new_dynamic_size` raises.
 
     Errors: NotImplementedError from `new_dynamic_size`: shapes of fake tensors are known here.
     """
@@ -615,7 +616,7 @@ def get_ctx() -> Any:
 
 class _FakeContext:
     def new_dynamic_size(self, *, min=0, max=None):
-        """Refused: there are no sizes that depend on values here."""
+        """Raise NotImplementedError: there are no sizes that depend on values here."""
         raise NotImplementedError(f"new_dynamic_size: sizes of fake tensors are known numbers, got min={min}, max={max}")
 
     create_unbacked_symint = new_dynamic_size
@@ -623,7 +624,7 @@ class _FakeContext:
 
 def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: set[str] | str | tuple[Any, ...],
                  op_name: str | None = None) -> str:  # fmt: skip
-    """The schema of a function by its annotations, such as "(Tensor x, SymInt n) -> Tensor".
+    """Return the schema of a function by its annotations, such as "(Tensor x, SymInt n) -> Tensor".
 
     Args:
         prototype_function: annotated, or with annotations as text.
@@ -642,7 +643,7 @@ def opcheck(
     test_utils: Any = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"),
     raise_exception: bool = True, atol: float | None = None, rtol: float | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Tests whether an operator keeps to what it was registered with.
+    """Test whether an operator keeps to what it was registered with.
 
     Args:
         op: an operator of `custom_op`, or what `torch.ops` gives.
@@ -663,7 +664,7 @@ def opcheck(
 
 
 def get_kernel(op: Any, dispatch_key: str) -> Kernel:
-    """The kernel of an operator for a key, such as "CPU": an object with `call_boxed(keys, *args)`.
+    """Return the kernel of an operator for a key, such as "CPU": an object with `call_boxed(keys, *args)`.
 
     Errors: RuntimeError where there is none.
     """
@@ -673,7 +674,7 @@ def get_kernel(op: Any, dispatch_key: str) -> Kernel:
 
 
 def fallthrough_kernel() -> Any:
-    """A mark that stands for "no kernel of its own", to be handed on; not a function to call.
+    """Stand for "no kernel of its own", a mark to be handed on; not a function to call.
 
     Errors: NotImplementedError when called.
 
@@ -687,13 +688,13 @@ def fallthrough_kernel() -> Any:
 
 def custom_ops_impl(qualname: str, *, device_types: Sequence[str] = ("cpu", "cuda"),
                     func: Callable[..., Any] | None = None) -> Any:  # fmt: skip
-    """The name of `impl` before there was this module: `torch._custom_ops.impl`."""
+    """Call `impl` by the name that it had before there was this module: `torch._custom_ops.impl`."""
     return _operator(qualname).register_kernel(device_types, func)
 
 
 @contextlib.contextmanager
 def _scoped_library(*args, **kwargs):
-    """A Library whose operators go away with the block."""
+    """Give a Library whose operators go away with the block."""
     library = Library(*args, **kwargs)
     try:
         yield library
@@ -737,7 +738,7 @@ class Library:
         return op if "::" in op else f"{self.ns}::{op}"
 
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
-        """Declares the operator of a schema; gives its name.
+        """Declare the operator of a schema; give its name.
 
         Args:
             schema: such as "add(Tensor a, Tensor b) -> Tensor".
@@ -749,7 +750,7 @@ class Library:
 
     def impl(self, op_name: str, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False,
              allow_override: bool = False) -> Callable[..., Any]:  # fmt: skip
-        """Registers a kernel; gives it back.
+        """Register a kernel; give it back.
 
         Args:
             op_name: the operator's name, with or without the namespace, or what torch.ops gives.
@@ -775,4 +776,4 @@ class Library:
         return _operator(self._name(op_name)).register_fake(fn)
 
     def _destroy(self):
-        """Operators stay."""
+        """Do nothing: operators stay."""

@@ -113,7 +113,7 @@ _handlers = {}
 
 
 def register_event_handler(callback: Callable[..., Any]) -> EventHandlerHandle:
-    """Calls a function with each event from now on; gives a handle to end that.
+    """Call a function with each event from now on; give a handle to end that.
 
     Args:
         callback: takes an Event; what it returns is not looked at.
@@ -135,7 +135,7 @@ def register_event_handler(callback: Callable[..., Any]) -> EventHandlerHandle:
 
 
 def unregister_event_handler(handler: EventHandlerHandle) -> None:
-    """Ends what register_event_handler began; a second time changes nothing.
+    """End what register_event_handler began; a second time changes nothing.
 
     Args:
         handler: the handle.
@@ -152,7 +152,7 @@ def unregister_event_handler(handler: EventHandlerHandle) -> None:
 
 
 def log_event(event: Any) -> None:
-    """Gives an event to all handlers, on this thread, before it returns.
+    """Give an event to all handlers, on this thread, before it returns.
 
     Args:
         event: the Event.
@@ -226,7 +226,7 @@ class Stat:
         return len(self._values)
 
     def add(self, v: float) -> None:
-        """Adds a value to the window of now.
+        """Add a value to the window of now.
 
         Args:
             v: the value, a number.
@@ -245,16 +245,16 @@ class Stat:
                 log_event(event)
 
     def get(self) -> dict[Aggregation, float]:
-        """Aggregation -> its value in the last window that ended; zeros before the first one has."""
+        """Return {aggregation: its value in the last window that ended}; zeros before the first one has."""
         with self._lock:
             return dict(self._last)
 
     def _now(self):
-        """The number of the current window."""
+        """Return the number of the current window."""
         return int(time.monotonic() / self._window) if self._window > 0 else 0
 
     def _end_window(self):
-        """Begins a new window; the event of the old one, None where it had no values."""
+        """Begin a new window; return the event of the old one, None where it had no values."""
         values, self._values = self._values, []
         self._window_number, self._full = self._now(), False
         if not values:

@@ -54,7 +54,7 @@ has_torch_function_unary = _C._has_torch_function_variadic
 
 
 def has_torch_function(relevant_args: Sequence[Tensor | int]) -> bool:
-    """Whether a call with these arguments goes to an override or to a mode.
+    """Return whether a call with these arguments goes to an override or to a mode.
 
     Args:
         relevant_args: a sequence of the arguments that may define __torch_function__.
@@ -80,7 +80,7 @@ def _has_override(value):
 
 
 def _overloaded(values, takes_part=_has_override):
-    """Arguments of distinct classes that take part, subclasses before their bases, else in the order of the call."""
+    """Return the arguments of distinct classes that take part, subclasses before their bases, else in the order of the call."""
     found = []
     for value in values:
         kind = type(value)
@@ -101,7 +101,7 @@ def _candidates(args, kwargs):
 
 @functools.cache
 def _resolve(name, method):
-    """The public object of a call that the core names."""
+    """Return the public object of a call that the core names."""
     if method:  # properties come as "T.__get__"
         return functools.reduce(getattr, _METHODS.get(name, name).split("."), _C.Tensor)
     # ops of the submodules are named after them: functional_relu, linalg_inv; or only live there: linear
@@ -136,7 +136,7 @@ _REDUCTIONS = ("none", "mean", "sum")
 
 @functools.cache
 def _core_of(name):
-    """The op of the core behind a function of nn.functional that is written in Python, and the signature of each."""
+    """Return the op of the core behind a function of nn.functional that is written in Python, and the signature of each."""
     name = name.removeprefix("functional_")
     core, public = getattr(_C.nn_functional, name, None), getattr(_module("nn.functional"), name, None)
     if not isinstance(core, BuiltinFunctionType) or not isinstance(public, FunctionType):
@@ -145,8 +145,8 @@ def _core_of(name):
 
 
 def _as_public(name, func, args, kwargs):
-    """(function, args, kwargs): the call of an op as one of the function that users know, which may take other arguments than
-    the op does (`reduction` is a word), and gives what the op gives; else as one of the op."""
+    """Return (function, args, kwargs): the call of an op as one of the function that users know, which may take other arguments
+    than the op does (`reduction` is a word), and gives what the op gives; else as one of the op."""
     found = _core_of(name)
     if found is None:
         return func, args, kwargs
@@ -164,7 +164,7 @@ def _as_public(name, func, args, kwargs):
 
 
 def _dispatch(name, method, args, kwargs):
-    """What the core calls for a call that some argument or mode may take over."""
+    """Answer a call that some argument or mode may take over: the core calls this."""
     func = _resolve(name, method)
     candidates = list(_candidates(args, kwargs))
     if isinstance(func, FunctionType):
@@ -196,7 +196,7 @@ def _call_overrides(func, candidates, args, kwargs):
 
 def handle_torch_function(public_api: Callable[..., Any], relevant_args: Sequence[Any], *args: Any,
                           **kwargs: Any) -> Tensor | None:  # fmt: skip
-    """Calls the override of a function written in Python: that of a mode, else those of the arguments, subclasses first.
+    """Call the override of a function written in Python: that of a mode, else those of the arguments, subclasses first.
 
     Args:
         public_api: the function as its users know it.
@@ -216,7 +216,7 @@ def handle_torch_function(public_api: Callable[..., Any], relevant_args: Sequenc
 
 
 def wrap_torch_function(dispatcher: Any) -> Any:
-    """A decorator that makes a function of Python overridable.
+    """Return a decorator that makes a function of Python overridable.
 
     Args:
         dispatcher: takes the function's arguments and gives those that may define __torch_function__.
@@ -263,12 +263,12 @@ _PLAIN_PROPERTIES = ("_base", "grad", "_grad")
 
 @functools.cache
 def get_default_nowrap_functions():
-    """Functions whose results keep their class."""
+    """Return the functions whose results keep their class."""
     return frozenset(getattr(_C.Tensor, name).__get__ for name in _PLAIN_PROPERTIES)
 
 
 def default_torch_function(cls: type, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """`Tensor.__torch_function__`: runs the function and gives its results the subclass."""
+    """Run the function and give its results the subclass: `Tensor.__torch_function__`."""
     with _first_run(cls, func, args) as first:
         if not first or not all(issubclass(cls, kind) for kind in types):
             return NotImplemented
@@ -294,7 +294,7 @@ _modes = _Modes()
 
 @contextlib.contextmanager
 def _first_run(asked, func, args):
-    """Whether this very call is not being answered already: another library's handler may just repeat it."""
+    """Tell whether this very call is not being answered already: another library's handler may just repeat it."""
     call = (asked, func, *map(id, args))
     first = call not in _modes.running
     _modes.running.add(call)
@@ -361,7 +361,7 @@ class TorchFunctionMode:
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Self:
-        """A new mode, to be entered by `with`.
+        """Return a new mode, to be entered by `with`.
 
         Args:
             args, kwargs: what the class is called with.
@@ -453,7 +453,7 @@ def redispatch_function(func: Callable[..., Any], types: Any, args: Any, kwargs:
 
 @contextlib.contextmanager
 def enable_reentrant_dispatch():
-    """A context that changes nothing: in PyTorch it lets __torch_dispatch__ call itself, which stays off here.
+    """Return a context that changes nothing: in PyTorch it lets __torch_dispatch__ call itself, which stays off here.
 
     >>> with torch.overrides.enable_reentrant_dispatch():
     ...     torch.ones(1)
@@ -466,7 +466,7 @@ def enable_reentrant_dispatch():
 
 
 def is_tensor_like(inp: Tensor | float) -> bool:
-    """Whether something is a tensor or takes over functions of tensors by __torch_function__.
+    """Return whether something is a tensor or takes over functions of tensors by __torch_function__.
 
     Args:
         inp: anything.
@@ -478,7 +478,7 @@ def is_tensor_like(inp: Tensor | float) -> bool:
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
-    """Whether a function handed to __torch_function__ is a method or property of Tensor.
+    """Return whether a function handed to __torch_function__ is a method or property of Tensor.
 
     Args:
         func: the function.
@@ -510,7 +510,7 @@ _IGNORED = """
 
 @functools.cache
 def get_ignored_functions():
-    """The set of public functions that are not overridable: they take no tensor.
+    """Return the set of public functions that are not overridable: they take no tensor.
 
     >>> torch.manual_seed in torch.overrides.get_ignored_functions()
     True
@@ -521,7 +521,8 @@ def get_ignored_functions():
 
 @functools.cache
 def get_overridable_functions():
-    """Public functions and Tensor methods that can be overridden, in lists by the module or class that they belong to.
+    """Return the public functions and Tensor methods that can be overridden, in lists by the module or class that they belong
+    to.
 
     >>> torch.add in torch.overrides.get_overridable_functions()[torch]
     True
@@ -567,7 +568,7 @@ def _names():
 
 
 def resolve_name(f: Callable[..., Any]) -> str:
-    """The dotted public name of a function that can be overridden, None for another one.
+    """Return the dotted public name of a function that can be overridden, None for another one.
 
     Args:
         f: the function or method, as __torch_function__ is handed it.
@@ -579,7 +580,7 @@ def resolve_name(f: Callable[..., Any]) -> str:
 
 
 def get_testing_overrides() -> Any:
-    """For each overridable function a function of any arguments that returns -1, for tests that try them all.
+    """Return {overridable function: a function of any arguments that returns -1}, for tests that try them all.
 
     >>> torch.overrides.get_testing_overrides()[torch.add](1, 2)
     -1

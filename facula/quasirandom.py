@@ -65,7 +65,7 @@ class SobolEngine:
         self.sobolstate: Tensor = facula.from_numpy(_scrambled(self.sobolstate.numpy(), lower, self.MAXBIT))
 
     def draw(self, n: int = 1, out: Tensor | None = None, dtype: facula.dtype | None = None) -> Tensor:
-        """The next `n` points, one in each row.
+        """Return the next `n` points, one in each row.
 
         Args:
             n: how many.
@@ -85,7 +85,8 @@ class SobolEngine:
         return out.resize_(points.shape).copy_(points)
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: facula.dtype | None = None) -> Tensor:
-        """The next 2**m points, one in each row, so that all that were drawn are a power of 2, which is what balances them.
+        """Return the next 2**m points, one in each row, so that all that were drawn are a power of 2, which is what balances
+        them.
 
         Args:
             m: the power.
@@ -111,7 +112,7 @@ class SobolEngine:
         return self.draw(n, out=out, dtype=dtype)
 
     def fast_forward(self, n: int) -> Self:
-        """Leaves out points; gives the engine.
+        """Leave out points; give the engine.
 
         Args:
             n: how many, not negative.
@@ -129,7 +130,7 @@ class SobolEngine:
         return self
 
     def reset(self) -> Self:
-        """Begins again with the first point; gives the engine.
+        """Begin again with the first point; give the engine.
 
         >>> engine = torch.quasirandom.SobolEngine(1)
         >>> first = engine.draw(2)
@@ -141,7 +142,7 @@ class SobolEngine:
         return self
 
     def _steps(self, n):
-        """The states after each of the next `n` points that are not the first; the last stays."""
+        """Return the states after each of the next `n` points that are not the first; the last stays."""
         first = 1 if self.num_generated == 0 else 0
         count = n - first
         state, directions = self.quasi.numpy(), self.sobolstate.numpy()
@@ -164,7 +165,7 @@ class SobolEngine:
 
 
 def _directions(dimension, bits):
-    """Numbers by which points change, for each dimension and bit."""
+    """Return the numbers by which points change, for each dimension and bit."""
     found = numpy.empty((dimension, bits), numpy.int64)
     for row, (polynomial, initial) in enumerate(table(dimension)):
         degree = polynomial.bit_length() - 1
@@ -180,7 +181,8 @@ def _directions(dimension, bits):
 
 
 def _scrambled(directions, lower, bits):
-    """Directions whose bits, from the highest, are sums of those above by a random matrix with ones on its diagonal."""
+    """Return the directions whose bits, from the highest, are sums of those above by a random matrix with ones on its
+    diagonal."""
     lower = lower.copy()
     lower[:, numpy.arange(bits), numpy.arange(bits)] = 1
     high_first = directions[:, :, None] >> numpy.arange(bits - 1, -1, -1) & 1

@@ -27,7 +27,7 @@ __all__ = [
 
 
 def manual_seed(seed: int) -> Generator:
-    """Restarts the default generators of all devices from a seed.
+    """Restart the default generators of all devices from a seed.
 
     Args:
         seed: an integer of 64 bits; negative ones wrap around.
@@ -46,7 +46,7 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Restarts the CPU's default generator from the system's entropy; returns the seed.
+    """Restart the CPU's default generator from the system's entropy; return the seed.
 
     >>> torch.seed() == torch.initial_seed()
     True
@@ -55,7 +55,7 @@ def seed() -> int:
 
 
 def initial_seed() -> int:
-    """The seed from which the CPU's default generator was restarted last.
+    """Return the seed from which the CPU's default generator was restarted last.
 
     >>> generator = torch.manual_seed(7)
     >>> torch.initial_seed()
@@ -65,7 +65,7 @@ def initial_seed() -> int:
 
 
 def get_rng_state() -> Tensor:
-    """The state of the CPU's default generator, a uint8 tensor.
+    """Return the state of the CPU's default generator, a uint8 tensor.
 
     >>> state = torch.get_rng_state()
     >>> a = torch.rand(2)
@@ -77,7 +77,7 @@ def get_rng_state() -> Tensor:
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """The CPU's default generator continues from a state that get_rng_state gave.
+    """Let the CPU's default generator continue from a state that get_rng_state gave.
 
     Args:
         new_state: a uint8 tensor.
@@ -110,7 +110,7 @@ def _put_back(states):
 
 
 def thread_safe_generator() -> None:
-    """None: the default generator may be used from every thread.
+    """Return None: the default generator may be used from every thread.
 
     >>> torch.random.thread_safe_generator() is None
     True
@@ -120,7 +120,7 @@ def thread_safe_generator() -> None:
 
 @contextlib.contextmanager
 def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="devices", device_type=None):
-    """The default generators are, at the end of the block, what they were at its beginning.
+    """Put the default generators back, at the end of the block, to what they were at its beginning.
 
     Args:
         devices: accelerators whose generators are kept beside the CPU's. Default: all.

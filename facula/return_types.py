@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def pytree_register_structseq(cls: type) -> None:
-    """Lets trees of containers (`utils._pytree`) go through the named tuples of a class."""
+    """Let trees of containers (`utils._pytree`) go through the named tuples of a class."""
     from facula.utils import _pytree
 
     _pytree.register_pytree_node(cls, lambda value: (list(value), None), lambda parts, _: cls(parts))

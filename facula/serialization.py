@@ -110,7 +110,7 @@ def save(
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,
 ) -> None:
-    """Saves `obj` to a file that `load`, here or in PyTorch, reads back.
+    """Save `obj` to a file that `load`, here or in PyTorch, reads back.
 
     Args:
         obj: tensors, state dicts, and containers of plain data; whole modules too (see `load`).
@@ -174,7 +174,7 @@ def _open_for_writing(f):
 
 @contextlib.contextmanager
 def _replacing(target):
-    """`replacing`, its errors in words of save."""
+    """Do `replacing`, its errors in words of save."""
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
         raise RuntimeError(f"save: parent directory {folder} does not exist")
@@ -191,7 +191,7 @@ def _replacing(target):
 
 def load(f: FileLike, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None,
          mmap: bool | None = None, **pickle_load_args: Any) -> Any:  # fmt: skip
-    """Loads what `save`, here or in PyTorch, wrote.
+    """Load what `save`, here or in PyTorch, wrote.
 
     Args:
         f: a path, or a binary file object with read, readline, tell and seek.
@@ -238,7 +238,7 @@ def load(f: FileLike, map_location: Any = None, pickle_module: Any = None, *, we
 
 
 def _only_weights(weights_only, pickle_module):
-    """What the argument and the two variables come to; the caller's False yields, the caller's True never."""
+    """Return what the argument and the two variables come to; the caller's False yields, the caller's True never."""
     force, unforce = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
     forced, unforced = _environment_flag(force), _environment_flag(unforce)
     if forced and unforced:
@@ -344,7 +344,7 @@ def _get_layout(name):
 
 
 def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
-    """The names in a checkpoint, as "module.name", that load(weights_only=True) does not restore, as a list.
+    """Return the names in a checkpoint, as "module.name", that load(weights_only=True) does not restore, as a list.
 
     Args:
         f: a path, or a binary file object that can seek. Nothing in the file is run or restored.
@@ -369,7 +369,7 @@ def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
 
 @contextlib.contextmanager
 def mkdtemp():
-    """A context manager: the path of a temporary directory that goes away with the block.
+    """Return a context manager: the path of a temporary directory that goes away with the block.
 
     >>> import os
     >>> with torch.serialization.mkdtemp() as path:
@@ -386,7 +386,7 @@ def mkdtemp():
 
 
 def check_module_version_greater_or_equal(module: Any, req_version_tuple: Any, error_if_malformed: bool = True) -> bool:
-    """Whether `module.__version__` is at least the given version.
+    """Return whether `module.__version__` is at least the given version.
 
     Args:
         module: an imported module.
@@ -418,7 +418,7 @@ def _is_zipfile(f):
 
 
 def normalize_storage_type(storage_type: Any) -> Any:
-    """The storage class of the top level that has the name of the class `storage_type`.
+    """Return the storage class of the top level that has the name of the class `storage_type`.
 
     >>> torch.serialization.normalize_storage_type(torch.FloatStorage) is torch.FloatStorage
     True
@@ -427,7 +427,7 @@ def normalize_storage_type(storage_type: Any) -> Any:
 
 
 def storage_to_tensor_type(storage: Any) -> Any:
-    """The legacy tensor class for a typed storage, whose class names its dtype.
+    """Return the legacy tensor class for a typed storage, whose class names its dtype.
 
     >>> torch.serialization.storage_to_tensor_type(torch.FloatStorage()) is torch.FloatTensor
     True

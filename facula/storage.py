@@ -97,7 +97,7 @@ def _cast_method(name, dtype):
         return self._to(dtype)
 
     cast.__name__, cast.__qualname__ = name, f"TypedStorage.{name}"
-    cast.__doc__ = f"""The elements converted to {dtype}, as another TypedStorage.
+    cast.__doc__ = f"""Return the elements converted to {dtype}, as another TypedStorage.
 
     >>> torch.IntStorage([0, 1]).{name}().dtype
     {dtype}
@@ -166,7 +166,7 @@ class TypedStorage(_Casts):
 
     @classmethod
     def from_file(cls, filename: str, shared: bool = False, size: int = 0) -> Self:
-        """`size` elements of a file, as a memory map.
+        """Return `size` elements of a file, as a memory map.
 
         Args:
             filename: the path of the file.
@@ -192,14 +192,14 @@ class TypedStorage(_Casts):
 
     @classmethod
     def _new_shared(cls, size, device="cpu"):
-        """A storage of `size` elements in memory that other processes can map."""
+        """Return a storage of `size` elements in memory that other processes can map."""
         dtype = cls._dtype or facula.get_default_dtype()
         return cls._around(_new_shared(size * dtype.itemsize, device=device), dtype)
 
     @classmethod
     def from_buffer(cls, buffer: Any = None, byte_order: str | None = None, count: int = -1, offset: int = 0,
                     dtype: facula.dtype | None = None) -> Self:  # fmt: skip
-        """A copy of the elements that bytes hold.
+        """Return a copy of the elements that bytes hold.
 
         Args:
             buffer: bytes, or what has them.
@@ -221,33 +221,33 @@ class TypedStorage(_Casts):
     _from_buffer = from_buffer
 
     def untyped(self) -> Any:
-        """The UntypedStorage underneath."""
+        """Return the UntypedStorage underneath."""
         return self._untyped_storage
 
     def element_size(self) -> int:
-        """Bytes of one element."""
+        """Return the bytes of one element."""
         return self.dtype.itemsize
 
     def nbytes(self) -> Any:
-        """Bytes of all elements."""
+        """Return the bytes of all elements."""
         return self._untyped_storage.nbytes()
 
     def size(self) -> Any:
-        """Number of elements."""
+        """Return the number of elements."""
         return self.nbytes() // self.element_size()
 
     __len__ = _size = size
 
     def data_ptr(self) -> Any:
-        """Address of the first element."""
+        """Return the address of the first element."""
         return self._untyped_storage.data_ptr()
 
     def get_device(self) -> Any:
-        """Number of the device, -1 for the CPU."""
+        """Return the number of the device, -1 for the CPU."""
         return self.device.index if self.device.index is not None else -1
 
     def pickle_storage_type(self) -> Any:
-        """The name that checkpoints use for a storage of this dtype."""
+        """Return the name that checkpoints use for a storage of this dtype."""
         return storage_class_name(self.dtype)
 
     # -- contents ---------------------------------------------------------------------------------
@@ -271,11 +271,11 @@ class TypedStorage(_Casts):
         return iter(self.tolist())
 
     def tolist(self) -> Any:
-        """The elements as Python numbers."""
+        """Return the elements as Python numbers."""
         return self._tensor().tolist()
 
     def fill_(self, value: Any) -> Self:
-        """Sets every element to one value; returns the storage.
+        """Set every element to one value; return the storage.
 
         Args:
             value: a number.
@@ -289,7 +289,7 @@ class TypedStorage(_Casts):
         return self
 
     def copy_(self, source: TypedStorage | UntypedStorage, non_blocking: bool = False) -> Self:
-        """Copies the elements of another storage, converting them; returns the storage.
+        """Copy the elements of another storage, converting them; return the storage.
 
         Args:
             source: a TypedStorage of as many elements, or of one, which all get.
@@ -304,7 +304,7 @@ class TypedStorage(_Casts):
         return self
 
     def clone(self) -> TypedStorage:
-        """A copy with bytes of its own.
+        """Return a copy with bytes of its own.
 
         >>> storage = torch.FloatStorage([1.0, 2.0])
         >>> copy = storage.clone()
@@ -315,11 +315,11 @@ class TypedStorage(_Casts):
         return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
 
     def cpu(self) -> TypedStorage:
-        """The elements on the CPU, a copy where they are elsewhere."""
+        """Return the elements on the CPU, a copy where they are elsewhere."""
         return TypedStorage(wrap_storage=self._untyped_storage.cpu(), dtype=self.dtype)
 
     def cuda(self, device: Device = None, non_blocking: bool = False) -> TypedStorage:
-        """The elements on a CUDA device, a copy where they are elsewhere.
+        """Return the elements on a CUDA device, a copy where they are elsewhere.
 
         Args:
             device: the device or its index; by default the current one.
@@ -332,7 +332,7 @@ class TypedStorage(_Casts):
         return TypedStorage(wrap_storage=self._untyped_storage.cuda(device, non_blocking), dtype=self.dtype)
 
     def to(self, *, device: Device, non_blocking: bool = False) -> TypedStorage:
-        """The elements on `device`, a copy where they are elsewhere.
+        """Return the elements on `device`, a copy where they are elsewhere.
 
         `non_blocking` lets a copy between pinned memory and a GPU go on while the program continues.
         """
@@ -340,7 +340,7 @@ class TypedStorage(_Casts):
         return TypedStorage(wrap_storage=moved, dtype=self.dtype)
 
     def resize_(self, size: int) -> Self:
-        """Makes room for another number of elements; those that fit are kept. Returns the storage.
+        """Make room for another number of elements; those that fit are kept. Returns the storage.
 
         Args:
             size: the number of elements.
@@ -354,7 +354,7 @@ class TypedStorage(_Casts):
     _resize_ = resize_
 
     def type(self, dtype: facula.dtype | None = None) -> Any:
-        """The name of the class, or the elements converted to `dtype`."""
+        """Return the name of the class, or the elements converted to `dtype`."""
         if dtype is None:
             name = self.pickle_storage_type() or "storage.TypedStorage"
             return f"torch.cuda.{name}" if self.is_cuda else f"torch.{name}"
@@ -366,11 +366,11 @@ class TypedStorage(_Casts):
     # -- sharing, pickling ------------------------------------------------------------------------
 
     def is_pinned(self, device: Device = "cuda") -> bool:
-        """Whether the bytes lie in pinned memory."""
+        """Return whether the bytes lie in pinned memory."""
         return self._untyped_storage.is_pinned(device)
 
     def pin_memory(self, device: Device = "cuda") -> Self:
-        """A copy in pinned memory, from which a GPU copies by itself; the storage itself where it is there.
+        """Return a copy in pinned memory, from which a GPU copies by itself; the storage itself where it is there.
 
         `device` names the kind of device that would use the memory. RuntimeError without a GPU.
 
@@ -395,11 +395,11 @@ class TypedStorage(_Casts):
         return self._untyped_storage.resizable()
 
     def is_shared(self) -> bool:
-        """Whether other processes can map the bytes."""
+        """Return whether other processes can map the bytes."""
         return self._untyped_storage.is_shared()
 
     def share_memory_(self) -> Self:
-        """Moves the bytes to memory that other processes can map."""
+        """Move the bytes to memory that other processes can map."""
         self._untyped_storage.share_memory_()
         return self
 
@@ -434,7 +434,7 @@ class TypedStorage(_Casts):
 
 
 def _wrapped(args, storage, dtype, device):
-    """The storage that a TypedStorage is to look at, after a look at the other arguments."""
+    """Return the storage that a TypedStorage is to look at, after a look at the other arguments."""
     if args:
         raise RuntimeError("TypedStorage: give values or wrap_storage, got both")
     if dtype is None:
@@ -449,7 +449,7 @@ def _wrapped(args, storage, dtype, device):
 
 
 def _made(name, args, dtype, device):
-    """A new storage of as many elements, or with the values, that `args` asks for."""
+    """Return a new storage of as many elements, or with the values, that `args` asks for."""
     device = facula.device("cpu" if device is None else device)
     if device.type not in ("cpu", "cuda", "meta"):
         raise RuntimeError(f"{name}: a storage is on cpu, cuda or meta, got {device}")
@@ -503,7 +503,7 @@ class _LegacyStorage(TypedStorage, metaclass=_LegacyMeta):
 
 
 def storage_class_name(dtype: facula.dtype) -> str | None:
-    """The name of the legacy storage class of `dtype`, or None where there is none.
+    """Return the name of the legacy storage class of `dtype`, or None where there is none.
 
     >>> torch.storage.storage_class_name(torch.float32)
     'FloatStorage'
@@ -512,7 +512,8 @@ def storage_class_name(dtype: facula.dtype) -> str | None:
 
 
 def reduce_untyped(storage: Any) -> tuple[Callable[..., Any], tuple[bytes]]:
-    r"""The pickled form of an UntypedStorage, for its `__reduce__`: a function, and its arguments with a copy of the bytes.
+    r"""Return the pickled form of an UntypedStorage, for its `__reduce__`: a function, and its arguments with a copy of the
+    bytes.
 
     Args:
         storage: an UntypedStorage of the CPU.
@@ -525,7 +526,7 @@ def reduce_untyped(storage: Any) -> tuple[Callable[..., Any], tuple[bytes]]:
 
 
 def untyped_from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
-    """The first `nbytes` bytes of a file as a storage, without reading them: `UntypedStorage.from_file`.
+    """Return the first `nbytes` bytes of a file as a storage, without reading them: `UntypedStorage.from_file`.
 
     Args:
         filename: the path of the file.
@@ -561,7 +562,7 @@ def untyped_from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> U
 
 def untyped_from_buffer(buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0,
                         dtype: facula.dtype | None = None) -> UntypedStorage:  # fmt: skip
-    """A copy of bytes as a storage, each element's in this machine's order: `UntypedStorage.from_buffer`.
+    """Return a copy of bytes as a storage, each element's in this machine's order: `UntypedStorage.from_buffer`.
 
     Args:
         buffer: bytes, or what has them.
@@ -664,12 +665,12 @@ def _of_dtype(dtype, device_type, module, doc):
 
 
 def _dtype_to_storage_type_map():
-    """The names of the classes of FloatStorage's kind, by their dtypes."""
+    """Return the names of the classes of FloatStorage's kind, by their dtypes."""
     return dict(_NAMES)
 
 
 def _default_class():
-    """What `torch.Storage` is now: the class of FloatStorage's kind for the default dtype."""
+    """Return what `torch.Storage` is now: the class of FloatStorage's kind for the default dtype."""
     return LEGACY_STORAGES[_NAMES[facula.get_default_dtype()]]
 
 

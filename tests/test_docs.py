@@ -73,7 +73,7 @@ def test_the_errors_of_the_docs(expression, text):
 def test_docstrings_of_ops_read_as_python():
     lines = facula.add.__doc__.splitlines()
     assert lines[0] == "add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor"
-    assert lines[2].startswith("input + alpha * other") and lines[-1] == "Stated in ops/elementwise.yaml."
+    assert lines[2].startswith("Return input + alpha * other") and lines[-1] == "Stated in ops/elementwise.yaml."
     assert "-> (values: Tensor, indices: Tensor)" in facula.max.__doc__
     assert "stride: int | Sequence[int] = 1" in nn.functional.conv2d.__doc__
     assert "\nThe result shares memory with self. Differentiable.\n" in facula.Tensor.view.__doc__  # of one overload only

@@ -67,6 +67,17 @@ def test_signatures_take_the_calls_of_every_overload(method):
                 signature.bind(*[0] * (count + method), **keywords)
 
 
+IMPERATIVES = """Accept Apply Combine Compute Do Drop Fill Give Let Limit Multiply Normalise Pad Replace Resize Return Round Run Say
+Set Take Write""".split()  # lint looks at those of Python
+
+
+def test_docstrings_of_ops_begin_with_an_imperative():
+    for op in schema.load(ROOT / "ops"):
+        assert op.doc.split()[0].rstrip(",") in IMPERATIVES, f"{op.id}: {op.doc}"
+    assert "\n\nReturn the absolute value of each element" in facula.abs.__doc__
+    assert "\n\nCompute in place: the absolute value of each element" in facula.Tensor.abs_.__doc__
+
+
 def name_of(function):
     return docstrings.Name("torch", function.__name__, function)
 

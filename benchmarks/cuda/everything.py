@@ -144,7 +144,7 @@ def run_command(step: Step, seconds: float) -> dict:
 
 
 def run_tests(tiny: bool, seconds: float) -> dict:
-    """File by file, in the order of their weight: what there is no time for is said."""
+    """Run file by file, in the order of their weight: what there is no time for is said."""
     found, end = {}, time.time() + seconds
     for name in TESTS[1:2] if tiny else TESTS:
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(ROOT / "tests" / name)]
@@ -172,7 +172,7 @@ def run_step(step: Step, tiny: bool, seconds: float) -> dict:
 
 
 def device_of(library: str) -> dict | None:
-    """What the library says of the device; None where it has none."""
+    """Return what the library says of the device; None where it has none."""
     program = (f"import {library} as m, json; p = m.cuda.get_device_properties(0); print(json.dumps({{'name': p.name, "
                "'memory': p.total_memory, 'capability': [p.major, p.minor], 'version': str(m.__version__)}))")  # fmt: skip
     try:

@@ -20,7 +20,7 @@ SHOWN = 4096  # values of each result that are compared
 
 
 def least(f, wait, turns: int) -> float:
-    """Seconds of a call and of the wait for its end; the least of several."""
+    """Return the seconds of a call and of the wait for its end; the least of several."""
     best = float("inf")
     for _ in range(turns):
         wait()
@@ -35,7 +35,7 @@ def least(f, wait, turns: int) -> float:
 
 
 def computed(m) -> dict:
-    """Results of ops on the same inputs, TF32 as PyTorch's defaults have it."""
+    """Return the results of ops on the same inputs, TF32 as PyTorch's defaults have it."""
     rng, functional = np.random.default_rng(0), m.nn.functional
 
     def draw(*shape, dtype=None):
@@ -58,7 +58,7 @@ def computed(m) -> dict:
 
 
 def drawn(m, n: int) -> dict:
-    """Random numbers after one seed each; large sizes take more than one round of a device's threads."""
+    """Return random numbers after one seed each; large sizes take more than one round of a device's threads."""
     found, d = {}, "cuda"
     rates = m.tensor([0.5, 3.0, 20.0, 60.0, 5000.0], device=d).repeat(200)
     draws = {
@@ -94,7 +94,7 @@ def numerics(m, tiny: bool) -> dict:
 
 
 def compared(ours: dict, theirs: dict | None) -> dict:
-    """In the place of the values: how many there are, what share is equal to the peer's, and the largest difference."""
+    """Return, in the place of the values, how many there are, what share is equal to the peer's, and the largest difference."""
     found = {}
     for name, row in ours.items():
         a, b = np.asarray(row["values"]), np.asarray(((theirs or {}).get(name) or {}).get("values", []))
@@ -109,7 +109,8 @@ def compared(ours: dict, theirs: dict | None) -> dict:
 
 
 def trace(m, tiny: bool) -> dict:
-    """Bytes of tensors and of the driver after each step of the same random sequence; the rows have to be PyTorch's."""
+    """Return the bytes of tensors and of the driver after each step of the same random sequence; the rows have to be
+    PyTorch's."""
     rng, kept, rows = np.random.default_rng(1), [], []
     m.cuda.empty_cache()
     begin = m.cuda.memory_allocated()
@@ -136,7 +137,7 @@ print((time.perf_counter() - start) * 1e3)
 
 
 def first_kernels(library: str) -> dict:
-    """Milliseconds of the first kernel of its kind in a process; with an empty and with a full folder of kernels."""
+    """Return the milliseconds of the first kernel of its kind in a process; with an empty and with a full folder of kernels."""
     found = Rows()
     with tempfile.TemporaryDirectory() as folder:
         for name in ("first kernel, cold", "first kernel, warm"):
@@ -214,7 +215,7 @@ def recurrent(m, tiny: bool) -> dict:
 
 
 def scaling(m, tiny: bool) -> dict:
-    """Milliseconds of ops on the CPU, by the number of threads."""
+    """Return the milliseconds of ops on the CPU, by the number of threads."""
     n = 64 if tiny else 1024
     a, image, filters = m.ones(n, n), m.ones(2 if tiny else 16, 16, 32, 32), m.ones(16, 16, 3, 3)
     numbers = m.from_numpy(np.random.default_rng(2).standard_normal(1000 if tiny else 1 << 22).astype("float32"))

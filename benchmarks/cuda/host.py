@@ -94,7 +94,7 @@ def child(program: str, **environment: str) -> float | None:
 
 
 def first_kernel() -> dict[str, float | None]:
-    """Milliseconds until the first kernel of a process is queued: compiled, and from the disk."""
+    """Return the milliseconds until the first kernel of a process is queued: compiled, and from the disk."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "kernels.jsonl"
         emulated = {"FACULA_CUDA": "emulated", "FACULA_CACHE_DIR": folder}

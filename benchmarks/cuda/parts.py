@@ -122,7 +122,7 @@ def latency(m, tiny: bool) -> dict:
 
 
 def moving_ops(m, x, y, row) -> dict:
-    """Ops, and how many tensors of the size of x they read and write."""
+    """Return the ops, and how many tensors of the size of x they read and write."""
     functional = m.nn.functional
     return {
         "copy": (lambda: y.copy_(x), 2), "add": (lambda: x + y, 3), "add_": (lambda: y.add_(x), 3),
@@ -182,7 +182,7 @@ def attention(m, tiny: bool) -> dict:
 
 
 def allocator(m, tiny: bool) -> dict:
-    """The time of each iteration from the first on, and what the driver was asked for in it."""
+    """Return the time of each iteration from the first on, and what the driver was asked for in it."""
     _, step = model_step(m, "mlp" if tiny else "resnet50", m.float32)
     rows = []
     for _ in range(6):
@@ -198,7 +198,7 @@ def allocator(m, tiny: bool) -> dict:
 
 
 def timeline(m, tiny: bool) -> dict:
-    """When the host has queued a training step, and when the device has done it."""
+    """Return when the host has queued a training step, and when the device has done it."""
     _, step = model_step(m, "mlp" if tiny else "resnet50", m.float32)
     rows = []
     for _ in range(6):
@@ -212,7 +212,8 @@ def timeline(m, tiny: bool) -> dict:
 
 
 def chains(m, x, y, row) -> dict:
-    """Functions that are written out in light ops, and how many tensors of the size of x each has to read and write."""
+    """Return the functions that are written out in light ops, and how many tensors of the size of x each has to read and
+    write."""
 
     def softmax(x):
         e = (x * 0.125 - x.amax(-1, keepdim=True)).exp()

@@ -55,7 +55,7 @@ def gpu_of(name: str, capability: list[int], said: str | None = None) -> str | N
 
 
 def of_kernels(gpu: str) -> list[Prediction]:
-    """Predictions of the rows that measure a kernel whose machine code is in the table."""
+    """Return the predictions of the rows that measure a kernel whose machine code is in the table."""
     found = []
     kernels = json.loads(TABLE.read_text())["kernels"]
     capability = next(g.capability for g in GPUS if g.name == gpu)
@@ -74,7 +74,7 @@ def of_kernels(gpu: str) -> list[Prediction]:
 
 
 def of_machines(gpu: str) -> list[Prediction]:
-    """Predictions from data sheets and published figures, and of the host's part."""
+    """Return the predictions from data sheets and published figures, and of the host's part."""
     known = next(g for g in GPUS if g.name == gpu)
     half = 2 * known.peak * known.sms * known.clock / 1e3  # TFLOP/s
     host = "the host: processor, `FACULA_CUDA=null` beside it (benchmarks/cuda/host.py)"
@@ -104,7 +104,7 @@ def judged(p: Prediction, measured: float) -> str:
 
 
 def table(gpu: str, parts: dict) -> list[str]:
-    """Lines of a table in Markdown: each prediction, what was measured, and what to look at where they differ."""
+    """Return the lines of a table in Markdown: each prediction, what was measured, and what to look at where they differ."""
     lines = [f"predictions for {gpu}", "", "| part | row | figure | predicted | measured | share | came true, or look at |",
              "|---|---|---|---|---|---|---|"]  # fmt: skip
     for p in predictions(gpu):

@@ -46,7 +46,7 @@ def worker_of(framework: str, name: str, threads: int, limit: float) -> Process:
 
 
 def start(frameworks: list[str], name: str, options) -> tuple[dict[str, Process], dict[str, str]]:
-    """The workers, and why one is missing; only compiled PyTorch may be."""
+    """Return the workers, and why one is missing; only compiled PyTorch may be."""
     workers, failures = {}, {}
     for framework in frameworks:
         limit = options.compile_limit if framework == "compiled" else 600

@@ -11,7 +11,7 @@ import numpy
 
 
 def normal(m, *shape: int, seed: int = 1):
-    """A float32 tensor of normal numbers that NumPy draws, so that every library gets the same ones."""
+    """Return a float32 tensor of normal numbers that NumPy draws, so that every library gets the same ones."""
     return m.from_numpy(numpy.random.default_rng(seed).standard_normal(shape, numpy.float32))
 
 
@@ -20,7 +20,7 @@ def integers(m, below: int, *shape: int, seed: int = 2):
 
 
 def fill(m, model, seed: int = 0) -> None:
-    """Writes weights that NumPy draws: scaled by the inputs of each output; biases 0; what scales a norm stays 1."""
+    """Write weights that NumPy draws: scaled by the inputs of each output; biases 0; what scales a norm stays 1."""
     generator = numpy.random.default_rng(seed)
     with m.no_grad():
         for name, parameter in model.named_parameters():
@@ -34,7 +34,7 @@ def fill(m, model, seed: int = 0) -> None:
 
 
 def inverted_residuals(m, stages, activation, weighing=lambda wide, inputs: []):
-    """The networks of MobileNet's kind. A block widens its input, filters it channel by channel, weighs the channels and
+    """Return the networks of MobileNet's kind. A block widens its input, filters it channel by channel, weighs the channels and
     narrows them; it is added to its input where the shapes allow. `stages`: expansion, channels, blocks, stride of the
     first, window."""
     nn = m.nn
@@ -65,7 +65,7 @@ def inverted_residuals(m, stages, activation, weighing=lambda wide, inputs: []):
 
 
 def optimized(m, optimizer, loss_of):
-    """The step that every training loop repeats."""
+    """Return the step that every training loop repeats."""
 
     def step():
         optimizer.zero_grad()
@@ -78,14 +78,14 @@ def optimized(m, optimizer, loss_of):
 
 
 def classify(m, model, batch: int, rate: float = 1e-3):
-    """Training on images of 224 x 224 in a thousand classes, SGD with momentum."""
+    """Train on images of 224 x 224 in a thousand classes, SGD with momentum."""
     images, labels = normal(m, batch, 3, 224, 224), integers(m, 1000, batch)
     optimizer = m.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=1e-4)
     return optimized(m, optimizer, lambda: m.nn.functional.cross_entropy(model(images), labels))
 
 
 def look_at(m, model):
-    """The answer to one image."""
+    """Return the answer to one image."""
     image = normal(m, 1, 3, 224, 224)
     model.eval()
 
@@ -100,7 +100,8 @@ def look_at(m, model):
 
 
 def multiply_adds(module, inputs, output) -> int:
-    """Of one call of a module, 0 for what multiplies nothing; a module that multiplies by itself tells with `own_products`."""
+    """Return the multiply-adds of one call of a module, 0 for what multiplies nothing; a module that multiplies by itself tells
+    with `own_products`."""
     kind = type(module).__name__
     if hasattr(module, "own_products"):
         return module.own_products(inputs, output)
@@ -119,7 +120,8 @@ def multiply_adds(module, inputs, output) -> int:
 
 
 def count_products(model, call, backward: bool) -> float:
-    """Floating-point operations of products and convolutions while `call` runs: forward and, where asked, both gradients."""
+    """Return the floating-point operations of products and convolutions while `call` runs: forward and, where asked, both
+    gradients."""
     total = 0
 
     def add(module, inputs, output):

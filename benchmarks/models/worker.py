@@ -18,13 +18,13 @@ import common
 
 
 def memory(key: str) -> float:
-    """MiB of this process: VmRSS is now, VmHWM the most."""
+    """Return MiB of this process: VmRSS is now, VmHWM the most."""
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith(key)) / 1024
 
 
 def forget_peak() -> None:
-    """VmHWM starts anew; without the right to it, the peak includes what preparing took."""
+    """Start VmHWM anew; without the right to it, the peak includes what preparing took."""
     try:
         with open("/proc/self/clear_refs", "w") as file:
             file.write("5")
@@ -33,7 +33,7 @@ def forget_peak() -> None:
 
 
 def usage() -> tuple[float, float, int]:
-    """Seconds, processor seconds and page faults until now."""
+    """Return the seconds, processor seconds and page faults until now."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return time.perf_counter(), used.ru_utime + used.ru_stime, used.ru_minflt + used.ru_majflt
 
@@ -57,7 +57,7 @@ class Worker:
         return {"flops": common.count_products(self.model, self.train, True)}
 
     def losses(self, count: int) -> dict:
-        """Of the first steps, without dropout: each library draws its own random numbers."""
+        """Return the losses of the first steps, without dropout: each library draws its own random numbers."""
         dropouts = [module for module in self.model.modules() if type(module).__name__ == "Dropout"]
         kept = [module.p for module in dropouts]
         for module in dropouts:
@@ -68,7 +68,7 @@ class Worker:
         return {"losses": losses}
 
     def turn(self, call, seconds: float) -> dict:
-        """Calls until the time is over, at least once."""
+        """Call until the time is over, at least once."""
         start, processor, faults = usage()
         count = 0
         while True:
@@ -103,7 +103,7 @@ class Worker:
         return {"peak": memory("VmHWM"), "empty": self.empty}
 
     def rate(self) -> dict:
-        """The best rate of a square product, in floating-point operations a second."""
+        """Return the best rate of a square product, in floating-point operations a second."""
         best = 0.0
         for size in (1024, 2048):
             a, b = common.normal(self.m, size, size), common.normal(self.m, size, size, seed=2)
@@ -112,7 +112,7 @@ class Worker:
         return {"rate": best}
 
     def table(self, count: int, rows: int) -> dict:
-        """What the library's own profiler says of a few steps."""
+        """Return what the library's own profiler says of a few steps."""
         profiler = importlib.import_module(self.m.__name__ + ".profiler")
         with profiler.profile(activities=[profiler.ProfilerActivity.CPU]) as watched:
             for _ in range(count):
@@ -121,7 +121,7 @@ class Worker:
 
 
 def serve(make) -> None:
-    """Makes a worker, then answers on standard output."""
+    """Make a worker, then answer on standard output."""
     answers = sys.stdout
     sys.stdout = sys.stderr  # what a library prints is no answer
     worker = make()

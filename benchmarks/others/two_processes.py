@@ -16,14 +16,14 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 def data():
-    """(loader of 8 batches, weights of a Linear(8, 1)), from NumPy."""
+    """Return (loader of 8 batches, weights of a Linear(8, 1)), from NumPy."""
     r = np.random.RandomState(0)
     x, y, w = (torch.from_numpy(r.randn(*shape).astype("f")) for shape in ((64, 8), (64, 1), (1, 8)))
     return DataLoader(TensorDataset(x, y), batch_size=8), w
 
 
 def network(weight):
-    """A Linear with these weights."""
+    """Return a Linear with these weights."""
     made = torch.nn.Linear(8, 1)
     with torch.no_grad():
         made.weight.copy_(weight)
@@ -32,12 +32,12 @@ def network(weight):
 
 
 def loss_of(model, x, y):
-    """The mean of the squares."""
+    """Return the mean of the squares."""
     return ((model(x) - y) ** 2).mean()
 
 
 def accelerate():
-    """The losses of all processes after each of two epochs."""
+    """Print the losses of all processes after each of two epochs."""
     from accelerate import Accelerator
 
     accelerator = Accelerator(cpu=True)
@@ -70,14 +70,14 @@ def _with_fabric(fabric):
 
 
 def fabric():
-    """The last losses of both processes, started by spawning."""
+    """Print the last losses of both processes, started by spawning."""
     from lightning import Fabric
 
     Fabric(accelerator="cpu", devices=2, strategy="ddp_spawn").launch(_with_fabric)
 
 
 def lightning():
-    """The mean loss of each of three epochs."""
+    """Print the mean loss of each of three epochs."""
     from lightning.pytorch import LightningModule, Trainer
 
     loader, weight = data()
@@ -114,7 +114,7 @@ def _gradients(rank, port):
 
 
 def dask():
-    """The gradients that two workers of a cluster have in common."""
+    """Print the gradients that two workers of a cluster have in common."""
     from distributed import Client, LocalCluster
 
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:

@@ -35,12 +35,12 @@ NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|nan|inf)")
 
 
 def python_of(environment):
-    """The interpreter of an environment."""
+    """Return the interpreter of an environment."""
     return str(Path(environment) / "bin" / "python")
 
 
 def setup(environment, rows, common):
-    """Makes the environment. Packages come without what they require, as they require PyTorch; `common` is the rest."""
+    """Make the environment. Packages come without what they require, as they require PyTorch; `common` is the rest."""
     if not Path(python_of(environment)).exists():
         subprocess.run([sys.executable, "-m", "venv", environment], check=True)
     pip = [python_of(environment), "-m", "pip", "install", "-q"]
@@ -50,7 +50,7 @@ def setup(environment, rows, common):
 
 
 def laid_out(row, sources, folder):
-    """The folder in which a row's commands run, with a copy of its repository and the data it reads."""
+    """Return the folder in which a row's commands run, with a copy of its repository and the data it reads."""
     if "repository" in row:
         source = Path(sources) / row["repository"]
         if not source.is_dir():
@@ -67,13 +67,13 @@ def laid_out(row, sources, folder):
 
 
 def commands_of(row):
-    """The commands, without the interpreter; each driver is one."""
+    """Return the commands, without the interpreter; each driver is one."""
     drivers = [f"{HERE / 'drivers' / driver}" for driver in row.get("drivers", [])]
     return [*row.get("run", []), *drivers]
 
 
 def run(row, argument_list, paths, options):
-    """(seconds of processor time, output, why it failed or "") of a row under one library."""
+    """Return (seconds of processor time, output, why it failed or "") of a row under one library."""
     with tempfile.TemporaryDirectory() as folder:
         where = laid_out(row, options.sources, folder)
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
@@ -103,7 +103,7 @@ def run(row, argument_list, paths, options):
 
 
 def unexpected(row, output):
-    """What the output lacks."""
+    """Return what the output lacks."""
     for expected in row.get("expect", []):
         found = re.findall(expected["find"], output, re.MULTILINE)
         if len(found) < expected.get("times", 1):
@@ -116,12 +116,12 @@ def unexpected(row, output):
 
 
 def figures(output):
-    """{name: numbers or text} of the lines `name = ...`."""
+    """Return {name: numbers or text} of the lines `name = ...`."""
     return dict(re.findall(r"^([\w./, -]+?) = (.+)$", output, re.MULTILINE))
 
 
 def near(a, b):
-    """Whether two lists of numbers, as text, agree; other text has to be the same."""
+    """Return whether two lists of numbers, as text, agree; other text has to be the same."""
     left, right = a.split(), b.split()
     if len(left) != len(right) or not all(NUMBER.fullmatch(word) for word in left + right):
         return a == b
@@ -130,7 +130,7 @@ def near(a, b):
 
 
 def difference(ours, theirs, known):
-    """What is unlike PyTorch's figures, but for those that are `known` to differ, by name."""
+    """Return what is unlike PyTorch's figures, but for those that are `known` to differ, by name."""
     ours, theirs = figures(ours), figures(theirs)
     wrong = [name for name in theirs if name not in ours or name not in known and not near(theirs[name], ours[name])]
     if not theirs:
@@ -141,7 +141,7 @@ def difference(ours, theirs, known):
 
 
 def one(row, options):
-    """The result of a row."""
+    """Return the result of a row."""
     packages = subprocess.run(
         [python_of(options.environment), "-c", "import site; print(site.getsitepackages()[0])"], capture_output=True, text=True
     ).stdout.strip()
@@ -170,7 +170,7 @@ def one(row, options):
 
 
 def keep(file, result, pytorch):
-    """Writes a row's result into a file, in the place of an earlier one."""
+    """Write a row's result into a file, in the place of an earlier one."""
     written = json.loads(file.read_text()) if file.exists() else {"rows": {}}
     if pytorch:
         command = [pytorch, "-c", "import importlib.metadata; print(importlib.metadata.version('torch'))"]

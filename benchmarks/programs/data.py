@@ -8,7 +8,7 @@ import numpy as np
 
 
 def digits(count):
-    """`count` images of ten shapes, 28 x 28, with noise, and the numbers of the shapes."""
+    """Return `count` images of ten shapes, 28 x 28, with noise, and the numbers of the shapes."""
     draw = np.random.RandomState(0)
     shapes = np.kron(draw.rand(10, 7, 7) > 0.6, np.ones((4, 4)))
     labels = draw.randint(0, 10, count)
@@ -17,7 +17,7 @@ def digits(count):
 
 
 def mnist(place):
-    """The files of MNIST, in the folder in which torchvision looks for them."""
+    """Write the files of MNIST, in the folder in which torchvision looks for them."""
     raw = place / "MNIST" / "raw"
     raw.mkdir(parents=True)
     images, labels = digits(800)
@@ -36,18 +36,18 @@ def _words(count):
 
 
 def text(place):
-    """A file of about 100 kB of text: lines of made-up words, some more frequent than others."""
+    """Write a file of about 100 kB of text: lines of made-up words, some more frequent than others."""
     words = _words(20000)
     place.write_text("\n".join(" ".join(words[i : i + 8]) for i in range(0, len(words), 8)) + "\n")
 
 
 def names(place):
-    """A file with a made-up name in each line."""
+    """Write a file with a made-up name in each line."""
     place.write_text("\n".join(sorted(set(_words(4000)))) + "\n")
 
 
 def corpus(place):
-    """A folder with train.txt, valid.txt and test.txt."""
+    """Write a folder with train.txt, valid.txt and test.txt."""
     place.mkdir(parents=True)
     words = _words(14000)
     for name, part in (("train", words[:10000]), ("valid", words[10000:12000]), ("test", words[12000:])):

@@ -7,17 +7,17 @@ import torch
 
 
 def array(*shape, seed=0, scale=1.0):
-    """A float32 tensor of normal numbers."""
+    """Return a float32 tensor of normal numbers."""
     return torch.from_numpy(np.asarray(np.random.RandomState(seed).standard_normal(shape) * scale, np.float32))
 
 
 def integers(high, *shape, seed=0):
-    """An int64 tensor of numbers from 0 to high - 1."""
+    """Return an int64 tensor of numbers from 0 to high - 1."""
     return torch.from_numpy(np.random.RandomState(seed).randint(0, high, shape))
 
 
 def fill(module, seed=1):
-    """Gives all parameters values made with NumPy, by their order; gives the module."""
+    """Give all parameters values made with NumPy, by their order; give the module."""
     draw = np.random.RandomState(seed)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -32,7 +32,7 @@ def fill(module, seed=1):
 
 
 def tensors(value):
-    """The tensors of floating-point numbers in what a model gives."""
+    """Return the tensors of floating-point numbers in what a model gives."""
     if isinstance(value, torch.Tensor):
         return [value] if value.is_floating_point() else []
     if isinstance(value, dict):
@@ -41,7 +41,7 @@ def tensors(value):
 
 
 def show(name, *values):
-    """Writes a line: numbers as they are; of tensors the mean, the mean size and the last element."""
+    """Write a line: numbers as they are; of tensors the mean, the mean size and the last element."""
     words = []
     for value in values:
         if isinstance(value, torch.Tensor) and value.dim():
@@ -53,7 +53,7 @@ def show(name, *values):
 
 
 def check(name, model, *inputs, seed=1, train=False, call=None, **keywords):
-    """A forward and a backward pass of a model with weights of NumPy: its results, and the sizes of its gradients."""
+    """Run a forward and a backward pass of a model with weights of NumPy: its results, and the sizes of its gradients."""
     fill(model, seed).train(train)
     outputs = tensors((call or model)(*inputs, **keywords))
     loss = sum((out * array(*out.shape, seed=7 + i)).sum() / max(1, out.numel()) ** 0.5 for i, out in enumerate(outputs))

@@ -78,7 +78,7 @@ class Process:
         raise Missing(f"status {status}: {last_line(self.errors.read())}")
 
     def begin(self) -> float:
-        """Loads, compiles, and does the first step, whose loss this is."""
+        """Load, compile, and do the first step, whose loss this is."""
         self.read()
         return self.ask("losses", count=1)["losses"][0]
 
@@ -109,7 +109,7 @@ def turn(process: Process, cell: dict) -> None:
 
 
 def asked(do, framework: str, processes: dict[str, Process], cells: dict[str, dict]) -> None:
-    """Who fails says why in its cell and is asked no more."""
+    """Ask; who fails says why in its cell and is asked no more."""
     try:
         do(processes[framework], cells[framework])
     except (Missing, OSError) as error:
@@ -118,7 +118,7 @@ def asked(do, framework: str, processes: dict[str, Process], cells: dict[str, di
 
 
 def measure(name: str, pythons: dict[str, Path], options, seconds: float) -> dict:
-    """One network in all frameworks: as many rounds as asked for, or as the seconds allow, at least one."""
+    """Measure one network in all frameworks: as many rounds as asked for, or as the seconds allow, at least one."""
     module, began = importlib.import_module(name), time.perf_counter()
     row = {"name": module.NAME, "model": name, "unit": module.UNIT, "threads": options.threads}
     row["measured"] = cells = {framework: {"turns": []} for framework in pythons}
@@ -150,7 +150,7 @@ def measure(name: str, pythons: dict[str, Path], options, seconds: float) -> dic
 
 
 def interpreters(options) -> tuple[dict[str, Path], dict[str, str], dict[str, str]]:
-    """Of each framework its Python and its version, or why it has none."""
+    """Return, of each framework, its Python and its version, or why it has none."""
     pythons, versions, missing = {}, {}, {}
     for framework, (_, package, _) in FRAMEWORKS.items():
         if framework not in options.frameworks.split(","):
@@ -176,7 +176,7 @@ def cell_text(cell: dict, best: bool) -> str:
 
 
 def markdown(result: dict) -> str:
-    """Frameworks down, networks across, as in the paper; the best of a network in bold."""
+    """Return a table: frameworks down, networks across, as in the paper; the best of a network in bold."""
     rows = result["rows"]
     lines = ["| " + " | ".join(["framework", *(f"{row['name']} ({row['unit']}/s)" for row in rows), "how"]) + " |"]
     lines += ["|---" * (len(rows) + 2) + "|"]

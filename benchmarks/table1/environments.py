@@ -21,7 +21,7 @@ class Missing(Exception):
 
 
 def last_line(text: str) -> str:
-    """Of what a program said: where pip or Python put what went wrong."""
+    """Return, of what a program said, where pip or Python put what went wrong."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and "[notice]" not in line]
     return lines[-1].replace("|", "\\|") if lines else "no message"  # it stands in a table
 
@@ -34,7 +34,7 @@ def run(*words: str | Path) -> str:
 
 
 def python_of(framework: str, folder: Path) -> Path:
-    """Its interpreter. What is installed is written down, so that other versions asked for are installed anew."""
+    """Return its interpreter. What is installed is written down, so that other versions asked for are installed anew."""
     home, wanted = folder / framework, "\n".join(PACKAGES[framework])
     python, installed = home / "bin" / "python", home / "installed"
     if not installed.exists() or installed.read_text() != wanted:

@@ -33,7 +33,7 @@ DTYPES = {
 
 
 def public(path: str) -> str:
-    """The name as programs write it after `import facula as torch`."""
+    """Return the name as programs write it after `import facula as torch`."""
     return f"torch.{path}" if path else "torch"
 
 
@@ -78,7 +78,7 @@ class Site:
         return found
 
     def _aliases(self) -> dict[str, list[str]]:
-        """Second names of what has a page, by the first; not those that a module merely uses."""
+        """Return second names of what has a page, by the first; not those that a module merely uses."""
         found: dict[str, list[str]] = defaultdict(list)
         for path, module in self.modules.items():
             for name in getattr(module, "__all__", None) or (dir(module) if not path else ()):
@@ -89,7 +89,7 @@ class Site:
         return found
 
     def _shown(self) -> set[str]:
-        """Modules that have a page: those with names, and those above them."""
+        """Return the modules that have a page: those with names, and those above them."""
         found = {path.rpartition(".")[0] for path in (*(name.path for name in self.tops), *sum(self.aliases.values(), []))}
         for path in list(found):
             while path := path.rpartition(".")[0]:
@@ -116,7 +116,7 @@ class Site:
     # one name
 
     def parts(self, name: docstrings.Name) -> tuple[list[str], str]:
-        """Signatures and the rest of the docstring, as the page shows them."""
+        """Return the signatures and the rest of the docstring, as the page shows them."""
         text = name.text
         stated, rest = "Stated in ops/" in text, text
         lines = []
@@ -176,7 +176,7 @@ class Site:
         return [["t", "; a kind of "], *_joined(parts)] if parts else []
 
     def facts(self, ops: Iterable[schema.Op], form: emit_docs.Form = emit_docs.FUNCTION) -> list[list]:
-        """What the schema says of an op: a table for each overload."""
+        """Return what the schema says of an op: a table for each overload."""
         ops = list(ops)
         if not ops:
             return []
@@ -278,7 +278,7 @@ class Site:
             self.pages[page_of(path)] = page
 
     def second_row(self, other: str, first: str) -> list:
-        """A second name of something: it has the page of the first one."""
+        """Return the row of a second name of something: it has the page of the first one."""
         said = [*self.sentence(self.by_path[first]), ["t", ". The same as "], ["c", public(first)]]
         return [[["a", other.rpartition(".")[2], page_of(first)]], said]
 
@@ -317,7 +317,7 @@ class Site:
 
 
 def _plain(path: str) -> str:
-    """`add_` stands on the page of `add`, where there is one."""
+    """Return the name without the underscore: `add_` stands on the page of `add`, where there is one."""
     short = path[:-1]
     return short if path.endswith("_") and hasattr(facula.Tensor, short.rpartition(".")[2]) else path
 
@@ -351,7 +351,7 @@ def dtypes(op: schema.Op) -> str:
 
 
 def signature(name: docstrings.Name) -> list[str]:
-    """What `inspect` sees, readable."""
+    """Return what `inspect` sees, readable."""
     if name.is_property:
         return []
     try:
@@ -370,7 +370,7 @@ def signature(name: docstrings.Name) -> list[str]:
 
 
 def write(folder: Path, pages: dict[str, dict]) -> int:
-    """Writes the pages below `folder`, takes away those that are no longer, and says how many there are."""
+    """Write the pages below `folder`, take away those that are no longer, and say how many there are."""
     (folder / "api").mkdir(parents=True, exist_ok=True)
     for path, page in pages.items():
         file = folder / f"{path}.api"

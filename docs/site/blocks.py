@@ -33,7 +33,7 @@ Link = Callable[[str], "str | None"]
 
 
 def inline(text: str, link: Link) -> list[list[str]]:
-    """Text with `code`, ``code`` and addresses."""
+    """Return a text with `code`, ``code`` and addresses."""
     found: list[list[str]] = []
     end = 0
     for match in INLINE.finditer(text):
@@ -52,7 +52,7 @@ def inline(text: str, link: Link) -> list[list[str]]:
 
 
 def parse(text: str, link: Link) -> list[list]:
-    """The blocks of a docstring or of a part of one."""
+    """Return the blocks of a docstring or of a part of one."""
     return _Reader(text, link).blocks()
 
 
@@ -98,7 +98,7 @@ class _Reader:
         return found
 
     def paragraph(self) -> list[list]:
-        """Lines up to a blank one; a colon at the end leaves the rest, if indented, to be shown as it stands."""
+        """Return the lines up to a blank one; a colon at the end leaves the rest, if indented, to be shown as it stands."""
         taken = [self.lines[self.at]]
         self.at += 1
         while (line := self.peek()) is not None and line.strip():
@@ -111,7 +111,7 @@ class _Reader:
         return [["p", inline(text, self.link)]]
 
     def shown(self) -> list:
-        """Indented lines, or a table, as they stand."""
+        """Return indented lines, or a table, as they stand."""
         table = self.lines[self.at].startswith(("| ", "|-"))
         taken = self.take_while(lambda line: line.startswith(("| ", "|-")) if table else not line.strip() or _indent(line) > 0)
         text = dedent("\n".join(taken)).strip("\n")
@@ -148,7 +148,7 @@ class _Reader:
 
 
 def _entries(body: str) -> list[tuple[str, str]]:
-    """`name: text` with indented lines that go on; empty where a line does not fit."""
+    """Return `name: text` with indented lines that go on; empty where a line does not fit."""
     found: list[list] = []
     for line in body.splitlines():
         if _indent(line) or not line.strip():
@@ -162,7 +162,7 @@ def _entries(body: str) -> list[tuple[str, str]]:
 
 
 def first_sentence(text: str) -> str:
-    """What a table says of a name: the first sentence of its docstring, without sections and examples."""
+    """Return what a table says of a name: the first sentence of its docstring, without sections and examples."""
     text = re.split(r"\n\s*\n|\n(?=\s*>>>)", text.strip(), maxsplit=1)[0]
     text = " ".join(text.split())
     match = re.match(r"(.+?[^.])[.:](?: (?=[A-Z`(])|$)", text)

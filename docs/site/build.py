@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def clear(source: Path, out: Path) -> None:
-    """Takes away pages whose sources are gone; Sphinx leaves them."""
+    """Take away pages whose sources are gone; Sphinx leaves them."""
     pages = {path.relative_to(source).with_suffix(".html") for path in source.rglob("*") if path.suffix in (".md", ".api")}
     for path in out.rglob("*.html"):
         if path.relative_to(out) not in pages and path.name != "search.html":
@@ -46,7 +46,7 @@ def clear(source: Path, out: Path) -> None:
 
 
 def used() -> float:
-    """Seconds of processor time of all children so far."""
+    """Return the seconds of processor time of all children so far."""
     times = os.times()
     return times.children_user + times.children_system
 

@@ -21,7 +21,7 @@ than forty cases the chart shows the sorted ratios as one curve. What the files 
 
 
 def plotter():
-    """benchmarks/plot.py as a module."""
+    """Return benchmarks/plot.py as a module."""
     spec = importlib.util.spec_from_file_location("plot", ROOT / "benchmarks" / "plot.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules["plot"] = module
@@ -30,7 +30,7 @@ def plotter():
 
 
 def machine_of(data: dict) -> str:
-    """What the file says of where it was measured."""
+    """Return what the file says of where it was measured."""
     machine = data.get("machine")
     parts = (
         [str(machine.get("cpu")), f"{machine.get('cores')} cores"]
@@ -46,7 +46,7 @@ def machine_of(data: dict) -> str:
 
 
 def write(folder: Path) -> None:
-    """charts.md, and a drawing for each file of results."""
+    """Write charts.md, and a drawing for each file of results."""
     plot = plotter()
     results = ROOT / "benchmarks" / "results"
     files = plot.read(results)

@@ -24,7 +24,7 @@ class Page:
 
 
 def check(folder: Path) -> tuple[list[str], int, int]:
-    """What leads nowhere, the number of links within the site, and of those elsewhere."""
+    """Return what leads nowhere, the number of links within the site, and of those elsewhere."""
     pages = {path.relative_to(folder).as_posix(): Page(path.read_text()) for path in sorted(folder.rglob("*.html"))}
     broken, inside, outside = [], 0, 0
     known: dict[str, bool] = {}

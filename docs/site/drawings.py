@@ -58,7 +58,7 @@ class Drawing:
 
 
 def layers() -> Drawing:
-    """The folders of src, each above those that it includes."""
+    """Return the folders of src, each above those that it includes."""
     d = Drawing(760, 470, "The layers of Facula")
     d.box(20, 15, 350, 50, "facula/", "the Python package", "python")
     d.box(390, 15, 350, 50, "programs in C++, C and Rust", "include/, bindings/", "python")
@@ -86,7 +86,7 @@ def layers() -> Drawing:
 
 
 def op() -> Drawing:
-    """What happens at `a * b`."""
+    """Return what happens at `a * b`."""
     d = Drawing(760, 400, "The life of a * b")
     d.box(20, 20, 200, 56, "a * b", "nb_multiply in src/python", "python")
     d.box(280, 20, 200, 56, "facula::mul", "generated; tests the flags", "made")
@@ -110,7 +110,7 @@ def op() -> Drawing:
 
 
 def backward() -> Drawing:
-    """What happens at `loss.backward()`."""
+    """Return what happens at `loss.backward()`."""
     d = Drawing(760, 210, "The life of loss.backward()")
     names = ["loss", "MeanBackward", "PowBackward", "SubBackward", "MmBackward"]
     for at, name in enumerate(names):
@@ -129,7 +129,7 @@ def backward() -> Drawing:
 
 
 def generated() -> Drawing:
-    """What codegen makes of a statement."""
+    """Return what codegen makes of a statement."""
     d = Drawing(760, 330, "What is made from a statement in ops/")
     d.box(20, 120, 190, 80, "ops/<topic>.yaml", "signature, kind, dtypes,\ngrad, doc, example", "plain")
     d.box(270, 120, 140, 80, "codegen/", "emit_*.py", "made")

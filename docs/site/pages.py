@@ -102,7 +102,7 @@ class ApiParser(Parser):
         return shown
 
     def _signature(self, text: str) -> list[nodes.Node]:
-        """`(a: int, *, b=1) -> Tensor`, an element for each parameter, so that lines break between them."""
+        """Return `(a: int, *, b=1) -> Tensor`, an element for each parameter, so that lines break between them."""
         if not text.startswith("("):
             return [addnodes.desc_annotation("", text)] if text else []
         parts, depth, start, end = [], 0, 1, len(text) - 1
@@ -142,7 +142,7 @@ class ApiParser(Parser):
 
 
 def share_sidebar(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: nodes.document | None) -> None:
-    """Pages of the API that are not in the sidebar have one in common; made for each, it would take half the time."""
+    """Let pages of the API that are not in the sidebar have one in common; made for each, it would take half the time."""
     if "orphan" not in app.env.metadata.get(pagename, ()):
         return
     made = context["toctree"]

@@ -51,7 +51,7 @@ def tutorials() -> list[Path]:
 
 
 def places() -> dict[str, str]:
-    """File or folder of the repository -> page of the site, without suffix."""
+    """Return {file or folder of the repository: page of the site, without suffix}."""
     found = {f"docs/{path.name}": path.stem for path in DOCS.glob("*.md")}
     found |= {f"docs/internals/{path.name}": f"internals/{path.stem}" for path in (DOCS / "internals").glob("*.md")}
     found |= {f"docs/tutorials/{path.name}": f"tutorials/{path.stem}" for path in tutorials()}
@@ -84,7 +84,7 @@ class Stage:
             shutil.copyfile(source, path)
 
     def turned(self, text: str, source: str, page: str) -> str:
-        """Text of a file of the repository with links as they are on the site."""
+        """Return the text of a file of the repository with links as they are on the site."""
 
         def turn(match: re.Match) -> str:
             target = match.group(2)
@@ -134,7 +134,7 @@ class Stage:
         )
 
     def tutorial(self, path: Path) -> None:
-        """Runs a tutorial in a process of its own; its page ends with the program as a file and as a notebook."""
+        """Run a tutorial in a process of its own; its page ends with the program as a file and as a notebook."""
         with_pages = self.folder.parent / f"{self.folder.name}-tutorials"
         with_pages.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, str(DOCS / "site" / "tutorial.py"), str(path), "--folder", str(with_pages)]
@@ -152,7 +152,7 @@ class Stage:
         self.write(f"tutorials/{path.stem}.md", self.turned(text, source, f"tutorials/{path.stem}") + links)
 
     def names(self, site: api.Site) -> None:
-        """Every public name of PyTorch with its page, or the reason why it is not here: what the filter looks through."""
+        """Write every public name of PyTorch with its page, or the reason why it is not here: what the filter looks through."""
         table, (_, public) = supported.table(), supported.names()
         targets = dict(site.targets)
         for first, others in site.aliases.items():
@@ -192,14 +192,14 @@ class Stage:
         return count
 
     def clear(self) -> None:
-        """Takes away pages whose sources are gone."""
+        """Take away pages whose sources are gone."""
         for path in self.folder.rglob("*.md"):
             if path not in self.written and path.name != "charts.md":
                 path.unlink()
 
 
 def stage(folder: Path) -> int:
-    """Writes all sources of the site below `folder`; the number of pages of the API."""
+    """Write all sources of the site below `folder`; return the number of pages of the API."""
     folder.mkdir(parents=True, exist_ok=True)
     return Stage(folder).everything()
 

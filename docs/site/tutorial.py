@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def cells(text: str) -> list[tuple[str, str]]:
-    """("markdown" or "code", text) of each cell."""
+    """Return ("markdown" or "code", text) of each cell."""
     found = []
     for part in re.split(r"(?m)^# %%", text)[1:]:
         head, _, body = part.partition("\n")
@@ -40,7 +40,7 @@ def cells(text: str) -> list[tuple[str, str]]:
 
 
 def notebook(text: str) -> str:
-    """The program as a notebook (format 4.5) without results."""
+    """Return the program as a notebook (format 4.5) without results."""
     listed = []
     for at, (kind, body) in enumerate(cells(text)):
         cell = {"cell_type": kind, "id": f"cell-{at}", "metadata": {}, "source": body.splitlines(keepends=True)}
@@ -57,7 +57,7 @@ def notebook(text: str) -> str:
 
 @contextmanager
 def captured() -> Iterator[list[str]]:
-    """What this process and its children write, on both streams."""
+    """Capture what this process and its children write, on both streams."""
     found: list[str] = []
     with tempfile.TemporaryFile() as file:
         kept = [os.dup(1), os.dup(2)]
@@ -77,7 +77,7 @@ def captured() -> Iterator[list[str]]:
 
 
 def run(path: Path, folder: Path | None = None) -> str:
-    """The page: text, code, and what came of it."""
+    """Return the page: text, code, and what came of it."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -115,14 +115,14 @@ def run(path: Path, folder: Path | None = None) -> str:
 
 
 def _parts(last: ast.Expr | None) -> list[ast.expr]:
-    """The expressions of a cell's last line; those of a tuple are shown one below the other."""
+    """Return the expressions of a cell's last line; those of a tuple are shown one below the other."""
     if last is None:
         return []
     return last.value.elts if isinstance(last.value, ast.Tuple) else [last.value]
 
 
 def _folded(line: str) -> str:
-    """A sentence that is too long for the page on several lines; tables stay as they are."""
+    """Return a sentence that is too long for the page on several lines; tables stay as they are."""
     return textwrap.fill(line, 110) if len(line) > 110 and "  " not in line else line
 
 

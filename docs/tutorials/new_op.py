@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def show(path, pattern):
-    """Prints the part of a file that begins with the pattern, up to the next blank line."""
+    """Print the part of a file that begins with the pattern, up to the next blank line."""
     text = (ROOT / path).read_text()
     print(f"# {path}\n{text[re.search(pattern, text).start():].split(chr(10) * 2)[0]}")
 

@@ -30,7 +30,7 @@ def is_compiling() -> bool:
 
 
 def reset() -> None:
-    """Forgets all recordings of compiled functions."""
+    """Forget all recordings of compiled functions."""
     from .eval_frame import reset_all
 
     reset_all()

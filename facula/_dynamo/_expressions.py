@@ -47,7 +47,7 @@ class Expressions(Values):
     _frames: list[Frame]
 
     def _truth(self, value):
-        """True or False, or a register and what it has to be."""
+        """Return True or False, or a register and what it has to be."""
         if isinstance(value, Not):
             return value.register, False
         if isinstance(value, Register):
@@ -201,7 +201,8 @@ class Expressions(Values):
         return found if wanted else Not(found)
 
     def _is(self, a, b):
-        """`a is b`, where it is certain. That something is a tensor, not None, stays so when another one takes its place."""
+        """Read `a is b`, where it is certain. That something is a tensor, not None, stays so when another one takes its
+        place."""
         if isinstance(b, Known) and b.value is None:
             if self._is_tensor(a) or isinstance(a, Made) or (isinstance(a, Register) and a.kind):
                 return False
@@ -253,7 +254,7 @@ class Expressions(Values):
         raise Untrusted("an entry of what is not known")
 
     def _module_item(self, owner, key):
-        """`module[key]`; lists of modules are looked into directly."""
+        """Read `module[key]`; lists of modules are looked into directly."""
         numbered = "_NumberedModules.__getitem__", "Sequential.__getitem__", "ModuleList.__getitem__"
         getter = self.facts.of_class(type(owner.value), "__getitem__")
         if (

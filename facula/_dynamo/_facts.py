@@ -93,7 +93,7 @@ class Facts:
         return self._cells[id(cell)][1]
 
     def function(self, f: Any) -> None:
-        """Notes the code and the defaults of a function."""
+        """Note the code and the defaults of a function."""
         self._functions[id(f)] = (f, f.__code__, f.__defaults__, f.__kwdefaults__)
         for name in f.__kwdefaults__ or ():
             self.entry(f.__kwdefaults__, name).pinned = True

@@ -117,7 +117,7 @@ class Reader(Expressions):
         return made
 
     def _python_method(self, method, args, keywords):
-        """A method of tensors that is written in Python."""
+        """Read a method of tensors that is written in Python."""
         found = {self.facts.of_class(cls, method.function) for cls in (facula.Tensor, facula.nn.Parameter)}
         function = found.pop()
         if found or method.owner.kind != "tensor" or not isinstance(function, types.FunctionType):
@@ -133,7 +133,7 @@ class Reader(Expressions):
         return self.call(self.attribute(Known(module), "forward"), args, keywords)
 
     def _check_hooks(self, module):
-        """A module that has had hooks, or where there have been global ones, has none now."""
+        """Check that a module that has had hooks, or where there have been global ones, has none now."""
         if self.attribute(Known(module), "_compiled_call_impl").decide() is not None:
             raise Untrusted(f"{type(module).__name__} is compiled itself")
         own = [self.attribute(Known(module), name).decide() for name in module_file._CALL_HOOK_DICTS]
@@ -231,7 +231,7 @@ class Reader(Expressions):
         return handler(self, target, args, keywords)
 
     def _simple_call(self, target, args, keywords):
-        """A function of numbers and texts that are known."""
+        """Read a call of a function of numbers and texts that are known."""
         values = [self._simple(one) for one in args]
         try:
             return Known(target(*values, **{name: self._simple(one) for name, one in keywords.items()}))

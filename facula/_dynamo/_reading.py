@@ -78,7 +78,7 @@ class Values:
         return type(value.value) is int if isinstance(value, Known) else isinstance(value, Register) and value.kind == "int"
 
     def _sampled(self, register, function, *operands):
-        """Notes what a number of forms is in the call that is looked at, where that is known."""
+        """Note what a number of forms is in the call that is looked at, where that is known."""
         values = [self._sample(one) for one in operands]
         if ABSENT not in values:
             try:
@@ -95,7 +95,7 @@ class Values:
     # ---- attributes
 
     def attribute(self, owner: Any, name: str) -> Any:
-        """`owner.name`."""
+        """Read `owner.name`."""
         if isinstance(owner, Known) and is_plain(owner.value):
             owner = self.steps.operand(owner)
         if isinstance(owner, Register):
@@ -133,7 +133,7 @@ class Values:
         return made
 
     def _object_attribute(self, owner, name):
-        """An attribute of an object of a class in Python, as `object.__getattribute__` finds it."""
+        """Read an attribute of an object of a class in Python, as `object.__getattribute__` finds it."""
         target = owner.decide()
         cls = type(target)
         if self.facts.of_class(cls, "__getattribute__") is not object.__getattribute__:
@@ -151,7 +151,7 @@ class Values:
         return self._registered(target, name)
 
     def attribute_of_class(self, owner: Known, name: str) -> Any:
-        """A special method of an object, which is looked for in the class alone."""
+        """Read a special method of an object, which is looked for in the class alone."""
         return self._of_class(self.facts.of_class(type(owner.value), name), owner, name)
 
     def _of_class(self, found, owner, name):
@@ -164,7 +164,7 @@ class Values:
         return Known(found)
 
     def _registered(self, target, name):
-        """A parameter, a submodule or a buffer of a module."""
+        """Read a parameter, a submodule or a buffer of a module."""
         getter = self.facts.of_class(type(target), "__getattr__")
         if not isinstance(target, facula.nn.Module) or not is_own(getter, module_file, "Module.__getattr__"):
             raise Untrusted(f"{type(target).__name__} has no {name} that is known")

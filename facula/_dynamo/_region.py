@@ -60,7 +60,7 @@ class Recording:
 
 
 def op_in_words(op: tuple[Any, ...]) -> str:
-    """A line about an op of a recording."""
+    """Return a line about an op of a recording."""
     name, form, source, _, _, group = op
     name += {"function": "", "inplace": "_", "out": " (out)"}.get(form, "")
     return name + (f"  group {group}" if group >= 0 else "") + (f"  # {source}" if source else "")

@@ -56,7 +56,7 @@ class _Watch(TorchFunctionMode):
         return result
 
     def _row(self, func, args, kwargs):
-        """(kind, operands, others) of the step; its operands are looked at before they are written to."""
+        """Return (kind, operands, others) of the step; its operands are looked at before they are written to."""
         if facula.is_autocast_enabled("cpu") != self.autocast:
             raise Untrusted("autocast within the function")
         name, operands = getattr(func, "__name__", ""), [*map(self.value, args), *map(self.value, kwargs.values())]
@@ -96,7 +96,7 @@ class _Watch(TorchFunctionMode):
         return Known(value)
 
     def learn(self, value: Any, register: Any) -> None:
-        """Notes which register an object is in; it lives as long as the watch, so that its address is its own."""
+        """Note which register an object is in; it lives as long as the watch, so that its address is its own."""
         self.alive.append(value)
         self.known[id(value)] = register
 
@@ -126,7 +126,7 @@ class _Watch(TorchFunctionMode):
 
 
 def watched_call(function: Any, values: tuple[Any, ...], keywords: tuple[str, ...] | None) -> tuple[Any, Any, str]:
-    """A call that is watched: its result, the program or None, and why there is none.
+    """Watch a call; return its result, the program or None, and why there is none.
 
     Args:
         function: what is compiled.

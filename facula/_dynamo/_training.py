@@ -60,7 +60,7 @@ def _check_own(function, name):
 
 
 def _check_class(reader, cls):
-    """A class of the package, none of whose functions has been exchanged."""
+    """Check that a class is one of the package, none of whose functions has been exchanged."""
     for base in cls.__mro__:
         for name, value in vars(base).items():
             if isinstance(value, types.FunctionType):

@@ -44,7 +44,7 @@ __all__ = [
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Gives a function (or a list of them) back: ops are recorded wherever they are called.
+    """Give a function (or a list of them) back: ops are recorded wherever they are called.
 
     Args:
         fn: the function.
@@ -59,7 +59,7 @@ def allow_in_graph(fn: Any) -> Any:
 
 
 def assume_constant_result(fn: Callable[..., Any]) -> Any:
-    """Marks a function as one that always gives the same, and gives it back. It is called all the same.
+    """Mark a function as one that always gives the same, and give it back. It is called all the same.
 
     Args:
         fn: the function.
@@ -94,7 +94,7 @@ disable_nested_graph_breaks = _given_back("disable_nested_graph_breaks", "breaks
 
 def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False,
                         is_embedded_type: bool = False) -> Any:  # fmt: skip
-    """A decorator that gives its function back: the original one runs in compiled functions too.
+    """Return a decorator that gives its function back: the original one runs in compiled functions too.
 
     Args:
         original_fn: the other function.
@@ -130,7 +130,7 @@ def is_dynamo_disable_recursive(method: Callable[..., Any]) -> bool | None:
 
 
 def patch_dynamo_config(arg1: Any = None, arg2: Any = None, **settings: Any) -> Any:
-    """Other settings within a block or a function: `config.patch`.
+    """Set other settings within a block or a function: `config.patch`.
 
     Args:
         arg1, arg2, settings: its arguments.
@@ -142,7 +142,7 @@ def patch_dynamo_config(arg1: Any = None, arg2: Any = None, **settings: Any) -> 
 
 
 def graph_break(msg: str = "") -> None:
-    """Ends a stretch of what is being recorded; with fullgraph this is an error. Outside of a recording it does nothing.
+    """End a stretch of what is being recorded; with fullgraph this is an error. Outside of a recording it does nothing.
 
     Args:
         msg: why, for `explain` and logs.
@@ -151,7 +151,7 @@ def graph_break(msg: str = "") -> None:
 
 
 def skip_frame(msg: str = "") -> None:
-    """Does nothing: a recording has no frames.
+    """Do nothing: a recording has no frames.
 
     Args:
         msg: a text, for readers.
@@ -165,7 +165,7 @@ step_unsupported = functools.partial(skip_frame)
 
 
 def _dims(name, t, index):
-    """The dimensions of a tensor that are meant, counted from the begin."""
+    """Return the dimensions of a tensor that are meant, counted from the begin."""
     if not isinstance(t, facula.Tensor):
         raise TypeError(f"{name}: sizes of a tensor are marked, got {type(t).__name__}")
     found = []
@@ -186,7 +186,7 @@ def _mark(t, key, dims):
 
 def mark_dynamic(t: Any, index: int | Sequence[int], *, hint_override: int | None = None, min: int | None = None,
                  max: int | None = None, specialize_on: list[Any] | None = None) -> None:  # fmt: skip
-    """Says that a size of a tensor changes from call to call.
+    """Say that a size of a tensor changes from call to call.
 
     Args:
         t: the tensor.
@@ -209,7 +209,7 @@ def mark_dynamic(t: Any, index: int | Sequence[int], *, hint_override: int | Non
 
 
 def maybe_mark_dynamic(t: Any, index: int | Sequence[int]) -> None:
-    """Says that a size of a tensor may change from call to call.
+    """Say that a size of a tensor may change from call to call.
 
     Args:
         t: the tensor.
@@ -219,7 +219,7 @@ def maybe_mark_dynamic(t: Any, index: int | Sequence[int]) -> None:
 
 
 def mark_static(t: Any, index: int | Sequence[int] | None = None) -> None:
-    """Says that a size of a tensor stays as it is; of a class of modules, that numbers in it do.
+    """Say that a size of a tensor stays as it is; of a class of modules, that numbers in it do.
 
     Args:
         t: the tensor, or the class.
@@ -233,7 +233,7 @@ def mark_static(t: Any, index: int | Sequence[int] | None = None) -> None:
 
 
 def mark_static_address(t: Any, guard: bool = False) -> None:
-    """Says that a tensor stays where it is in memory.
+    """Say that a tensor stays where it is in memory.
 
     Args:
         t: the tensor.
@@ -247,7 +247,7 @@ def mark_static_address(t: Any, guard: bool = False) -> None:
 
 
 def override_optimization_hint(x: Any, val: int) -> None:
-    """Does nothing: nothing here is chosen by a guess of a size.
+    """Do nothing: nothing here is chosen by a guess of a size.
 
     Args:
         x, val: the size and the guess.

@@ -39,7 +39,7 @@ _compiled: weakref.WeakSet[Any] = weakref.WeakSet()  # all compiled functions, f
 
 
 def innermost_fn(fn: Any) -> Any:
-    """The function or module in what `compile` or `disable` made.
+    """Return the function or module in what `compile` or `disable` made.
 
     Args:
         fn: the function; what was not made so is given back.
@@ -59,7 +59,7 @@ def innermost_fn(fn: Any) -> Any:
 
 
 def settings_for(backend: Any, **given: Any) -> looks.Settings:
-    """The settings of a compiled function.
+    """Return the settings of a compiled function.
 
     Args:
         backend: a name or a function.
@@ -73,7 +73,7 @@ def settings_for(backend: Any, **given: Any) -> looks.Settings:
 
 
 def compiled(target: Any, settings: looks.Settings) -> Any:
-    """A compiled function, or a module around one; of a class, calls of its objects are compiled.
+    """Return a compiled function, or a module around one; of a class, calls of its objects are compiled.
 
     Args:
         target: a function, a module or a class.
@@ -99,13 +99,13 @@ def _function(target, settings):
 
 
 def reset_all() -> None:
-    """Forgets all recordings."""
+    """Forget all recordings."""
     for function in list(_compiled):
         function.reset()
 
 
 def reset_code(code: Any) -> None:
-    """Forgets the recordings of the functions that have this code.
+    """Forget the recordings of the functions that have this code.
 
     Args:
         code: the code.
@@ -208,7 +208,7 @@ class OptimizedModule(nn.Module):
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> Any:
-    """A function that compiled functions leave out: what it does, and what it calls, is not recorded.
+    """Return a function that compiled functions leave out: what it does, and what it calls, is not recorded.
 
     Args:
         fn: the function, a module or a class (whose objects are made and called so); None for a decorator.
@@ -253,7 +253,7 @@ def _left_out(fn, recursive, reason):
 
 
 def run(fn: Any = None) -> Any:
-    """A function, within which compiled functions record nothing new.
+    """Return a function, within which compiled functions record nothing new.
 
     Args:
         fn: the function or module; None for a decorator.
@@ -289,7 +289,7 @@ def optimize(backend: Any = "inductor", *, nopython: bool = False, guard_export_
 
 
 def optimize_assert(backend: Any = "inductor", **settings: Any) -> Any:
-    """`optimize` with nopython.
+    """Return what `optimize` gives with nopython.
 
     Args:
         backend, settings: those of `optimize`.
@@ -332,7 +332,7 @@ class ExplainOutput:
 
 
 def explain(f: Any, *extra_args: Any, **extra_kwargs: Any) -> Any:
-    """Says what a call of a function does for the compiler: `explain(f)(*args)`. The call is made, eagerly.
+    """Say what a call of a function does for the compiler: `explain(f)(*args)`. The call is made, eagerly.
 
     Args:
         f: the function or module.
@@ -353,10 +353,10 @@ def explain(f: Any, *extra_args: Any, **extra_kwargs: Any) -> Any:
 
 
 def is_dynamo_supported() -> bool:
-    """True: functions can be compiled."""
+    """Return True: functions can be compiled."""
     return True
 
 
 def is_inductor_supported() -> bool:
-    """True: functions can be compiled."""
+    """Return True: functions can be compiled."""
     return True

@@ -211,7 +211,7 @@ class CondOpArgsMismatchError(TorchDynamoException):
 
 def unimplemented(*, gb_type: str, context: str = "", explanation: str = "", hints: list[str] | None = None,
                   from_exc: BaseException | None = None, log_warning: bool = False) -> NoReturn:  # fmt: skip
-    """Raises Unsupported.
+    """Raise Unsupported.
 
     Args:
         gb_type: the kind of break.

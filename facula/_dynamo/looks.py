@@ -54,7 +54,7 @@ GraphCompileReason = namedtuple("GraphCompileReason", ["reason", "user_stack", "
 
 
 def in_words(what: str) -> str:
-    """What the program did where a stretch ends."""
+    """Return what the program did where a stretch ends."""
     kind, said, why = what.partition(": ")
     return f"{_DID.get(kind, kind)}{said}{why}"
 
@@ -65,14 +65,14 @@ def _place(source):
 
 
 def is_break(what: str) -> bool:
-    """Whether a stretch of ops ends there, by the settings."""
+    """Return whether a stretch of ops ends there, by the settings."""
     if what in _NUMBERS:
         return not config.capture_scalar_outputs
     return what != "nonzero" or not config.capture_dynamic_output_shape_ops
 
 
 def breaks(recording: Any) -> list[GraphCompileReason]:
-    """Why the stretches of a recording end."""
+    """Return why the stretches of a recording end."""
     found = []
     for what, source, *_ in recording.demands:
         if is_break(what):
@@ -89,12 +89,12 @@ def cuts(recording: Any) -> list[tuple[int, int]]:
 
 
 def stretches(recording: Any) -> list[list[Any]]:
-    """The ops of a recording, cut where a stretch ends; without empty ones."""
+    """Return the ops of a recording, cut where a stretch ends; without empty ones."""
     return [recording.ops[begin:end] for begin, end in cuts(recording)]
 
 
 def raised(what: str, source: str) -> exc.Unsupported | None:
-    """The exception for a break in what is being recorded, or None where the recording goes on."""
+    """Return the exception for a break in what is being recorded, or None where the recording goes on."""
     settings = getattr(_here, "settings", None)
     if settings is None or not (settings.fullgraph or getattr(_here, "error_on_break", False)) or what in _IN_WHOLE_GRAPHS:
         return None
@@ -137,7 +137,7 @@ forced_backend: Any = None
 
 
 def take_stance(name: str, backend: Any = None) -> None:
-    """Makes a stance hold from now on."""
+    """Make a stance hold from now on."""
     global stance, forced_backend
     stance, forced_backend = name, backend
     _region.force_eager(name == "force_eager")
@@ -204,7 +204,7 @@ checks_replays = os.environ.get("FACULA_COMPILE") == "replay-check"
 
 
 def described(compiled: Any) -> str:
-    """A compiled function in words: its name, file and line."""
+    """Return a compiled function in words: its name, file and line."""
     function = compiled.function
     if isinstance(function, functools.partial):
         function = function.args[0] if getattr(function.func, "__name__", "") == "_call_impl" else function.func
@@ -214,7 +214,7 @@ def described(compiled: Any) -> str:
 
 
 def _code(function):
-    """The code of a function, a method, or of `forward` of a class."""
+    """Return the code of a function, a method, or of `forward` of a class."""
     function = getattr(function, "forward", function) if isinstance(function, type) else function
     return getattr(getattr(function, "__func__", function), "__code__", None)
 
@@ -273,12 +273,12 @@ class Settings:
         return checks_replays
 
     def check_replay(self, compiled: Any, result: Any, expected: Any) -> None:
-        """Raises AssertionError where steps gave another result than Python."""
+        """Raise AssertionError where steps gave another result than Python."""
         if not is_same(result, expected):
             raise AssertionError(f"replay: {self._named(compiled)} gives {expected!r}, by steps {result!r}")
 
     def steps_of(self, compiled: Any, values: tuple[Any, ...], keywords: tuple[str, ...] | None) -> Any:
-        """Steps that make such a call; None where the function is not trusted."""
+        """Return steps that make such a call; None where the function is not trusted."""
         from facula._dynamo import trusted
 
         try:
@@ -296,7 +296,8 @@ class Settings:
         return bool(self.options.get("pure", False))
 
     def watched_call(self, compiled: Any, values: tuple[Any, ...], keywords: tuple[str, ...] | None) -> tuple[Any, Any]:
-        """A result and the steps that give such a one, None where there are none; an ellipsis: one more call has to be seen."""
+        """Return a result and the steps that give such a one, None where there are none; an ellipsis: one more call has to be
+        seen."""
         from facula._dynamo import _traced
 
         result, steps, self.not_replayed = _traced.watched_call(compiled.function, values, keywords)
@@ -345,7 +346,7 @@ class Settings:
         return Stretches(self, compiled, self.function, backward), backward
 
     def compiler_config(self) -> dict[str, Any] | None:
-        """The settings of `_inductor.config` with those of the mode and the options; None for other backends."""
+        """Return the settings of `_inductor.config` with those of the mode and the options; None for other backends."""
         if self.backend != "inductor":
             return None
         from facula import _inductor
@@ -357,7 +358,7 @@ class Settings:
         return f"{self.name}: {described(compiled)}" if self.name else described(compiled)
 
     def look_begins(self, compiled: Any) -> bool:
-        """Whether a call is recorded; raises where it must not be."""
+        """Return whether a call is recorded; raise where it must not be."""
         count = len(compiled.recordings)
         if stance == "fail_on_recompile":
             raise RuntimeError(
@@ -382,7 +383,7 @@ class Settings:
         return True
 
     def look_ended(self, compiled: Any, recording: Any) -> None:
-        """Tells whoever asked of what was recorded; None where the call raised."""
+        """Tell whoever asked of what was recorded; None where the call raised."""
         _here.settings, _here.outer = getattr(_here, "outer", None) or (None, None)
         frames = utils.counters["frames"]
         frames["total"] += 1

@@ -28,7 +28,7 @@ class TestCase(unittest.TestCase):
 
 
 def run_tests(needs: Any = ()) -> None:
-    """Runs the tests of the program, unless a package is missing.
+    """Run the tests of the program, unless a package is missing.
 
     Args:
         needs: names of packages.

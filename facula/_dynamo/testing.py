@@ -39,7 +39,7 @@ class CompileCounter:
         return gm.forward
 
     def clear(self) -> None:
-        """Counts from nothing again."""
+        """Count from nothing again."""
         self.frame_count = self.op_count = 0
 
 
@@ -62,7 +62,7 @@ class CompileCounterWithBackend(CompileCounter):
         return lookup_backend(self.backend)(gm, example_inputs)
 
     def clear(self) -> None:
-        """Counts from nothing again, and forgets the graphs."""
+        """Count from nothing again, and forget the graphs."""
         super().clear()
         self.graphs: list[GraphModule] = []
 
@@ -109,7 +109,7 @@ class AotEagerAndRecordGraphs:
 
 def rand_strided(size: Sequence[int], stride: Sequence[int], dtype: Any = facula.float32, device: Any = "cpu",
                  extra_size: int = 0) -> facula.Tensor:  # fmt: skip
-    """A tensor of random numbers with given sizes and strides.
+    """Return a tensor of random numbers with given sizes and strides.
 
     Args:
         size, stride: the sizes and strides.
@@ -122,7 +122,7 @@ def rand_strided(size: Sequence[int], stride: Sequence[int], dtype: Any = facula
 
 
 def reset_rng_state(use_xpu: bool = False) -> None:
-    """Seeds all generators with 1337.
+    """Seed all generators with 1337.
 
     Args:
         use_xpu: there are no such devices; without effect.
@@ -134,7 +134,7 @@ def reset_rng_state(use_xpu: bool = False) -> None:
 
 
 def same(a: Any, b: Any, cos_similarity: bool = False, tol: float = 1e-4, equal_nan: bool = False) -> bool:
-    """Whether two results agree: nested lists, tuples and dicts of tensors and of other things.
+    """Return whether two results agree: nested lists, tuples and dicts of tensors and of other things.
 
     Args:
         a, b: the results.

@@ -283,7 +283,7 @@ class Steps:
 
 
 def argument(number: int, value: Any) -> tuple[tuple[int, Any], Any]:
-    """How the core checks an argument, and what the reader takes it for.
+    """Return how the core checks an argument, and what the reader takes it for.
 
     Args:
         number: which argument it is.

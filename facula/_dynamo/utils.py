@@ -19,7 +19,7 @@ counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
 
 def is_compile_supported(device_type: str) -> bool:
-    """Whether functions on tensors of a kind of device can be compiled.
+    """Return whether functions on tensors of a kind of device can be compiled.
 
     Args:
         device_type: "cpu", "cuda".
@@ -34,7 +34,7 @@ def is_compile_supported(device_type: str) -> bool:
 
 @functools.cache
 def warn_once(msg: str, stacklevel: int = 1) -> None:
-    """A warning that is given once for the same text.
+    """Warn, once for the same text.
 
     Args:
         msg: the text.
@@ -44,7 +44,7 @@ def warn_once(msg: str, stacklevel: int = 1) -> None:
 
 
 def compile_times(repr: str = "str", aggregate: bool = False) -> Any:
-    """How much was recorded, as a text or as a table: recordings cost no time of their own that would have to be shown.
+    """Return how much was recorded, as a text or as a table: recordings cost no time of their own that would have to be shown.
 
     Args:
         repr: "str", or "csv" for (headers, values).

@@ -25,7 +25,7 @@ def aot_function(fn: Callable[..., Any], fw_compiler: Callable[..., Any], bw_com
                  partition_fn: Any = None, decompositions: Any = None, num_params_buffers: int = 0,
                  keep_inference_input_mutations: bool = False, inference_compiler: Callable[..., Any] | None = None, *,
                  dynamic: bool = False, enable_log: bool = True, disable_functionalization: bool = False) -> Any:  # fmt: skip
-    """A function that does what another one does, whose passes are given to compilers.
+    """Return a function that does what another one does, whose passes are given to compilers.
 
     Args:
         fn: the function.
@@ -52,7 +52,7 @@ def aot_function(fn: Callable[..., Any], fw_compiler: Callable[..., Any], bw_com
 
 
 def aot_module(mod: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
-    """A module that does what another one does, whose passes are given to compilers. It has the same parameters.
+    """Return a module that does what another one does, whose passes are given to compilers. It has the same parameters.
 
     Args:
         mod: the module.
@@ -86,7 +86,7 @@ def aot_module_simplified(mod: GraphModule, args: Sequence[Any], fw_compiler: Ca
 
 
 def make_boxed_func(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of a list, of one of as many arguments; whoever calls it sees that (`_boxed_call`).
+    """Return a function of a list, of one of as many arguments; whoever calls it sees that (`_boxed_call`).
 
     Args:
         f: the function.
@@ -105,7 +105,7 @@ def make_boxed_func(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def make_boxed_compiler(compiler: Callable[..., Any]) -> Callable[..., Any]:
-    """A compiler that gives functions of lists.
+    """Return a compiler that gives functions of lists.
 
     Args:
         compiler: one whose functions take tensors one by one.
@@ -120,7 +120,7 @@ def make_boxed_compiler(compiler: Callable[..., Any]) -> Callable[..., Any]:
 
 @make_boxed_compiler
 def nop(fx_g: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-    """A compiler that gives the graph as it is.
+    """Return a compiler that gives the graph as it is.
 
     Args:
         fx_g: the graph.
@@ -131,7 +131,7 @@ def nop(fx_g: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
 
 @make_boxed_compiler
 def print_compile(fx_g: GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-    """A compiler that prints the code of the graph, and gives it as it is.
+    """Return a compiler that prints the code of the graph, and gives it as it is.
 
     Args:
         fx_g: the graph.

@@ -15,7 +15,7 @@ __all__ = ["chunk_vmap", "grad", "grad_and_value", "vmap"]
 
 def chunk_vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error",
                chunks: int = 2) -> Callable[..., Any]:  # fmt: skip
-    """`vmap` in so many chunks of examples, to save memory.
+    """Return `vmap` in so many chunks of examples, to save memory.
 
     Args:
         func, in_dims, out_dims, randomness: as for `vmap`.

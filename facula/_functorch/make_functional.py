@@ -20,7 +20,7 @@ __all__ = [
 
 
 def _split(model, disable_autograd_tracking):
-    """(a copy of the model on the meta device, names and values of parameters, names and values of buffers)."""
+    """Return (a copy of the model on the meta device, names and values of parameters, names and values of buffers)."""
     parameters, buffers = dict(model.named_parameters()), dict(model.named_buffers())
     for value in parameters.values():
         if not isinstance(value, facula.Tensor) or isinstance(value, nn.parameter.UninitializedParameter):
@@ -79,7 +79,7 @@ class FunctionalModuleWithBuffers(nn.Module):
 
 
 def make_functional(model: nn.Module, disable_autograd_tracking: bool = False) -> tuple[FunctionalModule, tuple[Any, ...]]:
-    """(the module as a function of its parameters, the parameters).
+    """Return (the module as a function of its parameters, the parameters).
 
     Args:
         model: a module without buffers.
@@ -98,7 +98,7 @@ def make_functional(model: nn.Module, disable_autograd_tracking: bool = False) -
 def make_functional_with_buffers(
     model: nn.Module, disable_autograd_tracking: bool = False
 ) -> tuple[FunctionalModuleWithBuffers, tuple[Any, ...], tuple[Any, ...]]:
-    """(the module as a function of parameters and buffers, the parameters, the buffers).
+    """Return (the module as a function of parameters and buffers, the parameters, the buffers).
 
     Args:
         model: a module.
@@ -109,7 +109,7 @@ def make_functional_with_buffers(
 
 
 def combine_state_for_ensemble(models: Sequence[nn.Module]) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
-    """(one of the modules as a function, parameters and buffers of all, stacked): for an ensemble run by vmap.
+    """Return (one of the modules as a function, parameters and buffers of all, stacked): for an ensemble run by vmap.
 
     Args:
         models: modules of one class, all training or all not.
@@ -124,7 +124,7 @@ def combine_state_for_ensemble(models: Sequence[nn.Module]) -> tuple[Any, tuple[
 
 
 def _ensemble(model_class, ensemble_shape, device, args, kwargs):
-    """(the class's module as a function, parameters and buffers of as many modules as the shape says)."""
+    """Return (the class's module as a function, parameters and buffers of as many modules as the shape says)."""
     if len(ensemble_shape) > 1:
         raise ValueError(f"functional_init: ensemble_shape of at most 1 element, got {tuple(ensemble_shape)}")
     if len(ensemble_shape) == 1 and ensemble_shape[0] <= 0:
@@ -140,7 +140,7 @@ def _ensemble(model_class, ensemble_shape, device, args, kwargs):
 def functional_init(
     model_class: type[nn.Module], ensemble_shape: Sequence[int] = (), device: Any = "cpu"
 ) -> Callable[..., tuple[Any, ...]]:
-    """A function of the class's arguments that gives (parameters, ``fn(parameters, inputs)``, names of parameters).
+    """Return a function of the class's arguments that gives (parameters, ``fn(parameters, inputs)``, names of parameters).
 
     Args:
         model_class: a class of modules without buffers.

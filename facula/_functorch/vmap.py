@@ -34,18 +34,18 @@ def _get_name(func):
 
 
 def _add_batch_dim(tensor, in_dim, level):
-    """The tensor as the examples along dimension `in_dim`, for vmap `level`."""
+    """Return the tensor as the examples along dimension `in_dim`, for vmap `level`."""
     return _vmap.wrap(tensor.movedim(in_dim, 0) if in_dim else tensor, level)
 
 
 def _remove_batch_dim(tensor, level, batch_size, out_dim):
-    """All examples together, along dimension `out_dim`; what all share is repeated."""
+    """Return all examples together, along dimension `out_dim`; what all share is repeated."""
     value = _vmap.batch_of(tensor, level, batch_size)
     return value.movedim(0, out_dim) if out_dim else value
 
 
 def _maybe_remove_batch_dim(name, batched_output, vmap_level, batch_size, out_dim):
-    """The same, of a result of the function called `name`; with None as `out_dim` it must not be a batch."""
+    """Return the same, of a result of the function called `name`; with None as `out_dim` it must not be a batch."""
     if not isinstance(batched_output, Tensor):
         if out_dim is None:
             return batched_output
@@ -64,7 +64,7 @@ def _maybe_remove_batch_dim(name, batched_output, vmap_level, batch_size, out_di
 
 
 def _validate_and_get_batch_size(flat_in_dims, flat_args):
-    """How many examples there are."""
+    """Return how many examples there are."""
     sizes = {value.size(dim) for value, dim in zip(flat_args, flat_in_dims) if dim is not None}
     if not sizes:
         raise ValueError("vmap: at least one input must have a batch dimension, got in_dims without any")
@@ -74,7 +74,7 @@ def _validate_and_get_batch_size(flat_in_dims, flat_args):
 
 
 def _process_batched_inputs(in_dims, args, func):
-    """(number of examples, dimension of the batch in each leaf, leaves, structure) of the arguments."""
+    """Return (number of examples, dimension of the batch in each leaf, leaves, structure) of the arguments."""
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(f"vmap: in_dims must be an int or a tuple nested as the arguments are, got {type(in_dims).__name__}")
     flat, spec = tree_flatten(args)
@@ -100,13 +100,13 @@ def _checked(value, dim):
 
 
 def _create_batched_inputs(flat_in_dims, flat_args, vmap_level, args_spec):
-    """The arguments as the function sees them."""
+    """Return the arguments as the function sees them."""
     wrapped = [value if dim is None else _add_batch_dim(value, dim, vmap_level) for value, dim in zip(flat_args, flat_in_dims)]
     return tree_unflatten(wrapped, args_spec)
 
 
 def _flat_out_dims(out_dims, spec, count):
-    """The dimension of the batch in each of `count` results."""
+    """Return the dimension of the batch in each of `count` results."""
     if isinstance(out_dims, int):
         return [out_dims] * count
     dims = _broadcast_to_and_flatten(out_dims, spec)
@@ -118,7 +118,7 @@ def _flat_out_dims(out_dims, spec, count):
 
 
 def _unwrap_batched(batched_outputs, out_dims, vmap_level, batch_size, func):
-    """The results of all examples together."""
+    """Return the results of all examples together."""
     flat, spec = tree_flatten(batched_outputs)
     for value in flat:
         if not isinstance(value, Tensor):
@@ -133,7 +133,7 @@ def _unwrap_batched(batched_outputs, out_dims, vmap_level, batch_size, func):
 
 @contextlib.contextmanager
 def vmap_increment_nesting(batch_size: int, randomness: str) -> Any:
-    """One more vmap within the block; gives its level."""
+    """Run one more vmap within the block; give its level."""
     with _vmap.new_level(batch_size, randomness) as level:
         yield level
 
@@ -163,7 +163,7 @@ def _in_chunks(func, flat, spec, dims, size, out_dims, randomness, chunk, kwargs
 
 def vmap_impl(func: Callable[..., Any], in_dims: Any, out_dims: Any, randomness: str, chunk_size: int | None,
               *args: Any, **kwargs: Any) -> Any:  # fmt: skip
-    """What `func.vmap` does with arguments."""
+    """Return what `func.vmap` does with arguments."""
     size, dims, flat, spec = _process_batched_inputs(in_dims, args, func)
     if chunk_size is not None and chunk_size < size:
         return _in_chunks(func, flat, spec, dims, size, out_dims, randomness, chunk_size, kwargs)
@@ -171,7 +171,7 @@ def vmap_impl(func: Callable[..., Any], in_dims: Any, out_dims: Any, randomness:
 
 
 def restore_vmap(func: Callable[..., Any], in_dims: Any, batch_size: int, randomness: str) -> Callable[..., Any]:
-    """The function on batches that gives (results, dimension of the batch in each, None where it is not a batch)."""
+    """Return the function on batches that gives (results, dimension of the batch in each, None where it is not a batch)."""
 
     def inner(*args, **kwargs):
         with vmap_increment_nesting(batch_size, randomness) as level:
@@ -186,7 +186,7 @@ def restore_vmap(func: Callable[..., Any], in_dims: Any, batch_size: int, random
 
 
 def get_unwrapped(tensor: Tensor) -> Tensor:
-    """The batch behind a tensor inside vmap."""
+    """Return the batch behind a tensor inside vmap."""
     return _C._batch_value(tensor) if _vmap.is_batched(tensor) else tensor
 
 
@@ -196,10 +196,10 @@ def is_batchedtensor(tensor: Tensor) -> bool:
 
 
 def maybe_get_bdim(tensor: Tensor) -> int:
-    """The dimension of the batch in what is behind a tensor: the first, or -1 where it stands for no batch."""
+    """Return the dimension of the batch in what is behind a tensor: the first, or -1 where it stands for no batch."""
     return 0 if is_batchedtensor(tensor) else -1
 
 
 def maybe_get_level(tensor: Tensor) -> int:
-    """The vmap that a tensor stands in, counted from 1; -1 for none."""
+    """Return the vmap that a tensor stands in, counted from 1; -1 for none."""
     return _C._batch_level(tensor) if is_batchedtensor(tensor) else -1

@@ -8,7 +8,8 @@ __all__ = ["associative_scan"]
 
 
 def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise"):
-    """All prefixes `x0`, `f(x0, x1)`, `f(f(x0, x1), x2)` ... of an associative function, with about 2 log2(n) calls of it.
+    """Return all prefixes `x0`, `f(x0, x1)`, `f(f(x0, x1), x2)` ... of an associative function, with about 2 log2(n) calls of
+    it.
 
     Args:
         combine_fn: takes two elements, each like `xs` without the dimension `dim`, and gives such a one; associative.
@@ -47,7 +48,7 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
 
 
 def _prefixes(combined, leaves):
-    """Prefixes along the first dimension: those of neighbours that were combined are every second one."""
+    """Return the prefixes along the first dimension: those of neighbours that were combined are every second one."""
     count = leaves[0].shape[0]
     if count < 2:
         return leaves

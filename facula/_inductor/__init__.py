@@ -30,7 +30,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> dict[str, Any]:
-    """The settings that modes stand for.
+    """Return the settings that modes stand for.
 
     Args:
         mode: one of the modes; None for all, by name.
@@ -46,12 +46,12 @@ def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> d
 
 
 def list_options() -> list[str]:
-    """The names of all settings."""
+    """Return the names of all settings."""
     return list(config.get_config_copy())
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Marks the begin of a step for graphs of CUDA that a compiler recorded; there are none, so it does nothing."""
+    """Mark the begin of a step for graphs of CUDA that a compiler recorded; there are none, so it does nothing."""
 
 
 __getattr__ = _on_demand(__name__)

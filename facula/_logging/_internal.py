@@ -78,7 +78,7 @@ def _turn_on(levels):
 
 
 def set_logs(*, all: int | None = None, modules: dict[str, int | bool] | None = None, **logs: Any) -> None:
-    """Says which logs are written to the standard error; what is not named is off.
+    """Say which logs are written to the standard error; what is not named is off.
 
     Args:
         all: the level of the logs of all parts.
@@ -119,7 +119,7 @@ def _level(name, value):
 
 
 def _of_environment(text):
-    """The logs that a value of TORCH_LOGS names: "graph_breaks,+dynamo,-inductor,some.module"."""
+    """Return the logs that a value of TORCH_LOGS names: "graph_breaks,+dynamo,-inductor,some.module"."""
     levels = {}
     for word in filter(None, (part.strip() for part in text.split(","))):
         name = word.lstrip("+-")
@@ -138,19 +138,19 @@ def _of_environment(text):
 
 
 def any_told() -> bool:
-    """Whether any log is on."""
+    """Return whether any log is on."""
     return bool(_levels)
 
 
 def told(artifact: str, text: str) -> None:
-    """Tells a text, where the log is on."""
+    """Tell a text, where the log is on."""
     name = _artifact(artifact)
     if name in _levels:
         logging.getLogger(name).debug("%s", text)
 
 
 def getArtifactLogger(module_qname: str, artifact_name: str) -> logging.Logger:
-    """The logger of an artifact for a module, which is on when the artifact is.
+    """Return the logger of an artifact for a module, which is on when the artifact is.
 
     Args:
         module_qname: the module that asks.
@@ -172,7 +172,7 @@ def getArtifactLogger(module_qname: str, artifact_name: str) -> logging.Logger:
 
 @functools.cache
 def warning_once(logger_obj: logging.Logger, *args: Any, **kwargs: Any) -> None:
-    """A warning that is given once for the same arguments.
+    """Give a warning once for the same arguments.
 
     Args:
         logger_obj: the logger.
@@ -182,7 +182,7 @@ def warning_once(logger_obj: logging.Logger, *args: Any, **kwargs: Any) -> None:
 
 
 def trace_structured(name: str, *args: Any, **kwargs: Any) -> None:
-    """Does nothing: what PyTorch's compiler writes for its viewers has no reader here.
+    """Do nothing: what PyTorch's compiler writes for its viewers has no reader here.
 
     Args:
         name: the kind of record.

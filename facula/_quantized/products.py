@@ -26,8 +26,8 @@ def _checked(name, input, weight):
 
 
 def weight_rows(weight):
-    """The levels of a weight, their scales, float32, one or one for each row, and their levels of zero, None where all are 0;
-    kept with the weight."""
+    """Return the levels of a weight, their scales, float32, one or one for each row, and their levels of zero, None where all
+    are 0; kept with the weight."""
     if weight._rows is None:
         scheme = weight._scheme
         if isinstance(scheme, PerTensor):
@@ -41,7 +41,7 @@ def weight_rows(weight):
 
 
 def _row_sums(weight):
-    """The sums of the levels of each row, int32, kept until a level changes."""
+    """Return the sums of the levels of each row, int32, kept until a level changes."""
     levels = weight_rows(weight)[0]
     version, sums = weight._row_sums
     if version != levels._version:
@@ -51,7 +51,7 @@ def _row_sums(weight):
 
 
 def _finished(sums, scales, bias, scheme, relu, at):
-    """Sums in units of `scales` to levels of the output; `at` is the dimension of channels."""
+    """Turn sums in units of `scales` into levels of the output; `at` is the dimension of channels."""
 
     def along(x):
         return x.view([-1 if i == at else 1 for i in range(sums.dim())]) if x.numel() > 1 else x.view(())
@@ -65,7 +65,8 @@ def _finished(sums, scales, bias, scheme, relu, at):
 
 
 def linear(input, weight, bias, scale, zero_point, relu=False):
-    """A quantised input (..., k) times the transpose of a weight (n, k) of qint8, plus a bias of float32, quantised again.
+    """Return a quantised input (..., k) times the transpose of a weight (n, k) of qint8, plus a bias of float32, quantised
+    again.
 
     Args:
         scale, zero_point: of the result, whose dtype is that of the input.
@@ -97,7 +98,7 @@ def _sides(padding):
 
 
 def _sums(x, weight, zero_point, stride, padding, dilation, groups, padding_mode):
-    """The convolution of levels less their zero, int32."""
+    """Return the convolution of levels less their zero, int32."""
     if any(padding):
         if padding_mode == "zeros":
             x = F.pad(x, _sides(padding), value=zero_point)
@@ -111,7 +112,7 @@ def _sums(x, weight, zero_point, stride, padding, dilation, groups, padding_mode
 
 def conv(input, weight, bias, stride, padding, dilation, groups, scale, zero_point, relu=False, padding_mode="zeros",
          transposed=False, output_padding=0):  # fmt: skip
-    """A convolution of a quantised input (N, C, ...) with a weight of qint8, plus a bias of float32, quantised again.
+    """Return a convolution of a quantised input (N, C, ...) with a weight of qint8, plus a bias of float32, quantised again.
 
     Args:
         stride, padding, dilation, groups, padding_mode, output_padding: as in nn.functional.conv1d to conv_transpose3d.

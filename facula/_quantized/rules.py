@@ -58,7 +58,7 @@ _REFUSED_CASTS = frozenset("float double half bfloat16 int long short bool char 
 
 
 def call(func, args, kwargs):
-    """Runs a function whose arguments have quantised tensors."""
+    """Run a function whose arguments have quantised tensors."""
     name = getattr(func, "__name__", str(func))
     if name == "__get__":
         attribute = getattr(func.__self__, "__name__", "")
@@ -112,7 +112,7 @@ def _on(func, args, kwargs, change):
 
 
 def _wrapped(result, scheme):
-    """Levels among results become tensors of the scheme; indices and answers stay."""
+    """Make levels among results tensors of the scheme; indices and answers stay."""
     if isinstance(result, facula.Tensor):
         return wrap(result, scheme) if result.dtype is scheme.dtype._levels else result
     if isinstance(result, (list, tuple)):
@@ -140,7 +140,7 @@ def _places(func, name, args, kwargs):
 
 
 def _places_of_channels(func, name, args, kwargs, x):
-    """Where channels lie along a dimension, which must be found again in the result."""
+    """Return where channels lie along a dimension, which must be found again in the result."""
     scheme, dims = x._scheme, x.dim()
     levels = _on(func, args, kwargs, levels_of)
     if name in ("clone", "detach", "alias", "contiguous", "cpu", "data", "pin_memory"):
@@ -159,7 +159,7 @@ def _places_of_channels(func, name, args, kwargs, x):
 
 
 def _copied(func, name, args, kwargs):
-    """to(): another device; the dtype stays."""
+    """Copy as to() does: on another device; the dtype stays."""
     x = args[0]
     asked = [v for v in (*args[1:], *kwargs.values()) if isinstance(v, (facula.dtype, facula.Tensor))]
     others = [v for v in asked if (v.dtype if isinstance(v, facula.Tensor) else v) is not x.dtype]
@@ -238,7 +238,7 @@ def _fill(func, name, args, kwargs):
 
 
 def _copy(func, name, args, kwargs):
-    """copy_: values of a plain tensor are rounded; levels of a quantised one are taken with what they mean."""
+    """Copy as copy_ does: values of a plain tensor are rounded; levels of a quantised one are taken with what they mean."""
     to, source = args[0], args[1]
     if not isinstance(to, QuantizedTensor):
         raise RuntimeError(f"copy_: a quantised tensor gives its values by dequantize(), got {_described(args)}")
@@ -265,7 +265,7 @@ def _set_item(func, name, args, kwargs):
 
 
 def _like(func, name, args, kwargs):
-    """empty_like and so on: of the same levels, holding zero."""
+    """Make what empty_like and so on give: of the same levels, holding zero."""
     x = args[0]
     if name == "full_like":
         return wrap(x._scheme.levels(facula.full(x.shape, float(args[1]), dtype=_C.float32, device=x.device)), x._scheme)

@@ -49,7 +49,7 @@ qscheme.__module__ = "torch"
 
 
 def named(name):
-    """A constant by its name, for pickles."""
+    """Return a constant by its name, for pickles."""
     return getattr(facula, name)
 
 
@@ -64,7 +64,7 @@ LIMITS = {_C.quint8: (0, 255), _C.qint8: (-128, 127), _C.qint32: (-(2**31), 2**3
 
 
 def limits(name, dtype):
-    """The least and the greatest level of a quantised dtype."""
+    """Return the least and the greatest level of a quantised dtype."""
     if dtype in LIMITS:
         return LIMITS[dtype]
     if isinstance(dtype, _C._quantized_dtype):
@@ -73,7 +73,7 @@ def limits(name, dtype):
 
 
 def _levels(values, scale, zero_point, dtype):
-    """The levels of floating-point values; scale and zero_point are tensors that broadcast with them."""
+    """Return the levels of floating-point values; scale and zero_point are tensors that broadcast with them."""
     low, high = LIMITS[dtype]
     if dtype is _C.qint32:  # more levels than float32 has digits for
         level = (values * scale.to(values.dtype).reciprocal()).round_().double().add_(zero_point)
@@ -94,22 +94,22 @@ class PerTensor:
     qscheme = per_tensor_affine
 
     def levels(self, values):
-        """The integers that stand for floating-point values."""
+        """Return the integers that stand for floating-point values."""
         scale = _C.as_tensor(self.scale, dtype=_C.float32, device=values.device)
         return _levels(values, scale, _C.as_tensor(self.zero_point, dtype=_C.int64, device=values.device), self.dtype)
 
     def values(self, levels):
-        """What integers stand for, in float32."""
+        """Return what integers stand for, in float32."""
         if self.dtype is _C.qint32:
             return (levels.double() - self.zero_point).mul_(self.scale).float()
         return (levels.float() - self.zero_point).mul_(self.scale)
 
     def suffixes(self):
-        """What printing adds."""
+        """Return what printing adds."""
         return [f"scale={self.scale}", f"zero_point={self.zero_point}"]
 
     def pickled(self):
-        """What a checkpoint holds."""
+        """Return what a checkpoint holds."""
         return (self.qscheme, self.scale, self.zero_point)
 
     def is_like(self, other):
@@ -130,21 +130,21 @@ class PerChannel:
         return parameter.view([-1 if i == self.axis else 1 for i in range(dims)])
 
     def levels(self, values):
-        """The integers that stand for floating-point values."""
+        """Return the integers that stand for floating-point values."""
         scales, zeros = (self._along(x, values.dim()) for x in (self.scales.float(), self.zero_points))
         return _levels(values, scales, zeros, self.dtype)
 
     def values(self, levels):
-        """What integers stand for, in float32."""
+        """Return what integers stand for, in float32."""
         scales, zeros = (self._along(x, levels.dim()) for x in (self.scales.float(), self.zero_points))
         return (levels.float() - zeros).mul_(scales)
 
     def suffixes(self):
-        """What printing adds."""
+        """Return what printing adds."""
         return [f"scale={self.scales}", f"zero_point={self.zero_points}", f"axis={self.axis}"]
 
     def pickled(self):
-        """What a checkpoint holds."""
+        """Return what a checkpoint holds."""
         return (self.qscheme, self.scales, self.zero_points, self.axis)
 
     def is_like(self, other):
@@ -156,16 +156,16 @@ class PerChannel:
         )
 
     def moved(self, axis):
-        """The same for a tensor whose channels lie along another dimension."""
+        """Return the same for a tensor whose channels lie along another dimension."""
         return dataclasses.replace(self, axis=axis)
 
     def at(self, index):
-        """That of one channel."""
+        """Return the scheme of one channel."""
         return PerTensor(self.dtype, float(self.scales[index]), int(self.zero_points[index]))
 
 
 def scheme_from_file(dtype, levels, given):
-    """The scheme that a checkpoint names: (scheme, scale, zero point) or (scheme, scales, zero points, axis)."""
+    """Return the scheme that a checkpoint names: (scheme, scale, zero point) or (scheme, scales, zero points, axis)."""
     low, high = LIMITS[dtype]
     kinds = (per_channel_affine, per_channel_affine_float_qparams, per_channel_symmetric)
     if type(given) is tuple and len(given) == 3 and given[0] in (per_tensor_affine, per_tensor_symmetric):

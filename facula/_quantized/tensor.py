@@ -27,15 +27,15 @@ class QuantizedTensor(facula.Tensor):
         return call(func, args, kwargs or {})
 
     def int_repr(self):
-        """A copy of the levels, of dtype uint8, int8 or int32."""
+        """Return a copy of the levels, of dtype uint8, int8 or int32."""
         return levels_of(self).clone()
 
     def dequantize(self):
-        """The values, float32."""
+        """Return the values, float32."""
         return self._scheme.values(levels_of(self))
 
     def qscheme(self):
-        """per_tensor_affine, or how else levels are laid out."""
+        """Return per_tensor_affine, or how else levels are laid out."""
         return self._scheme.qscheme
 
     def _one(self, name):
@@ -49,23 +49,23 @@ class QuantizedTensor(facula.Tensor):
         return self._scheme
 
     def q_scale(self):
-        """The distance between the values of neighbouring levels. Errors: RuntimeError for one scale per channel."""
+        """Return the distance between the values of neighbouring levels. Errors: RuntimeError for one scale per channel."""
         return self._one("q_scale").scale
 
     def q_zero_point(self):
-        """The level of zero. Errors: RuntimeError for one per channel."""
+        """Return the level of zero. Errors: RuntimeError for one per channel."""
         return self._one("q_zero_point").zero_point
 
     def q_per_channel_scales(self):
-        """The scale of each channel, float64. Errors: RuntimeError for one scale in all."""
+        """Return the scale of each channel, float64. Errors: RuntimeError for one scale in all."""
         return self._many("q_per_channel_scales").scales
 
     def q_per_channel_zero_points(self):
-        """The level of zero of each channel, int64. Errors: RuntimeError for one in all."""
+        """Return the level of zero of each channel, int64. Errors: RuntimeError for one in all."""
         return self._many("q_per_channel_zero_points").zero_points
 
     def q_per_channel_axis(self):
-        """The dimension whose indices are channels. Errors: RuntimeError for one scale in all."""
+        """Return the dimension whose indices are channels. Errors: RuntimeError for one scale in all."""
         return self._many("q_per_channel_axis").axis
 
     @property
@@ -79,21 +79,21 @@ class QuantizedTensor(facula.Tensor):
         return True
 
     def requires_grad_(self, requires_grad=True):
-        """Levels have no gradient."""
+        """Refuse True: levels have no gradient."""
         if requires_grad:
             raise RuntimeError(f"requires_grad_: a gradient needs a floating or complex dtype, got {self.dtype}")
         return self
 
     def item(self):
-        """The value of the one element. Errors: RuntimeError for more."""
+        """Return the value of the one element. Errors: RuntimeError for more."""
         return self.dequantize().item()
 
     def numpy(self, *, force=False):
-        """There is no such array: ask int_repr() or dequantize()."""
+        """Raise TypeError: there is no such array; ask int_repr() or dequantize()."""
         raise TypeError(f"numpy: quantised tensors are no arrays, use int_repr() or dequantize(), got {self.dtype}")
 
     def tolist(self):
-        """There is no such list: ask int_repr() or dequantize()."""
+        """Raise TypeError: there is no such list; ask int_repr() or dequantize()."""
         raise RuntimeError(f"tolist: quantised tensors are no lists, use int_repr() or dequantize(), got {self.dtype}")
 
     def __format__(self, spec):
@@ -120,13 +120,13 @@ class QuantizedTensor(facula.Tensor):
 
 
 def levels_of(x):
-    """The plain tensor of the levels, over the same memory."""
+    """Return the plain tensor of the levels, over the same memory."""
     with _C.DisableTorchFunctionSubclass():
         return x.as_subclass(facula.Tensor)
 
 
 def wrap(levels, scheme):
-    """A quantised tensor over the memory of its levels."""
+    """Return a quantised tensor over the memory of its levels."""
     with _C.DisableTorchFunctionSubclass():
         made = levels.as_subclass(QuantizedTensor)
     made._scheme = scheme

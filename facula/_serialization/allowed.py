@@ -117,7 +117,7 @@ _user_globals = _Registry()
 
 
 def register(items):
-    """Adds classes or functions, or (object, "module.name") pairs, to what every load may use."""
+    """Add classes or functions, or (object, "module.name") pairs, to what every load may use."""
     _user_globals.add(_named(items))
 
 
@@ -131,7 +131,7 @@ def registered():
 
 @contextlib.contextmanager
 def registered_for_a_while(items):
-    """Adds `items` for the length of a with block."""
+    """Add `items` for the length of a with block."""
     owner = object()
     _user_globals.add(_named(items), owner)
     try:
@@ -141,7 +141,7 @@ def registered_for_a_while(items):
 
 
 def _named(items):
-    """[(name in checkpoints, item)], all checked."""
+    """Return [(name in checkpoints, item)], all checked."""
     named = []
     for item in items:
         obj, name = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
@@ -291,7 +291,7 @@ class Scope:
         self._found = {}
 
     def find(self, module, name):
-        """The object that `module.name` means; Forbidden when a load does not restore it."""
+        """Return the object that `module.name` means; Forbidden when a load does not restore it."""
         key = (_RENAMED.get(module, classes.torch_name(module)), "range" if name == "xrange" else name)
         if key not in self._found:
             self._found[key] = self._look_up(*key)
@@ -332,7 +332,7 @@ class Scope:
         return obj
 
     def call(self, function, args):
-        """What `function(*args)` in a stream gives."""
+        """Return what `function(*args)` in a stream gives."""
         builder = self._calls.get(id(function))
         if builder is None and isinstance(function, type) and function in self._made:
             member = self._enum_member(function, args)
@@ -360,7 +360,7 @@ class Scope:
         return _utils._rebuild_from_type_v2(lambda *inner: self.call(function, inner), kind, inner, state)
 
     def new(self, cls, args):
-        """A new instance of `cls` as a stream's NEWOBJ asks for."""
+        """Return a new instance of `cls` as a stream's NEWOBJ asks for."""
         builder = self._calls.get(id(cls))
         if isinstance(cls, type) and cls in self._made:
             made = cls.__new__(cls, *args) if builder is not None else classes.new(cls, args)
@@ -371,24 +371,24 @@ class Scope:
         return builder(*args)
 
     def may_call(self, function):
-        """Whether `call` would accept `function`."""
+        """Return whether `call` would accept `function`."""
         is_enum = (
             isinstance(function, type) and issubclass(function, classes.enum.Enum) and function in self._made
         )
         return is_enum or id(function) in self._calls
 
     def may_make(self, cls):
-        """Whether `new` would make an instance of `cls` and `build` fill it."""
+        """Return whether `new` would make an instance of `cls` and `build` fill it."""
         if id(cls) in self._calls:
             return True
         return cls in self._made and (not hasattr(cls, "__setstate__") or classes.may_set_own_state(cls))
 
     def owns(self, obj):
-        """Whether `obj` is an instance that `new` makes, so that a stream may fill it."""
+        """Return whether `obj` is an instance that `new` makes, so that a stream may fill it."""
         return type(obj) in self._made
 
     def build(self, obj, state, nesting):
-        """Gives `obj` the state that a stream holds for it."""
+        """Give `obj` the state that a stream holds for it."""
         builder = inert.builder_of_state(obj)
         if builder is not None:
             builder(obj, state, nesting)

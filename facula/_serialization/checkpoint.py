@@ -85,14 +85,14 @@ class CheckpointWriter:
         )
 
     def _needs_untyped(self, tensor):
-        """Whether a tensor names its storage untyped: no class for its dtype, or two dtypes share it."""
+        """Return whether a tensor names its storage untyped: no class for its dtype, or two dtypes share it."""
         name = storages.storage_class_name(tensor.dtype)
         known = self._storages.get(tensors.storage_key(tensor.untyped_storage()))
         return name is None or (known is not None and known[2] != name)
 
 
 def _identity(pickled):
-    """40 digits that are equal for equal objects."""
+    """Return 40 digits that are equal for equal objects."""
     return (str(int.from_bytes(hashlib.sha256(pickled).digest()[:16], "little")).zfill(40)[:40]).encode()
 
 
@@ -136,7 +136,7 @@ class Checkpoint:
         self._storages = {}
 
     def load(self, scope: Scope, restore: Callable[..., Any], mapped: bool, encoding: str = "utf-8") -> Any:
-        """The object. See `facula.serialization.load`."""
+        """Return the object. See `facula.serialization.load`."""
         pickled = self._records.read("data.pkl")
         reader = PickleReader(
             pickled, scope, lambda identity: self._storage(identity, restore, mapped), 0, encoding

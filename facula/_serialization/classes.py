@@ -23,17 +23,17 @@ _REFUSED_TOPS = frozenset(sys.stdlib_module_names) - {"__main__"} | {"pip", "set
 
 
 def facula_name(module):
-    """PyTorch's module names as Facula's: torch.nn -> facula.nn."""
+    """Return PyTorch's module names as Facula's: torch.nn -> facula.nn."""
     return "facula" + module[5:] if module == "torch" or module.startswith("torch.") else module
 
 
 def torch_name(module):
-    """Facula's module names as PyTorch's, which is what files hold."""
+    """Return Facula's module names as PyTorch's, which is what files hold."""
     return "torch" + module[6:] if module == "facula" or module.startswith("facula.") else module
 
 
 def find(module, qualname):
-    """The class or Facula function called so, or None when a checkpoint may not name it."""
+    """Return the class or Facula function called so, or None when a checkpoint may not name it."""
     if module in COMPILED:  # where PyTorch's compiled functions say they live
         return vars(facula.nn.functional).get(qualname) or vars(facula).get(qualname)
     home = facula_name(module)
@@ -52,12 +52,12 @@ def find(module, qualname):
 
 
 def is_restorable(cls):
-    """Whether instances of `cls` may be made without calling it."""
+    """Return whether instances of `cls` may be made without calling it."""
     return bool(cls.__flags__ & _HEAP_TYPE) and (not hasattr(cls, "__del__") or is_registered_container(cls))
 
 
 def may_set_own_state(cls):
-    """Whether `cls.__setstate__` may be called: it is Facula's or the program's own code."""
+    """Return whether `cls.__setstate__` may be called: it is Facula's or the program's own code."""
     if issubclass(cls, facula.nn.Module) or torch_name(cls.__module__).startswith(_OWN_STATES):
         return True
     if is_registered_container(cls):
@@ -72,7 +72,7 @@ def is_registered_container(cls):
 
 
 def new(cls, args):
-    """An instance of `cls`, made without `__init__` or a `__new__` of its own."""
+    """Return an instance of `cls`, made without `__init__` or a `__new__` of its own."""
     if issubclass(cls, enum.Enum):
         return None
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
@@ -88,7 +88,7 @@ def new(cls, args):
 
 
 def enum_member(cls, value):
-    """The member of that value, or None."""
+    """Return the member of that value, or None."""
     try:
         return cls._value2member_map_.get(value)
     except TypeError:  # an unhashable value
@@ -104,7 +104,7 @@ COMPILED = ("torch._C._nn", "torch._C._VariableFunctions", "torch._VF")
 
 
 def _walk(module, qualname):
-    """`module.a.b`, read from the dictionaries themselves: no `__getattr__`, no descriptor runs."""
+    """Return `module.a.b`, read from the dictionaries themselves: no `__getattr__`, no descriptor runs."""
     space = vars(module) if module is not None else {}
     found = None
     for part in qualname.split("."):
@@ -125,7 +125,7 @@ def _own_module(name):
 
 
 def function_home(function):
-    """ "torch.nn.functional" or "torch" for a function of the tensor API found there, else None.
+    """ Return "torch.nn.functional" or "torch" for a function of the tensor API found there, else None.
 
     Such a function may stand in a checkpoint as a value (a layer's activation); it is never called by a load.
     """
@@ -145,7 +145,7 @@ def _program_directory():
 
 
 def is_program_module(module):
-    """Whether `module` is `__main__` or a file in the directory of the running program."""
+    """Return whether `module` is `__main__` or a file in the directory of the running program."""
     if module is None:
         return False
     path = getattr(module, "__file__", None)

@@ -8,6 +8,6 @@ class UnpicklingError(pickle.UnpicklingError):
 
 
 def need(condition, what):
-    """UnpicklingError with `what` unless `condition`."""
+    """Raise UnpicklingError with `what` unless `condition`."""
     if not condition:
         raise UnpicklingError(f"load: {what}")

@@ -59,11 +59,11 @@ class PyTorchFileReader:
     __del__ = _close
 
     def has_record(self, name: str) -> bool:
-        """Whether there is a record of that `name`."""
+        """Return whether there is a record of that `name`."""
         return name in self._records
 
     def get_all_records(self) -> list[Any]:
-        """The names of the records, in the order of the file.
+        """Return the names of the records, in the order of the file.
 
         >>> import io
         >>> file = io.BytesIO()
@@ -74,7 +74,7 @@ class PyTorchFileReader:
         return self._records.names()
 
     def get_record(self, name: str) -> bytes:
-        """The bytes of the record `name`; RuntimeError where there is none, or where it is damaged.
+        """Return the bytes of the record `name`; RuntimeError where there is none, or where it is damaged.
 
         >>> import io
         >>> file = io.BytesIO()
@@ -85,7 +85,7 @@ class PyTorchFileReader:
         return self._records.read(name)
 
     def get_record_offset(self, name: str) -> Any:
-        """At which byte of the file the payload of the record `name` begins, for example to map it.
+        """Return at which byte of the file the payload of the record `name` begins, for example to map it.
 
         >>> import io
         >>> file = io.BytesIO()
@@ -97,7 +97,7 @@ class PyTorchFileReader:
         return self._records.entry(name).start
 
     def get_storage_from_record(self, name: str, numel: Any, dtype: facula.dtype) -> Any:
-        """A tensor with the elements that a record holds.
+        """Return a tensor with the elements that a record holds.
 
         Args:
             name: the record's.
@@ -115,7 +115,7 @@ class PyTorchFileReader:
         return tensors.tensor_from_storage(storage, dtype, 0, (numel,), (1,))
 
     def serialization_id(self) -> str:
-        """What tells apart the files that `save` wrote, digits; "" where the file does not say.
+        """Return what tells apart the files that `save` wrote, digits; "" where the file does not say.
 
         >>> import io
         >>> file = io.BytesIO()

@@ -23,7 +23,7 @@ _LEGACY_AS_TEXT = b"L119547037146038801333356"  # the magic number of the legacy
 
 
 def refuse(head):
-    """Raises UnpicklingError that says what the file is, if its first bytes tell."""
+    """Raise UnpicklingError that says what the file is, if its first bytes tell."""
     kind = kind_of(head)
     if kind is not None:
         raise UnpicklingError(f"load: expected a checkpoint, got {kind}")

@@ -189,7 +189,7 @@ def _empty(kind):
 
 
 def _from(module, names, maker):
-    """{(module, name): builder} for classes that are imported only when a checkpoint names them."""
+    """Return {(module, name): builder} for classes that are imported only when a checkpoint names them."""
 
     def lazily(name):
         def build(*args):
@@ -229,7 +229,7 @@ for _package in ("numpy.core", "numpy._core"):
 
 
 def builder_of_state(obj):
-    """The function(obj, state, nesting) that fills `obj`, or None when it is not one of the types here."""
+    """Return the function(obj, state, nesting) that fills `obj`, or None when it is not one of the types here."""
     kind = type(obj)
     if kind is OrderedDict:
         return _build_attributes

@@ -22,7 +22,7 @@ _FIRST_WINDOW = 1 << 20
 
 
 def write(obj, file, scope, protocol, location_of):
-    """Writes `obj` to the binary file object `file`."""
+    """Write `obj` to the binary file object `file`."""
     seen = {}
 
     def persistent_id(item):
@@ -59,7 +59,7 @@ def write(obj, file, scope, protocol, location_of):
 
 
 def read(source, scope, restore, encoding="utf-8"):
-    """(object, offset after it) of the stream that `source` begins with."""
+    """Return (object, offset after it) of the stream that `source` begins with."""
     return _LegacyReader(source, scope, restore, encoding).read()
 
 
@@ -93,12 +93,12 @@ class _LegacyReader:
         return PickleReader(body, self._scope, self._persistent, 0, self._encoding).load(), at
 
     def _plain(self, start):
-        """A pickle of numbers, text and lists alone, and the offset after it."""
+        """Return a pickle of numbers, text and lists alone, and the offset after it."""
         value, pickled = self._unpickle(start, self._scope, _no_storages)
         return value, start + len(pickled)
 
     def _survey(self, start):
-        """The bytes of the object's pickle, its storages noted, and the offset after it."""
+        """Return the bytes of the object's pickle, its storages noted, and the offset after it."""
         survey = allowed.Survey(self._scope.whole_objects)
         try:
             _, pickled = self._unpickle(start, survey, self._note)
@@ -109,7 +109,7 @@ class _LegacyReader:
         return pickled, start + len(pickled)
 
     def _unpickle(self, start, scope, persistent):
-        """The object whose pickle begins at `start`, and the bytes of that pickle.
+        """Return the object whose pickle begins at `start`, and the bytes of that pickle.
 
         How long a pickle is, only reading it tells: it is tried with ever longer pieces of the file.
         """
@@ -161,7 +161,7 @@ class _LegacyReader:
 
     @staticmethod
     def _part(untyped, kind, view):
-        """The part of a storage that an old checkpoint's view tuple (key, offset, size) describes."""
+        """Return the part of a storage that an old checkpoint's view tuple (key, offset, size) describes."""
         if type(view) is not tuple or len(view) != 3 or any(type(n) is not int or n < 0 for n in view[1:]):
             raise UnpicklingError(f"load: a storage view is malformed: {shown(view)}")
         begin, end = view[1] * kind.itemsize, (view[1] + view[2]) * kind.itemsize
@@ -177,7 +177,7 @@ def _no_storages(_):
 
 
 def _fields(identity):
-    """(StorageKind, key, location, element count, view or None) of a persistent id."""
+    """Return (StorageKind, key, location, element count, view or None) of a persistent id."""
     named = type(identity) is tuple and len(identity) in (5, 6) and type(identity[0]) is str
     if not named or identity[0] != "storage":
         raise UnpicklingError(f"load: unknown persistent id {shown(identity)}")

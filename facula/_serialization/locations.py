@@ -16,7 +16,7 @@ _registry = []  # (priority, tagger, deserializer), lowest priority first
 
 
 def register_package(priority: int, tagger: Callable[..., Any], deserializer: Callable[..., Any]) -> None:
-    """Teaches save and load about another kind of device.
+    """Teach save and load about another kind of device.
 
     Args:
         priority: lower goes first; the CPU's is 10, CUDA's 20, that of "meta" 22.
@@ -30,7 +30,7 @@ def register_package(priority: int, tagger: Callable[..., Any], deserializer: Ca
 
 
 def location_tag(storage: Any) -> str:
-    """Where `storage` lives, as text, in the words of a checkpoint. Errors: RuntimeError for a kind of device nobody
+    """Return where `storage` lives, as text, in the words of a checkpoint. Errors: RuntimeError for a kind of device nobody
     registered.
 
     >>> torch.serialization.location_tag(torch.ones(2).untyped_storage())
@@ -44,7 +44,7 @@ def location_tag(storage: Any) -> str:
 
 
 def default_restore_location(storage: Any, location: str) -> Any:
-    """`storage`, just read into CPU memory, moved to `location`; itself for "cpu".
+    """Return `storage`, just read into CPU memory, moved to `location`; itself for "cpu".
 
     Errors: RuntimeError for a location of a kind that nobody registered, or a GPU that is not here.
 
@@ -63,7 +63,7 @@ def default_restore_location(storage: Any, location: str) -> Any:
 
 
 def restorer(map_location):
-    """The function (storage, location) -> storage that `map_location` asks for."""
+    """Return the function (storage, location) -> storage that `map_location` asks for."""
     if map_location is None:
         return default_restore_location
     if isinstance(map_location, dict):
@@ -88,7 +88,7 @@ def restorer(map_location):
 
 
 def validate_cuda_device(location: Any) -> int:
-    """The index of the "cuda" `location` of a checkpoint; RuntimeError when this machine has no such GPU.
+    """Return the index of the "cuda" `location` of a checkpoint; RuntimeError when this machine has no such GPU.
 
     >>> torch.serialization.validate_cuda_device("cuda:0") if torch.cuda.is_available() else 0
     0
@@ -143,7 +143,7 @@ def _other_tag(storage):
 
 
 def _other_restore(storage, location):
-    """Devices that a backend added under a name of its own."""
+    """Restore to devices that a backend added under a name of its own."""
     kind = str(location).partition(":")[0]
     if kind in ("cpu", "cuda", "meta"):
         return None

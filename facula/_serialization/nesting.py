@@ -25,7 +25,7 @@ class Nesting:
         self._known = {}  # id -> (depth, the object: kept, so that the id stays its own)
 
     def around(self, value: Any, parts: Sequence[Any] | tuple[Any, ...]) -> tuple[Any, ...]:
-        """`value`, which was just made of `parts`, if it is a tuple of any class; ValueError when too deep."""
+        """Return `value`, which was just made of `parts`, if it is a tuple of any class; ValueError when too deep."""
         if isinstance(value, tuple):
             depth = self._depth(parts)
             if depth:
@@ -33,7 +33,7 @@ class Nesting:
         return value
 
     def enclose(self, value: Any, parts: Sequence[int | None]) -> Any:
-        """As `around`, for an array of objects."""
+        """Return what `around` gives, for an array of objects."""
         self._known[id(value)] = self._depth(parts) + 1, value
         return value
 

@@ -20,7 +20,7 @@ _MAX_ELEMENTS = 1 << 48
 
 
 def dtype(*args):
-    """The dtype that `numpy.dtype(name, False, True)` in a pickle means."""
+    """Return the dtype that `numpy.dtype(name, False, True)` in a pickle means."""
     name = args[0] if 1 <= len(args) <= 3 and type(args[0]) is str else ""
     order, plain = (name[:1], name[1:]) if name[:1] in tuple(_ORDERS) else ("", name)
     size = plain[1:]
@@ -33,7 +33,7 @@ def dtype(*args):
 
 
 def build_dtype(target, state, nesting):
-    """Gives a dtype, just made by `dtype`, the byte order and time unit of its pickled state."""
+    """Give a dtype, just made by `dtype`, the byte order and time unit of its pickled state."""
     need(type(state) is tuple and len(state) in (8, 9), "a numpy dtype's state is malformed")
     _, order, subarray, names, fields, *numbers = state[:8]
     need(type(order) is str and order in tuple(_ORDERS), "a numpy dtype's byte order is malformed")
@@ -50,17 +50,17 @@ def build_dtype(target, state, nesting):
 
 
 def _letters(dtype):
-    """The number in a dtype's name: bytes of an item, for text its characters."""
+    """Return the number in a dtype's name: bytes of an item, for text its characters."""
     return dtype.itemsize // 4 if dtype.kind == "U" else dtype.itemsize
 
 
 def _state_of(name, order):
-    """The state that NumPy pickles for the dtype of that name, with `order` where the dtype has one."""
+    """Return the state that NumPy pickles for the dtype of that name, with `order` where the dtype has one."""
     return _numpy().dtype(order + name, False, True).__reduce__()[2]
 
 
 def _unit(dtype, described):
-    """A time unit as in a dtype's name: "[25s]"."""
+    """Return a time unit as in a dtype's name: "[25s]"."""
     need(
         dtype.kind in "mM" and type(described) is tuple and len(described) == 2, "a numpy time unit is malformed"
     )
@@ -80,7 +80,7 @@ def _unit(dtype, described):
 
 
 def scalar(kind, data=None):
-    """One element from its bytes."""
+    """Return one element from its bytes."""
     numpy = _numpy()
     kind = _checked(kind, objects=False)
     data = _bytes(data)
@@ -90,7 +90,7 @@ def scalar(kind, data=None):
 
 
 def empty(kind, shape, typecode):
-    """The empty array that NumPy's pickles begin with; `build_array` fills it."""
+    """Return the empty array that NumPy's pickles begin with; `build_array` fills it."""
     numpy = _numpy()
     need(
         kind is numpy.ndarray
@@ -106,7 +106,7 @@ def empty(kind, shape, typecode):
 
 
 def build_array(array, state, nesting):
-    """Gives an array, just made by `empty`, its shape, dtype and elements."""
+    """Give an array, just made by `empty`, its shape, dtype and elements."""
     need(type(state) is tuple and len(state) == 5, "a numpy array's state is malformed")
     need(array.shape == (0,) and array.dtype.char == "b" and array.base is None, "a numpy array is filled twice")
     _, shape, kind, fortran, data = state
@@ -131,7 +131,7 @@ def build_array(array, state, nesting):
 
 
 def from_buffer(data, kind, shape, order):
-    """An array over bytes that travelled beside it (protocol 5)."""
+    """Return an array over bytes that travelled beside it (protocol 5)."""
     need(
         type(data) in (bytes, bytearray) and type(order) is str and order in ("C", "F"),
         "a numpy array's buffer is malformed",
@@ -146,7 +146,7 @@ def from_buffer(data, kind, shape, order):
 
 
 def builder_of_state(obj):
-    """The function(obj, state, nesting) that fills a NumPy value, or None."""
+    """Return the function(obj, state, nesting) that fills a NumPy value, or None."""
     if not type(obj).__module__.startswith("numpy"):
         return None
     numpy = _numpy()
@@ -156,7 +156,7 @@ def builder_of_state(obj):
 
 
 def _checked(kind, objects=True):
-    """A copy of a dtype that nothing later in the stream can change."""
+    """Return a copy of a dtype that nothing later in the stream can change."""
     need(isinstance(kind, _numpy().dtype), "a numpy value has no dtype")
     need(kind.names is None and kind.subdtype is None, f"a numpy value of dtype {kind.name} is not plain data")
     allowed = "biufcSUVmMO" if objects else "biufcSUVmM"
@@ -187,7 +187,7 @@ def _check_text(data, kind):
 
 
 def _bytes(data):
-    """The bytes of a value; text where Python 2 wrote them and they were read as latin1. Else None."""
+    """Return the bytes of a value; text where Python 2 wrote them and they were read as latin1. Else None."""
     if type(data) is str:
         return data.encode("latin1")
     return bytes(data) if type(data) in (bytes, bytearray) else None

@@ -63,7 +63,7 @@ class PickleReader:
         return self._at
 
     def load(self):
-        """The object. Raises UnpicklingError; never runs code that the stream chose."""
+        """Return the object. Raises UnpicklingError; never runs code that the stream chose."""
         view, table, size = self._view, _HANDLERS, len(self._view)
         op = None
         try:
@@ -269,7 +269,7 @@ def _arguments(args):
 
 
 def check_key(key):
-    """Raises UnpicklingError when hashing or comparing `key` could take for ever, or run code.
+    """Raise UnpicklingError when hashing or comparing `key` could take for ever, or run code.
 
     How deep it is nested was bounded when it was built, see `Nesting`.
     """

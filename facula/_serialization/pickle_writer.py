@@ -55,7 +55,7 @@ class PickleWriter:
         self._path = []
 
     def dumps(self, obj):
-        """The pickle of `obj` as bytes. Raises PicklingError naming what cannot be saved and where it is."""
+        """Return the pickle of `obj` as bytes. Raises PicklingError naming what cannot be saved and where it is."""
         self._write(b"\x80" + bytes([self._protocol]))
         try:
             self._save(obj)
@@ -240,7 +240,7 @@ class PickleWriter:
     # -- objects ----------------------------------------------------------------------------------
 
     def _reduce(self, obj, function, args, state=None, items=None, pairs=None, setter=None):
-        """Writes the (function, arguments, state, items, pairs) form that `__reduce_ex__` gives."""
+        """Write the (function, arguments, state, items, pairs) form that `__reduce_ex__` gives."""
         if setter is not None:
             raise self._refusal(obj, "it sets its state by a function of its own")
         if getattr(function, "__name__", "") == "__newobj__":

@@ -8,7 +8,7 @@ from .errors import UnpicklingError
 
 
 def names_in_pickle(data, start=0):
-    """Every "module.name" that the pickle at `start` mentions, in order of first use; executes nothing."""
+    """Return every "module.name" that the pickle at `start` mentions, in order of first use; executes nothing."""
     import pickletools
 
     names, texts, memo, last = OrderedDict(), [], {}, None
@@ -57,7 +57,7 @@ def _home_that_is_not_imported(name):
 
 
 def explain_refusal(names):
-    """The text for a checkpoint that names things a load does not restore."""
+    """Return the text for a checkpoint that names things a load does not restore."""
     listed = ", ".join(names)
     homes = sorted({_home_that_is_not_imported(name) for name in names} - {None})
     missing = f"Not imported by this program, for a load imports nothing: {', '.join(homes)}. " if homes else ""

@@ -8,7 +8,7 @@ import stat
 
 @contextlib.contextmanager
 def replacing(target):
-    """A binary file beside `target`: renamed to it when the block ends well, removed otherwise.
+    """Return a binary file beside `target`: renamed to it when the block ends well, removed otherwise.
 
     Its mode is the old file's, for a new one what the process's umask leaves of 0666.
     """

@@ -49,7 +49,7 @@ _modes = _Modes()
 
 
 def get_default_load_endianness() -> Any:
-    """The LoadEndianness for files that record none; None means little.
+    """Return the LoadEndianness for files that record none; None means little.
 
     >>> torch.serialization.get_default_load_endianness() is None
     True
@@ -58,7 +58,7 @@ def get_default_load_endianness() -> Any:
 
 
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
-    """Sets the byte order for files that record none, a LoadEndianness or None; `endianness` is for the whole process.
+    """Set the byte order for files that record none, a LoadEndianness or None; `endianness` is for the whole process.
 
     Errors: TypeError for anything else.
 
@@ -73,7 +73,7 @@ def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
 
 
 def get_crc32_options() -> Any:
-    """Whether `save` computes checksums of records; True by default.
+    """Return whether `save` computes checksums of records; True by default.
 
     >>> torch.serialization.get_crc32_options()
     True
@@ -82,7 +82,7 @@ def get_crc32_options() -> Any:
 
 
 def set_crc32_options(compute_crc32: Any) -> None:
-    """Sets by `compute_crc32`, True or False, whether `save` computes checksums; without them a load cannot see damage to
+    """Set by `compute_crc32`, True or False, whether `save` computes checksums; without them a load cannot see damage to
     tensor data.
 
     >>> torch.serialization.set_crc32_options(False)
@@ -94,7 +94,7 @@ def set_crc32_options(compute_crc32: Any) -> None:
 
 
 def get_default_mmap_options() -> Any:
-    """MAP_PRIVATE or MAP_SHARED of the module `mmap`: how load(mmap=True) maps files; by default private.
+    """Return MAP_PRIVATE or MAP_SHARED of the module `mmap`: how load(mmap=True) maps files; by default private.
 
     >>> import mmap
     >>> torch.serialization.get_default_mmap_options() == mmap.MAP_PRIVATE
@@ -154,7 +154,7 @@ class skip_data:
 
 
 def add_safe_globals(safe_globals: Any) -> None:
-    """Allows every later load to restore instances of these classes and to use these functions.
+    """Allow every later load to restore instances of these classes and to use these functions.
 
     Args:
         safe_globals: a list of classes or functions, or of pairs (object, "module.name") where the file has another name.
@@ -170,7 +170,7 @@ def add_safe_globals(safe_globals: Any) -> None:
 
 
 def clear_safe_globals() -> None:
-    """Forgets what add_safe_globals allowed.
+    """Forget what add_safe_globals allowed.
 
     >>> torch.serialization.clear_safe_globals()
     >>> torch.serialization.get_safe_globals()
@@ -180,7 +180,7 @@ def clear_safe_globals() -> None:
 
 
 def get_safe_globals() -> Any:
-    """What add_safe_globals allowed, and safe_globals within its block, as a list.
+    """Return what add_safe_globals allowed, and safe_globals within its block, as a list.
 
     >>> with torch.serialization.safe_globals([complex]):
     ...     torch.serialization.get_safe_globals()
@@ -190,7 +190,7 @@ def get_safe_globals() -> Any:
 
 
 def safe_globals(safe_globals: Any) -> Any:
-    """A context manager: inside its block every load may restore instances of these classes and use these functions.
+    """Return a context manager: inside its block every load may restore instances of these classes and use these functions.
 
     Args:
         safe_globals: a list of classes or functions, or of pairs (object, "module.name").

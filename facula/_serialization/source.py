@@ -30,18 +30,18 @@ class MemorySource:
         return len(self._view)
 
     def read(self, start: float, count: int) -> memoryview[int]:
-        """The `count` bytes from `start`, which the caller knows to be there."""
+        """Return the `count` bytes from `start`, which the caller knows to be there."""
         return self._view[start : start + count]
 
     def read_into(self, start: float, target: Any) -> None:
-        """Fills `target`, a writable buffer, with the bytes from `start`."""
+        """Fill `target`, a writable buffer, with the bytes from `start`."""
         target = memoryview(target).cast("B")
         target[:] = self._view[start : start + len(target)]
 
     map = read
 
     def check_whole(self) -> None:
-        """Raises RuntimeError when what was mapped has become shorter."""
+        """Raise RuntimeError when what was mapped has become shorter."""
 
 
 class FileSource:
@@ -62,13 +62,13 @@ class FileSource:
         return self._size
 
     def read(self, start: float, count: int) -> memoryview[int]:
-        """The `count` bytes from `start`, which the caller knows to be there."""
+        """Return the `count` bytes from `start`, which the caller knows to be there."""
         target = bytearray(count)
         self.read_into(start, target)
         return memoryview(target)
 
     def read_into(self, start: float, target: Any) -> None:
-        """Fills `target`, a writable buffer, with the bytes from `start`."""
+        """Fill `target`, a writable buffer, with the bytes from `start`."""
         target, done = memoryview(target).cast("B"), 0
         self._file.seek(self._start + start)
         while done < len(target):
@@ -78,7 +78,7 @@ class FileSource:
             done += step
 
     def map(self, start: float, count: int) -> memoryview[int]:
-        """The `count` bytes from `start` as a view of the file, not copied."""
+        """Return the `count` bytes from `start` as a view of the file, not copied."""
         if self._map is None:
             access = mmap.ACCESS_WRITE if self._shared else mmap.ACCESS_COPY
             self._map = memoryview(mmap.mmap(self._file.fileno(), 0, access=access))
@@ -88,13 +88,13 @@ class FileSource:
         return self._map[begin : begin + count]
 
     def check_whole(self) -> None:
-        """Raises RuntimeError when what was mapped has become shorter."""
+        """Raise RuntimeError when what was mapped has become shorter."""
         if self._map is not None and os.fstat(self._file.fileno()).st_size < len(self._map):
             raise _shortened()
 
 
 def of_file(file, shared=False):
-    """The source for an open file: a device or a pipe is read to its end at once."""
+    """Return the source for an open file: a device or a pipe is read to its end at once."""
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return FileSource(file, shared)
     return MemorySource(file.read())

@@ -19,32 +19,32 @@ from .texts import shown
 
 
 def storage_from_buffer(buffer):
-    """An untyped storage over `buffer`, sharing its memory."""
+    """Return an untyped storage over `buffer`, sharing its memory."""
     return _C._storage_from_buffer(buffer)
 
 
 def new_storage(nbytes):
-    """An uninitialised CPU storage of `nbytes` bytes."""
+    """Return an uninitialised CPU storage of `nbytes` bytes."""
     return facula.UntypedStorage(nbytes)
 
 
 def storage_view(storage):
-    """The bytes of a CPU storage as a writable memoryview."""
+    """Return the bytes of a CPU storage as a writable memoryview."""
     return _C._storage_view(storage)
 
 
 def storage_key(storage):
-    """What two storage objects share exactly when they are the same memory block."""
+    """Return what two storage objects share exactly when they are the same memory block."""
     return storage._cdata
 
 
 def tensor_from_storage(storage, dtype, offset, sizes, strides):
-    """A tensor over `storage`; the caller has checked that it lies inside."""
+    """Return a tensor over `storage`; the caller has checked that it lies inside."""
     return _C._tensor_from_storage(storage, dtype, offset, tuple(sizes), tuple(strides))
 
 
 def check_extent(nbytes, dtype, offset, sizes, strides):
-    """Raises RuntimeError unless sizes and strides (in elements) stay inside `nbytes` bytes."""
+    """Raise RuntimeError unless sizes and strides (in elements) stay inside `nbytes` bytes."""
     numbers = (offset, *sizes, *strides)
     if not all(type(n) is int and 0 <= n < 1 << 62 for n in numbers) or len(sizes) != len(strides):
         raise RuntimeError(

@@ -31,5 +31,5 @@ _shown = _Shown()
 
 
 def shown(value):
-    """`value`, which may come from anybody, for a message."""
+    """Return `value`, which may come from anybody, for a message."""
     return _shown.repr(value)[:200]

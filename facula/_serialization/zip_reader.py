@@ -39,7 +39,7 @@ class Entry:
 
 
 def looks_like_zip(head):
-    """Whether the first bytes of a file are those of a zip archive."""
+    """Return whether the first bytes of a file are those of a zip archive."""
     return bytes(head[:4]) == b"PK\3\4"
 
 
@@ -62,18 +62,18 @@ class ZipReader:
         return name in self._entries
 
     def names(self) -> list[str]:
-        """All records, in the order of the archive."""
+        """Return all records, in the order of the archive."""
         return list(self._entries)
 
     def entry(self, name: str) -> Entry:
-        """The `Entry` called `name`; RuntimeError where there is none."""
+        """Return the `Entry` called `name`; RuntimeError where there is none."""
         try:
             return self._entries[name]
         except KeyError:
             raise RuntimeError(f"load: the checkpoint has no record '{name}'") from None
 
     def mapped(self, name: str) -> Any:
-        """The payload as a view of the file, not copied. Refuses a record that is compressed or badly placed."""
+        """Return the payload as a view of the file, not copied. Refuses a record that is compressed or badly placed."""
         entry = self.entry(name)
         if entry.method != _STORED:
             raise RuntimeError(
@@ -88,7 +88,7 @@ class ZipReader:
         return self._source.map(entry.start, entry.nbytes)
 
     def read(self, name: str) -> bytes:
-        """The payload as bytes, inflated if need be, its checksum verified."""
+        """Return the payload as bytes, inflated if need be, its checksum verified."""
         entry = self.entry(name)
         packed = self._source.read(entry.start, entry.packed)
         data = bytes(packed) if entry.method == _STORED else _inflate(packed, entry)
@@ -96,7 +96,7 @@ class ZipReader:
         return data
 
     def read_into(self, name: str, target: Any) -> None:
-        """Copies the payload into `target`, a writable buffer of exactly its size."""
+        """Copy the payload into `target`, a writable buffer of exactly its size."""
         entry = self.entry(name)
         target = memoryview(target).cast("B")
         if entry.method == _STORED:
@@ -141,7 +141,7 @@ class ZipReader:
         return top
 
     def _find_directory(self):
-        """(number of entries, offset, size) of the central directory."""
+        """Return (number of entries, offset, size) of the central directory."""
         whole = len(self._source)
         tail_start = max(0, whole - _MAX_COMMENT - END.size - LOCATOR64.size)
         tail = bytes(self._source.read(tail_start, whole - tail_start))
@@ -175,7 +175,7 @@ class ZipReader:
         return here, count, size, start, where
 
     def _read_central(self, view, at):
-        """((local header offset, Entry), path, offset of the next record) of the directory `view`."""
+        """Return ((local header offset, Entry), path, offset of the next record) of the directory `view`."""
         (
             magic,
             _,
@@ -213,7 +213,7 @@ class ZipReader:
         return (offset, Entry(path, start, packed, nbytes, crc, method)), path, after
 
     def _check_local(self, offset, path, packed, method):
-        """The payload's offset, from a local header that must agree with the directory."""
+        """Return the payload's offset, from a local header that must agree with the directory."""
         expected, whole = path.encode(), len(self._source)
         if offset + LOCAL.size + len(expected) > whole:
             raise _damaged(f"record {shown(path)} lies outside the file")
@@ -231,7 +231,7 @@ class ZipReader:
 
 
 def _widen(extra, fields, path):
-    """`fields` with each 0xFFFFFFFF replaced by its ZIP64 value."""
+    """Return `fields` with each 0xFFFFFFFF replaced by its ZIP64 value."""
     if U32 not in fields:
         return fields
     at = 0

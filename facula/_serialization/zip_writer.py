@@ -27,14 +27,14 @@ class ZipWriter:
         self._central = []
 
     def write(self, name, data):
-        """Adds `root/name` with the bytes of `data` (any contiguous buffer)."""
+        """Add `root/name` with the bytes of `data` (any contiguous buffer)."""
         view = memoryview(data).cast("B")
         crc = zlib.crc32(view) if self._checksums else 0
         self._header(name, view.nbytes, crc)
         self._raw(view)
 
     def reserve(self, name, nbytes):
-        """Adds `root/name` with room for `nbytes` bytes that somebody else fills in later."""
+        """Add `root/name` with room for `nbytes` bytes that somebody else fills in later."""
         self._header(name, nbytes, 0)
         block = bytes(min(nbytes, 1 << 20))
         left = nbytes
@@ -44,7 +44,7 @@ class ZipWriter:
             left -= step
 
     def close(self):
-        """Writes the central directory; the file itself stays open."""
+        """Write the central directory; the file itself stays open."""
         start = self._position
         for record in self._central:
             self._raw(record)

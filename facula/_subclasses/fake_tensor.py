@@ -48,11 +48,11 @@ class FakeTensor(_C.Tensor):
         return f"FakeTensor(..., device='{self.device}', size={tuple(self.shape)}, dtype={self.dtype}{gradient})"
 
     def tolist(self):
-        """Has no values: raises DataDependentOutputException."""
+        """Raise DataDependentOutputException: there are no values."""
         raise DataDependentOutputException(f"tolist: a fake tensor has no values, got shape {tuple(self.shape)}")
 
     def item(self):
-        """Has no values: raises DataDependentOutputException."""
+        """Raise DataDependentOutputException: there is no value."""
         raise DataDependentOutputException(f"item: a fake tensor has no values, got shape {tuple(self.shape)}")
 
     numpy = __bool__ = __int__ = __float__ = item
@@ -85,7 +85,8 @@ class FakeTensorMode(TorchDispatchMode):
             super().__exit__(*exception)
 
     def from_tensor(self, tensor, *, static_shapes=None, source=None, symbolic_context=None, trace=True):
-        """The imitation of a real tensor: shape, strides, dtype, device and requires_grad. The same one for the same tensor."""
+        """Return the imitation of a real tensor: shape, strides, dtype, device and requires_grad. The same one for the same
+        tensor."""
         if isinstance(tensor, FakeTensor):
             if tensor.fake_mode is not self:
                 raise AssertionError("from_tensor: Mixing fake modes NYI, got a tensor of another FakeTensorMode")
@@ -143,12 +144,12 @@ class FakeTensorMode(TorchDispatchMode):
 
 
 def is_fake(value):
-    """Whether it is a fake tensor."""
+    """Return whether it is a fake tensor."""
     return isinstance(value, FakeTensor)
 
 
 def _is_number(tensor):
-    """Whether it is a real tensor of no dimensions."""
+    """Return whether it is a real tensor of no dimensions."""
     return not isinstance(tensor, FakeTensor) and tensor.dim() == 0
 
 
@@ -157,7 +158,7 @@ def _is_device(value):
 
 
 def _common_device(tensors):
-    """That of the tensors with dimensions; 0-d ones on the CPU go along with any."""
+    """Return that of the tensors with dimensions; 0-d ones on the CPU go along with any."""
     device = facula.device("cpu")
     for tensor in tensors:
         if tensor.device != device and (tensor.dim() > 0 or device.type == "cpu"):

@@ -9,5 +9,5 @@ if TYPE_CHECKING:
 
 
 def mb_unwrap_functional_tensor(tensor: Any) -> Any:
-    """The tensor, which is none of PyTorch's functional ones."""
+    """Return the tensor, which is none of PyTorch's functional ones."""
     return tensor

@@ -54,7 +54,7 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Whether there is an accelerator: a CUDA device.
+    """Return whether there is an accelerator: a CUDA device.
 
     >>> torch.accelerator.is_available() == torch.cuda.is_available()
     True
@@ -63,7 +63,7 @@ def is_available() -> bool:
 
 
 def device_count() -> Any:
-    """How many devices of the accelerator's kind there are; 0 without one.
+    """Return how many devices of the accelerator's kind there are; 0 without one.
 
     >>> torch.accelerator.device_count() == torch.cuda.device_count()
     True
@@ -72,7 +72,7 @@ def device_count() -> Any:
 
 
 def current_accelerator(check_available: bool = False) -> Any:
-    """The accelerator's device type as a device without a number, None where there is none.
+    """Return the accelerator's device type as a device without a number, None where there is none.
 
     Args:
         check_available: accepted; what is not there is None in any case.
@@ -85,7 +85,7 @@ def current_accelerator(check_available: bool = False) -> Any:
 
 
 def get_device_capability(device: Device = None, /) -> Any:
-    """What the device can do: {"supported_dtypes": the dtypes that its tensors can have}.
+    """Return what the device can do: {"supported_dtypes": the dtypes that its tensors can have}.
 
     Args:
         device: its number or name; None: the current one.
@@ -101,7 +101,7 @@ def get_device_capability(device: Device = None, /) -> Any:
 
 
 def current_device_index() -> Any:
-    """The number of the current device.
+    """Return the number of the current device.
 
     Errors: NotImplementedError without a device.
 
@@ -112,7 +112,7 @@ def current_device_index() -> Any:
 
 
 def set_device_index(device: Device, /) -> None:
-    """Makes another device the current one.
+    """Make another device the current one.
 
     Args:
         device: its number or name.
@@ -126,7 +126,7 @@ def set_device_index(device: Device, /) -> None:
 
 
 def current_stream(device: Device = None, /) -> Any:
-    """The stream that this thread's work goes to.
+    """Return the stream that this thread's work goes to.
 
     Args:
         device: of which device; None: the current one.
@@ -140,7 +140,7 @@ def current_stream(device: Device = None, /) -> Any:
 
 
 def set_stream(stream: Stream) -> None:
-    """Makes another stream, and its device, the current one.
+    """Make another stream, and its device, the current one.
 
     Args:
         stream: the stream; None changes nothing.
@@ -153,7 +153,7 @@ def set_stream(stream: Stream) -> None:
 
 
 def synchronize(device: Device = None, /) -> None:
-    """Waits for all work of a device.
+    """Wait for all work of a device.
 
     Args:
         device: which; None: the current one.

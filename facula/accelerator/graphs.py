@@ -48,7 +48,7 @@ class Graph(CUDAGraph):
         self.capture_error_mode = capture_error_mode
 
     def capture_begin(self) -> None:
-        """Begins, on the current stream."""
+        """Begin, on the current stream."""
         mode = "global" if self.capture_error_mode == "default" else self.capture_error_mode
         super().capture_begin(pool=self.graph_pool, capture_error_mode=mode)
 

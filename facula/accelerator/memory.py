@@ -26,7 +26,7 @@ __all__ = [
 
 
 def empty_cache() -> None:
-    """Gives memory of devices that is kept for the next request back to the driver; nothing to do without an accelerator.
+    """Give memory of devices that is kept for the next request back to the driver; nothing to do without an accelerator.
 
     >>> torch.accelerator.empty_cache()
     """
@@ -34,7 +34,7 @@ def empty_cache() -> None:
 
 
 def empty_host_cache() -> None:
-    """Gives pinned memory of the host that nobody uses back to the system.
+    """Give pinned memory of the host that nobody uses back to the system.
 
     >>> torch.accelerator.empty_host_cache()
     """
@@ -42,7 +42,7 @@ def empty_host_cache() -> None:
 
 
 def memory_stats(device_index: int | None = None, /) -> Any:
-    """The allocator's counters: a dict with keys such as "allocated_bytes.all.peak"; empty without an accelerator.
+    """Return the allocator's counters: a dict with keys such as "allocated_bytes.all.peak"; empty without an accelerator.
 
     Args:
         device_index: of which device; None: the current one.
@@ -54,7 +54,7 @@ def memory_stats(device_index: int | None = None, /) -> Any:
 
 
 def memory_allocated(device_index: int | None = None, /) -> Any:
-    """Bytes of tensors on the device; 0 without an accelerator.
+    """Return the bytes of tensors on the device; 0 without an accelerator.
 
     Args:
         device_index: of which device; None: the current one.
@@ -66,7 +66,7 @@ def memory_allocated(device_index: int | None = None, /) -> Any:
 
 
 def memory_reserved(device_index: int | None = None, /) -> Any:
-    """Bytes taken from the device; 0 without an accelerator.
+    """Return the bytes taken from the device; 0 without an accelerator.
 
     Args:
         device_index: of which device; None: the current one.
@@ -78,7 +78,7 @@ def memory_reserved(device_index: int | None = None, /) -> Any:
 
 
 def max_memory_allocated(device_index: int | None = None, /) -> Any:
-    """The largest `memory_allocated` so far, or since reset_peak_memory_stats(); 0 without an accelerator.
+    """Return the largest `memory_allocated` so far, or since reset_peak_memory_stats(); 0 without an accelerator.
 
     Args:
         device_index: of which device; None: the current one.
@@ -90,7 +90,7 @@ def max_memory_allocated(device_index: int | None = None, /) -> Any:
 
 
 def max_memory_reserved(device_index: int | None = None, /) -> Any:
-    """The largest `memory_reserved` so far, or since reset_peak_memory_stats(); 0 without an accelerator.
+    """Return the largest `memory_reserved` so far, or since reset_peak_memory_stats(); 0 without an accelerator.
 
     Args:
         device_index: of which device; None: the current one.
@@ -102,7 +102,7 @@ def max_memory_reserved(device_index: int | None = None, /) -> Any:
 
 
 def get_memory_info(device_index: int | None = None, /) -> Any:
-    """(free, total) bytes of the device, as the driver counts them.
+    """Return (free, total) bytes of the device, as the driver counts them.
 
     Args:
         device_index: of which device; None: the current one.
@@ -117,7 +117,7 @@ def get_memory_info(device_index: int | None = None, /) -> Any:
 
 
 def reset_peak_memory_stats(device_index: int | None = None, /) -> None:
-    """Peaks begin at the current values; nothing to do without an accelerator.
+    """Let peaks begin at the current values; nothing to do without an accelerator.
 
     Args:
         device_index: of which device; None: the current one.
@@ -128,7 +128,7 @@ def reset_peak_memory_stats(device_index: int | None = None, /) -> None:
 
 
 def reset_accumulated_memory_stats(device_index: int | None = None, /) -> None:
-    """Sums over time begin at zero; nothing to do without an accelerator.
+    """Let sums over time begin at zero; nothing to do without an accelerator.
 
     Args:
         device_index: of which device; None: the current one.

@@ -63,7 +63,7 @@ def grad_scaler_of(kind, module):
 
 
 def cuda_custom_fwd(fwd=None, *, cast_inputs=None):
-    """amp.custom_fwd(..., device_type="cuda"). Deprecated: using it is a FutureWarning.
+    """Return amp.custom_fwd(..., device_type="cuda"). Deprecated: using it is a FutureWarning.
 
     Args:
         fwd: the forward of a `torch.autograd.Function`.
@@ -81,7 +81,7 @@ def cuda_custom_fwd(fwd=None, *, cast_inputs=None):
 
 
 def cuda_custom_bwd(bwd):
-    """amp.custom_bwd(..., device_type="cuda"). Deprecated: using it is a FutureWarning.
+    """Return amp.custom_bwd(..., device_type="cuda"). Deprecated: using it is a FutureWarning.
 
     Args:
         bwd: the backward of a `torch.autograd.Function` whose forward `custom_fwd` decorates; it runs as the forward did.

@@ -24,7 +24,7 @@ _CPU_DTYPES = (facula.bfloat16, facula.float16)
 
 
 def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that calls `func` in the region of `autocast_instance`; what the decorator `@autocast(...)` makes.
+    """Return a function that calls `func` in the region of `autocast_instance`; what the decorator `@autocast(...)` makes.
 
     >>> region = torch.autocast("cpu")
     >>> product = torch.amp.autocast_mode.autocast_decorator(region, torch.mm)
@@ -112,7 +112,7 @@ class autocast:
 
 
 def _enter_autocast(*args):
-    """Enters a region for which there is no block; _exit_autocast leaves it."""
+    """Enter a region for which there is no block; _exit_autocast leaves it."""
     region = autocast(*args)
     region.__enter__()
     return region
@@ -123,7 +123,7 @@ def _exit_autocast(region):
 
 
 def current_regions() -> list[autocast]:
-    """Regions of every device type as they are now: to enter again later, or elsewhere."""
+    """Return the regions of every device type as they are now: to enter again later, or elsewhere."""
     kinds = ["cpu"] + ([] if not facula.cuda.is_available() else ["cuda"])
     return [
         autocast(k, _state.get_autocast_dtype(k), _state.is_autocast_enabled(k), _C.is_autocast_cache_enabled())
@@ -135,7 +135,7 @@ def current_regions() -> list[autocast]:
 
 
 def _cast(value, device_type, dtype):
-    """Floating-point tensors in a nest of containers, except float64, in `dtype`."""
+    """Return floating-point tensors in a nest of containers, except float64, in `dtype`."""
     if isinstance(value, Tensor):
         touched = value.is_floating_point() and value.device.type == device_type and value.dtype != facula.float64
         return value.to(dtype) if touched else value
@@ -156,7 +156,7 @@ def _check_device_type(name, device_type):
 
 def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str,
                cast_inputs: facula.dtype | None = None) -> Callable[..., Any]:  # fmt: skip
-    """Decorates `forward` of an autograd.Function that may run in a region.
+    """Decorate `forward` of an autograd.Function that may run in a region.
 
     Args:
         fwd: the static method; None for a decorator with arguments.
@@ -197,7 +197,7 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str,
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Callable[..., Any]:
-    """Decorates `backward` of an autograd.Function whose forward has custom_fwd: runs it in the same state.
+    """Decorate `backward` of an autograd.Function whose forward has custom_fwd: runs it in the same state.
 
     Args:
         bwd: the static method; None for a decorator with arguments.

@@ -42,7 +42,7 @@ def _refresh_per_optimizer_state():
 
 
 def _found_by_any(found_inf, grads) -> None:
-    """What one process has found in its parts of DTensors, all have."""
+    """Tell all processes what one has found in its parts of DTensors."""
     groups = dict.fromkeys(group for g in grads if hasattr(g, "device_mesh") for group in g.device_mesh.get_all_groups())
     for group in groups:
         facula.distributed.all_reduce(found_inf, facula.distributed.ReduceOp.MAX, group=group)
@@ -120,7 +120,7 @@ class GradScaler:
         self._growth_tracker = facula.full((), self._init_growth_tracker, dtype=facula.int32, device=dev)
 
     def scale(self, outputs: Any) -> Tensor | Any:
-        """The tensor `outputs` times the scale; of an iterable of tensors each. ValueError for anything else."""
+        """Return the tensor `outputs` times the scale; of an iterable of tensors each. ValueError for anything else."""
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
@@ -151,14 +151,14 @@ class GradScaler:
         return found
 
     def _measure(self, optimizer, inv_scale, allow_fp16):
-        """Unscales and remembers on which devices gradients were infinite or NaN."""
+        """Unscale and remember on which devices gradients were infinite or NaN."""
         zero = facula.full((), 0.0, dtype=facula.float32, device=self._scale.device)
         state = self._per_optimizer_states[id(optimizer)]
         state["found_inf_per_device"] = self._unscale_grads_(optimizer, inv_scale, zero, allow_fp16)
         return state["found_inf_per_device"]
 
     def unscale_(self, optimizer: Optimizer) -> None:
-        """Divides the gradients of an optimizer by the scale, for clipping and the like before step().
+        """Divide the gradients of an optimizer by the scale, for clipping and the like before step().
 
         RuntimeError when called twice before update(), or after step(); ValueError for gradients in float16.
         """
@@ -179,7 +179,7 @@ class GradScaler:
         return optimizer.step(*args, **kwargs)
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        """Unscales unless done, then `optimizer.step(*args, **kwargs)` unless a gradient is infinite or NaN.
+        """Unscale unless done, then `optimizer.step(*args, **kwargs)` unless a gradient is infinite or NaN.
 
         Returns what that returns, None when left out. RuntimeError for a closure, and when called twice before update().
         """
@@ -203,7 +203,7 @@ class GradScaler:
         return result
 
     def _step_of_scaling_optimizer(self, optimizer, state, args, kwargs):
-        """For optimizers that unscale and check themselves: they find `grad_scale` and `found_inf` as attributes."""
+        """Step optimizers that unscale and check themselves: they find `grad_scale` and `found_inf` as attributes."""
         if state["stage"] is OptState.READY:
             self._check_inf_per_device(optimizer)
         found = list(state["found_inf_per_device"].values())
@@ -215,7 +215,7 @@ class GradScaler:
             del optimizer.grad_scale, optimizer.found_inf
 
     def update(self, new_scale: float | None = None) -> None:
-        """Adapts the scale to the steps since the last update, or sets it to `new_scale`, a number or a float tensor of one
+        """Adapt the scale to the steps since the last update, or set it to `new_scale`, a number or a float tensor of one
         element.
 
         AssertionError where no step() was called, or scale() never was.
@@ -251,33 +251,33 @@ class GradScaler:
         return self._scale
 
     def get_scale(self) -> float:
-        """The scale as a Python float; 1.0 when disabled."""
+        """Return the scale as a Python float; 1.0 when disabled."""
         if not self._enabled:
             return 1.0
         return self._init_scale if self._scale is None else self._scale.item()
 
     def get_growth_factor(self) -> Any:
-        """Factor of the scale after enough steps without overflow."""
+        """Return the factor of the scale after enough steps without overflow."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: Any) -> None:
-        """Sets to `new_factor` the factor of the scale after enough steps without overflow."""
+        """Set to `new_factor` the factor of the scale after enough steps without overflow."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> Any:
-        """Factor of the scale after an overflow."""
+        """Return the factor of the scale after an overflow."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: Any) -> None:
-        """Sets to `new_factor` the factor of the scale after an overflow."""
+        """Set to `new_factor` the factor of the scale after an overflow."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> Any:
-        """Steps without overflow after which the scale grows."""
+        """Return the steps without overflow after which the scale grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: Any) -> None:
-        """Sets to `new_interval` the steps in a row without overflow after which the scale grows."""
+        """Set to `new_interval` the steps in a row without overflow after which the scale grows."""
         self._growth_interval = new_interval
 
     def _get_growth_tracker(self):
@@ -286,11 +286,11 @@ class GradScaler:
         return self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker.item()
 
     def is_enabled(self) -> bool:
-        """Whether losses are scaled at all."""
+        """Return whether losses are scaled at all."""
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """The scale, its options and the count of good steps; empty when disabled."""
+        """Return the scale, its options and the count of good steps; empty when disabled."""
         if not self._enabled:
             return {}
         return {
@@ -302,7 +302,7 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """What state_dict gave. RuntimeError for that of a disabled scaler."""
+        """Load what state_dict gave. RuntimeError for that of a disabled scaler."""
         if not self._enabled:
             return
         if len(state_dict) == 0:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def same_modules(old: Any, new: Any) -> list[str]:
-    """Makes the modules below the package `new` known below the package `old` too; returns the names of those directly below.
+    """Make the modules below the package `new` known below the package `old` too; return the names of those directly below.
 
     All of them are loaded, so that none is loaded a second time under its old name.
     """

@@ -29,7 +29,7 @@ _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
 def namespace(api_version: str | None = None) -> ModuleType:
-    """This module, if it follows a version of the standard; what a tensor's __array_namespace__ gives.
+    """Return this module, if it follows a version of the standard; what a tensor's __array_namespace__ gives.
 
     Args:
         api_version: such as "2024.12"; None for the newest that it follows.

@@ -23,7 +23,7 @@ def _dtype_of(type):
 
 
 def finfo(type: Tensor | facula.dtype, /) -> SimpleNamespace:
-    """Bits, eps, max, min, smallest_normal and (real) dtype of a floating-point dtype.
+    """Return the bits, eps, max, min, smallest_normal and (real) dtype of a floating-point dtype.
 
     Args:
         type: a floating or complex dtype, or a tensor for its dtype.
@@ -41,7 +41,7 @@ def finfo(type: Tensor | facula.dtype, /) -> SimpleNamespace:
 
 
 def iinfo(type: Tensor | facula.dtype, /) -> SimpleNamespace:
-    """Bits, max, min and dtype of an integer dtype.
+    """Return the bits, max, min and dtype of an integer dtype.
 
     Args:
         type: an integer dtype, or a tensor for its dtype.
@@ -56,7 +56,7 @@ def iinfo(type: Tensor | facula.dtype, /) -> SimpleNamespace:
 
 
 def result_type(*arrays_and_dtypes: Any) -> facula.dtype:
-    """The dtype that tensors, dtypes and Python numbers promote to together.
+    """Return the dtype that tensors, dtypes and Python numbers promote to together.
 
     Args:
         arrays_and_dtypes: these, at least one tensor or dtype.
@@ -77,7 +77,7 @@ def result_type(*arrays_and_dtypes: Any) -> facula.dtype:
 
 
 def can_cast(from_: Tensor | facula.dtype, to: facula.dtype, /) -> bool:
-    """Whether a dtype promotes to another without becoming a third one.
+    """Return whether a dtype promotes to another without becoming a third one.
 
     Args:
         from_: a dtype, or a tensor for its dtype; the standard calls it from.
@@ -93,7 +93,7 @@ def can_cast(from_: Tensor | facula.dtype, to: facula.dtype, /) -> bool:
 
 
 def equal(x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
-    """Whether the elements are equal, one by one, where torch.equal gives one bool.
+    """Return whether the elements are equal, one by one, where torch.equal gives one bool.
 
     Args:
         x1: a tensor or number.
@@ -106,7 +106,7 @@ def equal(x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
 
 
 def clip(x: Tensor, /, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
-    """The elements, where they are lower or higher than bounds, replaced by these.
+    """Return the elements, where they are lower or higher than bounds, replaced by these.
 
     Args:
         x: the tensor.
@@ -120,7 +120,8 @@ def clip(x: Tensor, /, min: Tensor | float | None = None, max: Tensor | float | 
 
 
 def _tensors(x1, x2):
-    """Both operands in their common dtype. PyTorch leaves tensors of no dimension out of promotion, the standard does not."""
+    """Return both operands in their common dtype. PyTorch leaves tensors of no dimension out of promotion, the standard does
+    not."""
     if not (isinstance(x1, facula.Tensor) and isinstance(x2, facula.Tensor)):
         dtype = result_type(x1, x2)
         return facula.asarray(x1, dtype=dtype), facula.asarray(x2, dtype=dtype)
@@ -130,7 +131,7 @@ def _tensors(x1, x2):
     return x1.to(dtype), x2.to(dtype)
 
 
-_TEXT = """{what}, element by element; what torch.{name} computes, but numbers and 0-d tensors count in promotion.
+_TEXT = """Return {what}, element by element; what torch.{name} computes, but numbers and 0-d tensors count in promotion.
 
 Args:
     x1: a tensor or number.
@@ -155,42 +156,42 @@ def _of_common_dtype(name, what, example, result):
 
 
 _ELEMENTWISE = (
-    ("add", "The sums", "torch.tensor([1, 2]), torch.tensor([0.5, 0.5])", "tensor([1.5000, 2.5000])"),
-    ("atan2", "The angles of the points (x2, x1)", "torch.tensor([0., 1.]), torch.tensor([1., 0.])",
+    ("add", "the sums", "torch.tensor([1, 2]), torch.tensor([0.5, 0.5])", "tensor([1.5000, 2.5000])"),
+    ("atan2", "the angles of the points (x2, x1)", "torch.tensor([0., 1.]), torch.tensor([1., 0.])",
      "tensor([0.0000, 1.5708])"),
-    ("bitwise_and", "The bits that both have", "torch.tensor([6, 5]), torch.tensor([3, 3])", "tensor([2, 1])"),
-    ("bitwise_left_shift", "The bits moved left by x2", "torch.tensor([1, 3]), torch.tensor([2, 1])", "tensor([4, 6])"),
-    ("bitwise_or", "The bits that either has", "torch.tensor([6, 5]), torch.tensor([3, 3])", "tensor([7, 7])"),
-    ("bitwise_right_shift", "The bits moved right by x2", "torch.tensor([8, 3]), torch.tensor([2, 1])", "tensor([2, 1])"),
-    ("bitwise_xor", "The bits that one has", "torch.tensor([6, 5]), torch.tensor([3, 3])", "tensor([5, 6])"),
+    ("bitwise_and", "the bits that both have", "torch.tensor([6, 5]), torch.tensor([3, 3])", "tensor([2, 1])"),
+    ("bitwise_left_shift", "the bits moved left by x2", "torch.tensor([1, 3]), torch.tensor([2, 1])", "tensor([4, 6])"),
+    ("bitwise_or", "the bits that either has", "torch.tensor([6, 5]), torch.tensor([3, 3])", "tensor([7, 7])"),
+    ("bitwise_right_shift", "the bits moved right by x2", "torch.tensor([8, 3]), torch.tensor([2, 1])", "tensor([2, 1])"),
+    ("bitwise_xor", "the bits that one has", "torch.tensor([6, 5]), torch.tensor([3, 3])", "tensor([5, 6])"),
     ("copysign", "x1 with the signs of x2", "torch.tensor([1., 2.]), torch.tensor([-1., 1.])", "tensor([-1.,  2.])"),
-    ("divide", "The quotients", "torch.tensor([1., 6.]), torch.tensor([2., 3.])", "tensor([0.5000, 2.0000])"),
-    ("greater", "Whether x1 > x2", "torch.tensor([1, 2]), torch.tensor([0.5, 3.])", "tensor([ True, False])"),
-    ("greater_equal", "Whether x1 >= x2", "torch.tensor([1, 2]), torch.tensor([1., 3.])", "tensor([ True, False])"),
+    ("divide", "the quotients", "torch.tensor([1., 6.]), torch.tensor([2., 3.])", "tensor([0.5000, 2.0000])"),
+    ("greater", "whether x1 > x2", "torch.tensor([1, 2]), torch.tensor([0.5, 3.])", "tensor([ True, False])"),
+    ("greater_equal", "whether x1 >= x2", "torch.tensor([1, 2]), torch.tensor([1., 3.])", "tensor([ True, False])"),
     ("hypot", "``sqrt(x1**2 + x2**2)``", "torch.tensor([3., 0.]), torch.tensor([4., 2.])", "tensor([5., 2.])"),
-    ("less", "Whether x1 < x2", "torch.tensor([1, 2]), torch.tensor([0.5, 3.])", "tensor([False,  True])"),
-    ("less_equal", "Whether x1 <= x2", "torch.tensor([1, 2]), torch.tensor([1., 3.])", "tensor([True, True])"),
+    ("less", "whether x1 < x2", "torch.tensor([1, 2]), torch.tensor([0.5, 3.])", "tensor([False,  True])"),
+    ("less_equal", "whether x1 <= x2", "torch.tensor([1, 2]), torch.tensor([1., 3.])", "tensor([True, True])"),
     ("logaddexp", "``log(exp(x1) + exp(x2))``", "torch.tensor([0., 0.]), torch.tensor([0., 1.])", "tensor([0.6931, 1.3133])"),
-    ("logical_and", "Whether both are true", "torch.tensor([True, False]), torch.tensor([True, True])",
+    ("logical_and", "whether both are true", "torch.tensor([True, False]), torch.tensor([True, True])",
      "tensor([ True, False])"),
-    ("logical_or", "Whether one at least is true", "torch.tensor([True, False]), torch.tensor([False, False])",
+    ("logical_or", "whether one at least is true", "torch.tensor([True, False]), torch.tensor([False, False])",
      "tensor([ True, False])"),
-    ("logical_xor", "Whether one alone is true", "torch.tensor([True, False]), torch.tensor([True, True])",
+    ("logical_xor", "whether one alone is true", "torch.tensor([True, False]), torch.tensor([True, True])",
      "tensor([False,  True])"),
-    ("maximum", "The larger elements", "torch.tensor([1, 5]), torch.tensor([2., 3.])", "tensor([2., 5.])"),
-    ("minimum", "The smaller elements", "torch.tensor([1, 5]), torch.tensor([2., 3.])", "tensor([1., 3.])"),
-    ("multiply", "The products", "torch.tensor([1, 2]), torch.tensor([0.5, 3.])", "tensor([0.5000, 6.0000])"),
-    ("nextafter", "The next numbers from x1 towards x2", "torch.tensor([0.]), torch.tensor([1.])", "tensor([1.4013e-45])"),
-    ("not_equal", "Whether the elements differ", "torch.tensor([1, 2]), torch.tensor([1., 3.])", "tensor([False,  True])"),
-    ("pow", "The powers ``x1**x2``", "torch.tensor([2, 3]), torch.tensor([3, 2])", "tensor([8, 9])"),
-    ("subtract", "The differences", "torch.tensor([1, 2]), torch.tensor([0.5, 3.])", "tensor([ 0.5000, -1.0000])"),
+    ("maximum", "the larger elements", "torch.tensor([1, 5]), torch.tensor([2., 3.])", "tensor([2., 5.])"),
+    ("minimum", "the smaller elements", "torch.tensor([1, 5]), torch.tensor([2., 3.])", "tensor([1., 3.])"),
+    ("multiply", "the products", "torch.tensor([1, 2]), torch.tensor([0.5, 3.])", "tensor([0.5000, 6.0000])"),
+    ("nextafter", "the next numbers from x1 towards x2", "torch.tensor([0.]), torch.tensor([1.])", "tensor([1.4013e-45])"),
+    ("not_equal", "whether the elements differ", "torch.tensor([1, 2]), torch.tensor([1., 3.])", "tensor([False,  True])"),
+    ("pow", "the powers ``x1**x2``", "torch.tensor([2, 3]), torch.tensor([3, 2])", "tensor([8, 9])"),
+    ("subtract", "the differences", "torch.tensor([1, 2]), torch.tensor([0.5, 3.])", "tensor([ 0.5000, -1.0000])"),
 )  # fmt: skip
 globals().update({row[0]: _of_common_dtype(*row) for row in _ELEMENTWISE})
 __all__ += [row[0] for row in _ELEMENTWISE]
 
 
 def where(condition: Tensor, x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
-    """The elements of one tensor where a condition holds, else those of another.
+    """Return the elements of one tensor where a condition holds, else those of another.
 
     Args:
         condition: a bool tensor.
@@ -204,7 +205,7 @@ def where(condition: Tensor, x1: Tensor | float, x2: Tensor | float, /) -> Tenso
 
 
 def floor_divide(x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
-    """The quotients rounded down; where one side alone is infinite, what division gives (torch.floor_divide: NaN or -1).
+    """Return the quotients rounded down; where one side alone is infinite, what division gives (torch.floor_divide: NaN or -1).
 
     Args:
         x1: a tensor or number.
@@ -221,7 +222,7 @@ def floor_divide(x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
 
 
 def remainder(x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
-    """The remainders of floor division, with the divisor's sign also where they are zero.
+    """Return the remainders of floor division, with the divisor's sign also where they are zero.
 
     Args:
         x1: a tensor or number.
@@ -236,7 +237,7 @@ def remainder(x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
 
 
 def sign(x: Tensor, /) -> Tensor:
-    """-1, 0 or 1; NaN for NaN; ``x / abs(x)``, or 0, for complex numbers.
+    """Return -1, 0 or 1; NaN for NaN; ``x / abs(x)``, or 0, for complex numbers.
 
     Args:
         x: the tensor.

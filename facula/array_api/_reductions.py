@@ -20,22 +20,22 @@ __all__ = [
 
 
 def _axes(x, axis):
-    """Every axis for None; a tuple for one."""
+    """Return every axis for None; a tuple for one."""
     return tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
 
 
 def _ordered(x):
-    """uint64 as the int64 of the same order, which reductions know; other tensors as they are."""
+    """Return uint64 as the int64 of the same order, which reductions know; other tensors as they are."""
     return x.view(facula.int64) ^ -(2**63) if x.dtype is facula.uint64 else x
 
 
 def _reordered(result, x):
-    """Undoes _ordered for elements of `x`."""
+    """Undo _ordered for elements of `x`."""
     return (result ^ -(2**63)).view(facula.uint64) if x.dtype is facula.uint64 else result
 
 
 def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The position of the first largest element along a dimension, int64.
+    """Return the position of the first largest element along a dimension, int64.
 
     Args:
         x: the tensor.
@@ -51,7 +51,7 @@ def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> 
 
 
 def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The position of the first smallest element along a dimension, int64.
+    """Return the position of the first smallest element along a dimension, int64.
 
     Args:
         x: the tensor.
@@ -67,7 +67,7 @@ def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> 
 
 
 def max(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-    """The largest elements over dimensions.
+    """Return the largest elements over dimensions.
 
     Args:
         x: the tensor.
@@ -83,7 +83,7 @@ def max(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool
 
 
 def min(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-    """The smallest elements over dimensions.
+    """Return the smallest elements over dimensions.
 
     Args:
         x: the tensor.
@@ -99,14 +99,14 @@ def min(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool
 
 
 def _sum_dtype(x, dtype):
-    """Sums of unsigned integers stay unsigned, where PyTorch's are int64."""
+    """Return the dtype of a sum: sums of unsigned integers stay unsigned, where PyTorch's are int64."""
     unsigned = (facula.uint8, facula.uint16, facula.uint32, facula.uint64)
     return facula.uint64 if dtype is None and x.dtype in unsigned else dtype
 
 
 def cumulative_sum(x: Tensor, /, *, axis: int | None = None, dtype: facula.dtype | None = None,
                    include_initial: bool = False) -> Tensor:  # fmt: skip
-    """Running sums along a dimension.
+    """Return the running sums along a dimension.
 
     Args:
         x: the tensor.
@@ -124,7 +124,7 @@ def cumulative_sum(x: Tensor, /, *, axis: int | None = None, dtype: facula.dtype
 
 def cumulative_prod(x: Tensor, /, *, axis: int | None = None, dtype: facula.dtype | None = None,
                     include_initial: bool = False) -> Tensor:  # fmt: skip
-    """Running products along a dimension.
+    """Return the running products along a dimension.
 
     Args:
         x: the tensor.
@@ -142,7 +142,7 @@ def cumulative_prod(x: Tensor, /, *, axis: int | None = None, dtype: facula.dtyp
 
 def prod(x: Tensor, /, *, axis: int | Sequence[int] | None = None, dtype: facula.dtype | None = None,
          keepdims: bool = False) -> Tensor:  # fmt: skip
-    """The product over dimensions, 1 of no elements.
+    """Return the product over dimensions, 1 of no elements.
 
     Args:
         x: the tensor.
@@ -167,7 +167,7 @@ def prod(x: Tensor, /, *, axis: int | Sequence[int] | None = None, dtype: facula
 
 def sum(x: Tensor, /, *, axis: int | Sequence[int] | None = None, dtype: facula.dtype | None = None,
         keepdims: bool = False) -> Tensor:  # fmt: skip
-    """The sum over dimensions, 0 of no elements.
+    """Return the sum over dimensions, 0 of no elements.
 
     Args:
         x: the tensor.
@@ -187,7 +187,7 @@ def sum(x: Tensor, /, *, axis: int | Sequence[int] | None = None, dtype: facula.
 
 
 def all(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-    """Whether all elements over dimensions are true, that is not zero.
+    """Return whether all elements over dimensions are true, that is not zero.
 
     Args:
         x: the tensor.
@@ -201,7 +201,7 @@ def all(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool
 
 
 def any(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-    """Whether some element over dimensions is true, that is not zero.
+    """Return whether some element over dimensions is true, that is not zero.
 
     Args:
         x: the tensor.
@@ -222,7 +222,7 @@ def _logical(op, x, axis, keepdims):
 
 
 def mean(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-    """The mean over dimensions.
+    """Return the mean over dimensions.
 
     Args:
         x: the tensor, floating or complex.
@@ -238,7 +238,7 @@ def mean(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: boo
 
 
 def std(x: Tensor, /, *, axis: int | Sequence[int] | None = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The standard deviation over dimensions, the root of var.
+    """Return the standard deviation over dimensions, the root of var.
 
     Args:
         x: the tensor, floating.
@@ -253,7 +253,7 @@ def std(x: Tensor, /, *, axis: int | Sequence[int] | None = None, correction: fl
 
 
 def var(x: Tensor, /, *, axis: int | Sequence[int] | None = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The variance over dimensions, ``sum((x - mean)**2) / (count - correction)``.
+    """Return the variance over dimensions, ``sum((x - mean)**2) / (count - correction)``.
 
     Args:
         x: the tensor, floating.
@@ -274,7 +274,7 @@ def _spread(op, x, axis, correction, keepdims):
 
 
 def count_nonzero(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-    """How many elements over dimensions are not zero.
+    """Return how many elements over dimensions are not zero.
 
     Args:
         x: the tensor.

@@ -27,7 +27,7 @@ __all__ = [
 
 def arange(start: float, /, stop: float | None = None, step: float = 1, *, dtype: facula.dtype | None = None,
            device: Device = None) -> Tensor:  # fmt: skip
-    """The numbers from `start` up to, but not including, `stop`; none where `step` leads away.
+    """Return the numbers from `start` up to, but not including, `stop`; none where `step` leads away.
 
     Args:
         start: the first number; the end, with 0 as the first, where it stands alone.
@@ -50,7 +50,7 @@ def arange(start: float, /, stop: float | None = None, step: float = 1, *, dtype
 
 
 def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
-    """The arrays expanded to their common shape, as a list.
+    """Return the arrays expanded to their common shape, as a list.
 
     Args:
         arrays: tensors whose shapes broadcast.
@@ -64,7 +64,7 @@ def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
 
 
 def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The elements along a dimension in order.
+    """Return the elements along a dimension in order.
 
     Args:
         x: the tensor.
@@ -81,7 +81,7 @@ def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 
 def argsort(x: Tensor, /, *, axis: int | None = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The positions that sort along a dimension, int64.
+    """Return the positions that sort along a dimension, int64.
 
     Args:
         x: the tensor.
@@ -98,7 +98,7 @@ def argsort(x: Tensor, /, *, axis: int | None = -1, descending: bool = False, st
 
 
 def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
-    """The slices at positions along a dimension.
+    """Return the slices at positions along a dimension.
 
     Args:
         x: the tensor.
@@ -119,7 +119,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
-    """The positions of the elements other than zero, one tensor for each dimension.
+    """Return the positions of the elements other than zero, one tensor for each dimension.
 
     Args:
         x: the tensor.
@@ -135,7 +135,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Tensor]:
-    """The coordinates of a grid, as a list of tensors of its shape.
+    """Return the coordinates of a grid, as a list of tensors of its shape.
 
     Args:
         arrays: tensors of one dimension.
@@ -153,7 +153,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Tensor]:
 
 def linspace(start: float, stop: float, /, num: int, *, dtype: facula.dtype | None = None, device: Device = None,
              endpoint: bool = True) -> Tensor:  # fmt: skip
-    """Evenly spaced numbers.
+    """Return evenly spaced numbers.
 
     Args:
         start: the first one.
@@ -172,7 +172,7 @@ def linspace(start: float, stop: float, /, num: int, *, dtype: facula.dtype | No
 
 
 def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
-    """The tensors one after the other along a dimension.
+    """Return the tensors one after the other along a dimension.
 
     Args:
         arrays: a sequence of tensors, whose other sizes are equal.
@@ -189,7 +189,7 @@ def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
 
 
 def full(shape: int | Sequence[int], fill_value: float, *, dtype: facula.dtype | None = None, device: Device = None) -> Tensor:
-    """A tensor with one number everywhere.
+    """Return a tensor with one number everywhere.
 
     Args:
         shape: a sequence of sizes, or an int for one dimension.
@@ -205,7 +205,7 @@ def full(shape: int | Sequence[int], fill_value: float, *, dtype: facula.dtype |
 
 def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: facula.dtype | None = None,
         device: Device = None) -> Tensor:  # fmt: skip
-    """A matrix with ones on a diagonal and zeros elsewhere.
+    """Return a matrix with ones on a diagonal and zeros elsewhere.
 
     Args:
         n_rows: how many rows.
@@ -226,7 +226,7 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: facula.
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
-    """The elements of matrices on and below a diagonal, zeros above.
+    """Return the elements of matrices on and below a diagonal, zeros above.
 
     Args:
         x: matrices (..., n, m).
@@ -242,7 +242,7 @@ def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
 
 
 def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
-    """The elements of matrices on and above a diagonal, zeros below.
+    """Return the elements of matrices on and above a diagonal, zeros below.
 
     Args:
         x: matrices (..., n, m).
@@ -258,7 +258,7 @@ def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
 
 
 def broadcast_to(x: Tensor, /, shape: Sequence[int]) -> Tensor:
-    """The tensor shown in a shape that it broadcasts to, without a copy.
+    """Return the tensor shown in a shape that it broadcasts to, without a copy.
 
     Args:
         x: the tensor.
@@ -274,7 +274,7 @@ def broadcast_to(x: Tensor, /, shape: Sequence[int]) -> Tensor:
 
 
 def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
-    """Tensors of one shape along a new dimension.
+    """Return tensors of one shape along a new dimension.
 
     Args:
         arrays: a sequence of tensors.
@@ -290,7 +290,7 @@ def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
 
 
 def reshape(x: Tensor, /, shape: Sequence[int], *, copy: bool | None = None) -> Tensor:
-    """The same elements in another shape.
+    """Return the same elements in another shape.
 
     Args:
         x: the tensor.
@@ -309,7 +309,7 @@ def reshape(x: Tensor, /, shape: Sequence[int], *, copy: bool | None = None) -> 
 
 
 def flip(x: Tensor, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
-    """The elements along dimensions in reverse.
+    """Return the elements along dimensions in reverse.
 
     Args:
         x: the tensor.
@@ -324,7 +324,7 @@ def flip(x: Tensor, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
 
 
 def roll(x: Tensor, /, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None) -> Tensor:
-    """The elements along dimensions moved round; those that leave at one end enter at the other.
+    """Return the elements along dimensions moved round; those that leave at one end enter at the other.
 
     Args:
         x: the tensor.
@@ -338,7 +338,7 @@ def roll(x: Tensor, /, shift: int | Sequence[int], *, axis: int | Sequence[int] 
 
 
 def squeeze(x: Tensor, /, axis: int | Sequence[int]) -> Any:
-    """The tensor without some dimensions of size 1.
+    """Return the tensor without some dimensions of size 1.
 
     Args:
         x: the tensor.
@@ -367,7 +367,7 @@ def _unique(x, *, return_inverse=False, return_counts=False):
 
 
 def unique_all(x: Tensor, /) -> UniqueAll:
-    """The distinct values in order, the flat position of the first of each, which value each element is, and how often
+    """Return the distinct values in order, the flat position of the first of each, which value each element is, and how often
     each comes.
 
     Args:
@@ -382,7 +382,7 @@ def unique_all(x: Tensor, /) -> UniqueAll:
 
 
 def unique_counts(x: Tensor, /) -> UniqueCounts:
-    """The distinct values in order, and how often each comes.
+    """Return the distinct values in order, and how often each comes.
 
     Args:
         x: the tensor.
@@ -395,7 +395,7 @@ def unique_counts(x: Tensor, /) -> UniqueCounts:
 
 
 def unique_inverse(x: Tensor, /) -> UniqueInverse:
-    """The distinct values in order, and which of them each element is.
+    """Return the distinct values in order, and which of them each element is.
 
     Args:
         x: the tensor.
@@ -408,7 +408,7 @@ def unique_inverse(x: Tensor, /) -> UniqueInverse:
 
 
 def unique_values(x: Tensor, /) -> Tensor:
-    """The distinct values in order.
+    """Return the distinct values in order.
 
     Args:
         x: the tensor.

@@ -18,7 +18,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-_TEXT = """The transform that torch.fft.{name} computes, over `axes`.
+_TEXT = """Return the transform that torch.fft.{name} computes, over `axes`.
 
 Args:
     x: the tensor.
@@ -51,7 +51,7 @@ fftn, ifftn, rfftn, irfftn = map(_over_axes, ("fftn", "ifftn", "rfftn", "irfftn"
 
 
 def fftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """The zero frequency moved to the middle.
+    """Return the zero frequency moved to the middle.
 
     Args:
         x: a spectrum in the order of fftfreq.
@@ -66,7 +66,7 @@ def fftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor
 
 
 def ifftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """The inverse of fftshift.
+    """Return the inverse of fftshift.
 
     Args:
         x: a spectrum with the zero frequency in the middle.

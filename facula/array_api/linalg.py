@@ -39,7 +39,7 @@ def _promoted(x1, x2):
 
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
-    """The vector products along an axis; the other dimensions broadcast, and dtypes promote.
+    """Return the vector products along an axis; the other dimensions broadcast, and dtypes promote.
 
     Args:
         x1: the first vectors.
@@ -55,7 +55,7 @@ def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
 
 
 def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
-    """The diagonals of matrices, as a view.
+    """Return the diagonals of matrices, as a view.
 
     Args:
         x: matrices (..., n, m).
@@ -70,7 +70,7 @@ def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
 
 
 def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The matrix products; dtypes promote, which torch.matmul refuses.
+    """Return the matrix products; dtypes promote, which torch.matmul refuses.
 
     Args:
         x1: the left operand, (m) or (..., n, m).
@@ -85,7 +85,7 @@ def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 
 def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: float | str = "fro") -> Tensor:
-    """The norm of each matrix.
+    """Return the norm of each matrix.
 
     Args:
         x: matrices (..., n, m), floating or complex.
@@ -101,7 +101,7 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: float | str = "fro
 
 
 def matrix_rank(x: Tensor, /, *, rtol: Tensor | float | None = None) -> Tensor:
-    """How many singular values of each matrix exceed a tolerance.
+    """Return how many singular values of each matrix exceed a tolerance.
 
     Args:
         x: matrices (..., n, m), floating or complex.
@@ -116,7 +116,7 @@ def matrix_rank(x: Tensor, /, *, rtol: Tensor | float | None = None) -> Tensor:
 
 
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The products of all pairs of elements of two vectors.
+    """Return the products of all pairs of elements of two vectors.
 
     Args:
         x1: the vector that counts the rows.
@@ -132,7 +132,7 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 
 def pinv(x: Tensor, /, *, rtol: Tensor | float | None = None) -> Tensor:
-    """The pseudo-inverse of each matrix.
+    """Return the pseudo-inverse of each matrix.
 
     Args:
         x: matrices (..., n, m), floating or complex.
@@ -149,7 +149,7 @@ def pinv(x: Tensor, /, *, rtol: Tensor | float | None = None) -> Tensor:
 
 
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The x of ``x1 @ x = x2``; dtypes promote.
+    """Return the x of ``x1 @ x = x2``; dtypes promote.
 
     Args:
         x1: matrices (..., n, n).
@@ -164,7 +164,7 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> Any:
-    """The singular value decomposition of each matrix, ``x = U @ diag(S) @ Vh``.
+    """Return the singular value decomposition of each matrix, ``x = U @ diag(S) @ Vh``.
 
     Args:
         x: matrices (..., n, m), floating or complex.
@@ -179,7 +179,7 @@ def svd(x: Tensor, /, *, full_matrices: bool = True) -> Any:
 
 
 def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | Sequence[Sequence[int]] = 2) -> Any:
-    """The sums of products over dimensions of two tensors; dtypes promote.
+    """Return the sums of products over dimensions of two tensors; dtypes promote.
 
     Args:
         x1: the first tensor.
@@ -195,7 +195,7 @@ def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | Sequence[Sequence[int]] 
 
 
 def trace(x: Tensor, /, *, offset: int = 0, dtype: facula.dtype | None = None) -> Tensor:
-    """The sum of each matrix's diagonal.
+    """Return the sum of each matrix's diagonal.
 
     Args:
         x: matrices (..., n, m).

@@ -60,7 +60,7 @@ def kineto_available() -> bool:
 
 
 def _profiler_enabled():
-    """Whether a profiler records the calling thread's ops."""
+    """Return whether a profiler records the calling thread's ops."""
     from .profiler import profile
 
     return profile._running is not None

@@ -10,7 +10,7 @@ _VIEW, _WRITTEN, _PLAIN = 1, 2, 4  # what an output of forward is, as src/python
 
 
 def apply(cls, args):
-    """Forward mode through the user's jvp: tangents in, duals out."""
+    """Run forward mode through the user's jvp: tangents in, duals out."""
     pairs = [forward_ad.unpack_dual(a) if isinstance(a, Tensor) else None for a in args]
     primals = [a if p is None else p.primal for a, p in zip(args, pairs)]
     outputs, context, kinds = cls._apply_with_context(*primals)
@@ -48,7 +48,7 @@ def _has_tangents(value):
 
 
 def _check_tangent(name, i, result, tangent, kind, tangents, versions):
-    """A tangent lies to those of the inputs as the result of forward lies to the inputs."""
+    """Check that a tangent lies to those of the inputs as the result of forward lies to the inputs."""
     if not isinstance(result, Tensor) or kind & _PLAIN:
         raise RuntimeError(f"{name}: output {i} is not differentiable, so its tangent is None, got {type(tangent).__name__}")
     given = [t for t in tangents if t is not None]

@@ -100,31 +100,31 @@ Tensor = _C.Tensor
 
 
 def as_outputs(value):
-    """The floating-point and complex tensors among the results of a function."""
+    """Return the floating-point and complex tensors among the results of a function."""
     items = (value,) if isinstance(value, Tensor) else tuple(value)
     return tuple(o for o in items if isinstance(o, Tensor) and (o.is_floating_point() or o.is_complex()))
 
 
 def components(tensor):
-    """The real components of a tensor as a vector."""
+    """Return the real components of a tensor as a vector."""
     flat = _dense(tensor.detach()).reshape(-1)
     return _C.view_as_real(flat.resolve_conj()).reshape(-1) if tensor.is_complex() else flat
 
 
 def shaped(vector, like):
-    """The tensor of the shape and dtype of `like` that has the given real components."""
+    """Return the tensor of the shape and dtype of `like` that has the given real components."""
     if like.is_complex():
         vector = _C.view_as_complex(vector.reshape(-1, 2).contiguous())
     return vector.reshape(like.shape).to(like.dtype)
 
 
 def count(tensor):
-    """How many real components there are."""
+    """Return how many real components there are."""
     return tensor.numel() * (2 if tensor.is_complex() else 1)
 
 
 def real_dtype(tensor):
-    """The dtype of the real components of a tensor."""
+    """Return the dtype of the real components of a tensor."""
     return {_C.complex128: _C.float64, _C.complex64: _C.float32, _C.complex32: _C.float16}.get(tensor.dtype, tensor.dtype)
 
 
@@ -141,7 +141,7 @@ class DenseInput:
         self.size = count(self.x)
 
     def moved(self, func, direction, step):
-        """The results of `func` with the argument moved by `step` in a direction."""
+        """Return the results of `func` with the argument moved by `step` in a direction."""
         data = self.x.data  # writes to it are not counted: the graph at hand finds the argument as it was
         before = data.clone()
         data.copy_(before + shaped(direction, self.x) * step)
@@ -151,14 +151,14 @@ class DenseInput:
             data.copy_(before)
 
     def row(self, gradient):
-        """The components of a gradient of this argument."""
+        """Return the components of a gradient of this argument."""
         return self._zeros() if gradient is None else components(gradient)
 
     def _zeros(self):
         return _C.zeros(self.size, dtype=real_dtype(self.x), device=self.x.device)
 
     def tangent(self, direction):
-        """The tangent that moves the argument in a direction."""
+        """Return the tangent that moves the argument in a direction."""
         return shaped(direction, self.x)
 
 
@@ -184,7 +184,7 @@ class MaskedInput(SparseInput):
         self.size = count(self.values)
 
     def _places(self):
-        """The place of each value among the elements."""
+        """Return the place of each value among the elements."""
         numbers = _C.arange(1, self.values.numel() + 1, device=self.x.device).reshape(self.values.shape)
         dense = _dense(_with_values(self.x.detach(), numbers)).reshape(-1)
         found = dense.nonzero().reshape(-1)
@@ -211,7 +211,7 @@ def _values(sparse):
 
 
 def _with_values(sparse, values):
-    """A sparse tensor of the same pattern."""
+    """Return a sparse tensor of the same pattern."""
     from .. import sparse_compressed_tensor, sparse_coo_tensor
 
     if sparse.layout == _C.sparse_coo:
@@ -241,7 +241,7 @@ def varied_inputs(inputs, masked):
 
 
 def difference(func, varied, direction, eps):
-    """The derivative of each output in a direction, by central differences."""
+    """Return the derivative of each output in a direction, by central differences."""
 
     def described(*args):  # in copies: an output may be a view of the argument, which moves back
         return [(o.shape, o.dtype, components(o).clone()) for o in as_outputs(func(*args))]
@@ -257,7 +257,7 @@ def difference(func, varied, direction, eps):
 
 
 def units(size, like):
-    """The directions of the components, one after the other."""
+    """Yield the directions of the components, one after the other."""
     for position in range(size):
         direction = _C.zeros(size, dtype=real_dtype(like), device=like.device)
         direction[position] = 1
@@ -265,14 +265,14 @@ def units(size, like):
 
 
 def pulled(output, x, cotangent):
-    """The product of a cotangent with the derivative of `output` by `x`, None where it does not depend on it."""
+    """Return the product of a cotangent with the derivative of `output` by `x`, None where it does not depend on it."""
     if not output.requires_grad:
         return None
     return _grad([output], [x], [cotangent], retain_graph=True, allow_unused=True)[0]
 
 
 def tangents(func, inputs, varied, direction, others=None):
-    """The tangents of all outputs in forward mode, None where an output depends on no dual.
+    """Return the tangents of all outputs in forward mode, None where an output depends on no dual.
 
     No argument requires a gradient then. `others(x)` makes the tangents of the other arguments; they have none without it.
     """

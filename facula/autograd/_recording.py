@@ -99,7 +99,7 @@ class Recording:
             self.events.append(event)
 
     def _add_activity(self, done, calls):
-        """What devices did, each piece linked to the call on the host that was running when it was queued."""
+        """Add what devices did, each piece linked to the call on the host that was running when it was queued."""
         around = _Around(self.events)
         launches = {}
         for number, thread, begin, end, name in calls:
@@ -120,7 +120,7 @@ class Recording:
             self.events.append(event)
 
     def _add_asynchronous(self, rows):
-        """What ended elsewhere than it began, such as collectives, as a thread of its own."""
+        """Add what ended elsewhere than it began, such as collectives, as a thread of its own."""
         if not rows:
             return
         thread = 1 + max(self.threads, default=0)
@@ -133,12 +133,12 @@ class Recording:
             self.events.append(event)
 
     def _stream_number(self, device, stream):
-        """0 for the default stream; others are numbered as they are seen."""
+        """Return 0 for the default stream; others are numbered as they are seen."""
         fresh = 1 + sum(s != 0 for _, s in self.streams) if stream else 0
         return self.streams.setdefault((device, stream), fresh)
 
     def _link_forward(self):
-        """A node and the op that it belongs to have one number; the op is the latest before it."""
+        """Give a node and the op that it belongs to one number; the op is the latest before it."""
         ops = {}
         for event in sorted(self.events, key=lambda e: e.time_range.start):
             if event.sequence_nr < 0:
@@ -172,7 +172,8 @@ class _Activity(NamedTuple):
     bytes: int
 
     def shown(self, call):
-        """Its name in tables. Element-wise kernels are told apart by the op that queued them; so is work that events time."""
+        """Return its name in tables. Element-wise kernels are told apart by the op that queued them; so is work that events
+        time."""
         op = call.name.rpartition("::")[2] if self.kernel == "elementwise" and call else None
         if self.kind != "work":
             return re.sub(r"facula::cuda::Loop\d*\b", op, self.name, count=1) if op else self.name

@@ -17,7 +17,7 @@ Tensor = _C.Tensor
 
 
 def _as_tuple(value, name):
-    """A tensor, an edge of the graph or a sequence of them, as a tuple."""
+    """Return a tensor, an edge of the graph or a sequence of them, as a tuple."""
     if isinstance(value, Tensor) or _is_edge(value):
         return (value,)
     if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
@@ -30,7 +30,7 @@ def _is_edge(value):
 
 
 def _gradients(given, count, name):
-    """One gradient (or None) per output."""
+    """Return one gradient (or None) per output."""
     if given is None:
         return (None,) * count
     grads = (given,) if isinstance(given, Tensor) else tuple(given)
@@ -43,12 +43,12 @@ def _gradients(given, count, name):
 
 
 def _roots(outputs):
-    """What a pass starts from: a class may have something else in the place of its tensors (`_as_root`)."""
+    """Return what a pass starts from: a class may have something else in the place of its tensors (`_as_root`)."""
     return tuple(t._as_root() if hasattr(type(t), "_as_root") else t for t in outputs)
 
 
 def _shown(value, gradient):
-    """A gradient as the class of its tensor shows it (`_as_gradient`)."""
+    """Return a gradient as the class of its tensor shows it (`_as_gradient`)."""
     return value._as_gradient(gradient) if gradient is not None and hasattr(type(value), "_as_gradient") else gradient
 
 
@@ -61,7 +61,7 @@ def _check_values(tensors, name):
 def backward(tensors: Tensor | GradientEdge | Sequence[Any], grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
              retain_graph: bool | None = None, create_graph: bool = False, grad_variables: Any = None,
              inputs: Tensor | GradientEdge | Sequence[Any] | None = None) -> None:  # fmt: skip
-    """Adds the gradients of `tensors` to ``.grad`` of the leaves they were made from.
+    """Add the gradients of `tensors` to ``.grad`` of the leaves they were made from.
 
     Args:
         tensors: a Tensor, a GradientEdge or a sequence of them.
@@ -107,7 +107,7 @@ _warned_of_cycle = False
 
 
 def _warn_of_cycle():
-    """Once, as the graph of a gradient in ``.grad`` refers to the leaf, which refers to the gradient."""
+    """Warn once, as the graph of a gradient in ``.grad`` refers to the leaf, which refers to the gradient."""
     global _warned_of_cycle
     from ..functions.settings import is_warn_always_enabled
 
@@ -128,7 +128,7 @@ def _accumulate(tensor, gradient, create_graph):
 
 
 def _tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-    """What Tensor.backward does when it is given arguments."""
+    """Do what Tensor.backward does when it is given arguments."""
     if _C._has_torch_function_variadic(self):
         from ..overrides import handle_torch_function
 
@@ -158,7 +158,7 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | Any, ...]:
-    """The gradients of `outputs` with respect to `inputs`, as a tuple; nothing is accumulated.
+    """Return the gradients of `outputs` with respect to `inputs`, as a tuple; nothing is accumulated.
 
     Args:
         outputs, inputs: a Tensor, a GradientEdge or a sequence of them.
@@ -218,7 +218,7 @@ def _zeros_of(value, recorded):
 
 
 def _batched(outputs, inputs, grads, keep, create_graph, allow_unused):
-    """One pass over a batch of gradients."""
+    """Run one pass over a batch of gradients."""
     from ..func import _vmap
 
     for gradient in grads:

@@ -14,7 +14,7 @@ def _handle(hooks, hook):
 
 
 def register_hook(self, hook):
-    """Calls `hook(grad)` whenever the gradient of the tensor is computed; a Tensor it returns replaces the gradient.
+    """Call `hook(grad)` whenever the gradient of the tensor is computed; a Tensor it returns replaces the gradient.
 
     Returns a handle whose `remove()` takes the hook out. Errors: RuntimeError when the tensor requires no gradient.
 
@@ -33,7 +33,7 @@ def register_hook(self, hook):
 
 
 def register_post_accumulate_grad_hook(self, hook):
-    """Calls `hook(leaf)` after the gradient of this leaf was added to `.grad`, for example to step an optimizer at once.
+    """Call `hook(leaf)` after the gradient of this leaf was added to `.grad`, for example to step an optimizer at once.
 
     Returns a handle whose `remove()` takes the hook out.
 
@@ -46,7 +46,7 @@ def register_post_accumulate_grad_hook(self, hook):
 
 
 def register_node_hook(self, fn):
-    """Calls `fn(grad_inputs, grad_outputs)` after the node ran; a tuple it returns replaces grad_inputs.
+    """Call `fn(grad_inputs, grad_outputs)` after the node ran; a tuple it returns replaces grad_inputs.
 
     Both are tuples of gradients, with respect to the inputs of the op and to its outputs. Returns a handle with `remove()`.
 
@@ -61,7 +61,7 @@ def register_node_hook(self, fn):
 
 
 def register_prehook(self, fn):
-    """Calls `fn(grad_outputs)` before the node runs; a tuple it returns replaces grad_outputs.
+    """Call `fn(grad_outputs)` before the node runs; a tuple it returns replaces grad_outputs.
 
     Returns a handle whose `remove()` takes the hook out.
 

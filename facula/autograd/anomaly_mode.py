@@ -11,7 +11,7 @@ __all__ = ["detect_anomaly", "set_detect_anomaly"]
 
 
 def _forward_traceback():
-    """The Python lines that run now, for the node that is being recorded."""
+    """Return the Python lines that run now, for the node that is being recorded."""
     frames = traceback.extract_stack()
     while frames and ("/facula/autograd/" in frames[-1].filename or frames[-1].filename.startswith("<")):
         frames.pop()

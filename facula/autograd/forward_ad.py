@@ -74,7 +74,7 @@ def __getattr__(name: str) -> Any:
 
 
 def enter_dual_level() -> int:
-    """Opens a level of forward mode and returns its number; `dual_level` does it for a block. Levels do not nest.
+    """Open a level of forward mode and return its number; `dual_level` does it for a block. Levels do not nest.
 
     Errors: RuntimeError where one is open.
 
@@ -90,7 +90,7 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Closes the innermost level of forward mode; its duals become ordinary tensors.
+    """Close the innermost level of forward mode; its duals become ordinary tensors.
 
     Args:
         level: its number, for a check; None for the innermost.
@@ -128,7 +128,7 @@ def _current(level, name):
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """A tensor of the same values whose derivative in direction of the inputs is `tangent`.
+    """Return a tensor of the same values whose derivative in direction of the inputs is `tangent`.
 
     Args:
         tensor: the values, floating or complex.
@@ -154,7 +154,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def _make(tensor, tangent, level=None):
-    """`make_dual` of what may depend on duals already: that is forgotten."""
+    """Return `make_dual` of what may depend on duals already: that is forgotten."""
     opened = _current(level, "make_dual")
     if not (tensor.is_floating_point() or tensor.is_complex()):
         raise ValueError(f"make_dual: the primal must have a floating or complex dtype, got {tensor.dtype}")
@@ -174,12 +174,12 @@ def _make(tensor, tangent, level=None):
 
 
 def _state_of(tensor):
-    """What in-place ops change."""
+    """Return what in-place ops change."""
     return None if tensor.is_inference() else tensor._version, tensor.shape, tensor.stride()
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The value and the tangent of a dual.
+    """Return the value and the tangent of a dual.
 
     Args:
         tensor: any tensor.
@@ -278,7 +278,7 @@ def _lies_like(one, other):
 
 
 def _primal(tensor):
-    """The value alone; its ordinary history stays."""
+    """Return the value alone; its ordinary history stays."""
     if not tensor.requires_grad:
         return tensor.detach()
     primal = tensor.view_as(tensor)
@@ -287,7 +287,7 @@ def _primal(tensor):
 
 
 def pushforward(outputs: Any, inputs: Any, tangents: Sequence[Tensor], forward: bool = False) -> list[Tensor]:
-    """The tangents of recorded outputs, given those of the inputs; None where an output does not depend on any.
+    """Return the tangents of recorded outputs, given those of the inputs; None where an output does not depend on any.
 
     Args:
         outputs, inputs: sequences of tensors; the outputs' graph leads to the inputs and is kept.
@@ -321,12 +321,12 @@ def _pushforward_one(output, inputs, tangents, forward):
 
 
 def _fitting(values, directions):
-    """The tangents in the values' dtypes."""
+    """Return the tangents in the values' dtypes."""
     return tuple(d if d.dtype == v.dtype else d.to(v.dtype) for v, d in zip(values, directions))
 
 
 def _depends_on_more(tensor, probe):
-    """Whether a derivative of the tangent with respect to anything but the probe may be asked for."""
+    """Return whether a derivative of the tangent with respect to anything but the probe may be asked for."""
     while _C._batch_level(tensor):
         tensor = _C._batch_value(tensor)
     return (tensor.requires_grad or _C._is_dual(tensor)) and any(_C._other_inputs(tensor, [probe]))

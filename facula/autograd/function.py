@@ -61,7 +61,7 @@ class FunctionCtx:
     needs_input_grad: tuple[Any, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor) -> None:
-        """Keeps inputs and outputs of forward for backward, where ``saved_tensors`` gives them back.
+        """Keep inputs and outputs of forward for backward, where ``saved_tensors`` gives them back.
 
         Other tensors may be kept so, too.
 
@@ -85,7 +85,7 @@ class FunctionCtx:
         self.to_save: Any = tensors
 
     def save_for_forward(self, *tensors: Tensor) -> None:
-        """Keeps tensors for jvp, where ``saved_tensors`` gives them back.
+        """Keep tensors for jvp, where ``saved_tensors`` gives them back.
 
         Args:
             tensors: tensors or None.
@@ -113,7 +113,7 @@ class FunctionCtx:
         self.saved_for_forward: Any = tensors
 
     def mark_dirty(self, *args: Any) -> None:
-        """Says which inputs forward changed in place; each must be returned.
+        """Say which inputs forward changed in place; each must be returned.
 
         Args:
             args: the inputs.
@@ -129,7 +129,7 @@ class FunctionCtx:
         self.dirty_tensors: Any = args
 
     def mark_non_differentiable(self, *args: Any) -> None:
-        """Says which outputs have no gradient.
+        """Say which outputs have no gradient.
 
         Args:
             args: the outputs.
@@ -147,7 +147,7 @@ class FunctionCtx:
         self.non_differentiable: Any = args
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether backward gets zeros (the default) or None for outputs without gradient.
+        """Set whether backward gets zeros (the default) or None for outputs without gradient.
 
         Args:
             value: False for None.
@@ -183,7 +183,7 @@ class BackwardCFunction(_C._FunctionBase, FunctionCtx):
     _is_legacy = False
 
     def apply(self, *args: Any) -> Any:
-        """Calls the backward (or vjp) of the Function with this context and the gradients `args` of its results.
+        """Call the backward (or vjp) of the Function with this context and the gradients `args` of its results.
 
         >>> class Double(torch.autograd.Function):
         ...     @staticmethod
@@ -314,30 +314,30 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
     forward: Any = _placeholder(
         "forward",
         "Function: implement the static method forward to use the class",
-        "Computes the results from the arguments of `apply`; without recording what it calls.",
+        "Compute the results from the arguments of `apply`; without recording what it calls.",
     )
     setup_context: Any = _placeholder(
         "setup_context",
         "Function: setup_context is not implemented",
-        "Keeps in `ctx` what backward needs, given the arguments of forward (inputs) and its results (output).",
+        "Keep in `ctx` what backward needs, given the arguments of forward (inputs) and its results (output).",
     )
     backward: Any = _placeholder(
         "backward",
         "Function: implement the static method backward (or vjp) to differentiate it",
-        "The gradient of each argument of forward, or None, from the gradients of its results.",
+        "Return the gradient of each argument of forward, or None, from the gradients of its results.",
     )
     vjp: Any = _placeholder(
         "vjp",
         "Function: implement the static method backward (or vjp) to differentiate it",
-        "Another name for backward, of which a class defines one: gradients of arguments from those of results.",
+        "Do what backward does, of which this is another name: return gradients of arguments from those of results.",
     )
     jvp: Any = _placeholder(
         "jvp", "Function: implement the static method jvp to use it in forward mode",
-        "The tangents of the results from those of the arguments of forward, which are None where there is none.",
+        "Return the tangents of results from those of the arguments of forward, which are None where there is none.",
     )
     vmap: Any = _placeholder(
         "vmap", "Function: implement the static method vmap, or set generate_vmap_rule, to use it within vmap",
-        "(results, the dimensions of batches in them), from (info, the dimensions of batches in arguments, *arguments).",
+        "Return (results, the dimensions of batches in them), from (info, the dimensions of batches in arguments, *arguments).",
     )
 
 
@@ -356,7 +356,7 @@ class InplaceFunction(Function):
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a backward that cannot be differentiated again.
+    """Decorate a backward that cannot be differentiated again.
 
     Args:
         fn: the static method backward.
@@ -420,7 +420,7 @@ class _OnceDifferentiable(Function):
 
 
 def _in_order(cls, args, kwargs):
-    """The arguments of forward as a tuple, those given by name in their places."""
+    """Return the arguments of forward as a tuple, those given by name in their places."""
     signature = inspect.signature(cls.forward)
     context = () if cls._has_setup_context else (None,)
     try:
@@ -441,7 +441,7 @@ def _in_order(cls, args, kwargs):
 
 
 def _apply_special(cls, args):
-    """A call with vmap wrappers or forward-mode inputs among its arguments."""
+    """Make a call with vmap wrappers or forward-mode inputs among its arguments."""
     if any(hasattr(a, "_vmap_level") for a in args):
         from ..func import _vmap
 

@@ -34,7 +34,7 @@ def _tuple_of(value, name, argument):
 
 
 def _own_inputs(inputs, create_graph):
-    """Inputs whose gradients are those of this call; with create_graph they stay connected to the caller's."""
+    """Return inputs whose gradients are those of this call; with create_graph they stay connected to the caller's."""
     return tuple(x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_() for x in inputs)
 
 
@@ -88,7 +88,7 @@ def _check_dependent(derivatives, name, output="The output"):
 
 
 def _check_recorded(derivatives, name):
-    """In strict mode with create_graph: what is to be differentiated again must depend on the inputs."""
+    """Check, in strict mode with create_graph, that what is to be differentiated again depends on the inputs."""
     for i, derivative in enumerate(derivatives):
         if not derivative.requires_grad:
             raise RuntimeError(f"{name}: strict=True, and the jacobian of func is independent of input {i}")
@@ -116,7 +116,7 @@ def _differentiable(tensors):
 
 
 def _pull(outputs, inputs, vectors, create_graph, retain_graph=True):
-    """Vector-Jacobian products; None for inputs that no output depends on."""
+    """Return vector-Jacobian products; None for inputs that no output depends on."""
     used = _differentiable(outputs)
     if not used:
         return (None,) * len(inputs)
@@ -125,7 +125,7 @@ def _pull(outputs, inputs, vectors, create_graph, retain_graph=True):
 
 def vjp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_graph: bool = False,
         strict: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The value of ``func(*inputs)`` and the product of `v` with the Jacobian: v^T J.
+    """Return the value of ``func(*inputs)`` and the product of `v` with the Jacobian: v^T J.
 
     Args:
         func: a function of tensors that gives a tensor or a tuple of them.
@@ -153,7 +153,7 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
 
 def jvp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_graph: bool = False,
         strict: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The value of ``func(*inputs)`` and the product of the Jacobian with `v`: J v, the derivative in direction v.
+    """Return the value of ``func(*inputs)`` and the product of the Jacobian with `v`: J v, the derivative in direction v.
 
     Args:
         func: a function of tensors that gives a tensor or a tuple of them.
@@ -182,7 +182,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
 
 
 def _jacobian_rows(number, output, inputs, create_graph, strict):
-    """Per input a tensor of shape (*output.shape, *input.shape)."""
+    """Return, per input, a tensor of shape (*output.shape, *input.shape)."""
     rows = []
     flat = output.reshape(-1)
     for i in range(flat.numel()):
@@ -205,7 +205,7 @@ def _stacked(column, output, x):
 
 
 def _jacobian_rows_at_once(output, inputs, create_graph):
-    """As _jacobian_rows, in one backward pass over a batch of unit cotangents."""
+    """Return what _jacobian_rows gives, in one backward pass over a batch of unit cotangents."""
     count = output.numel()
     if not output.requires_grad or count == 0:
         return tuple(_C.zeros((*output.shape, *x.shape), dtype=x.dtype, device=x.device) for x in inputs)
@@ -220,7 +220,7 @@ def _jacobian_rows_at_once(output, inputs, create_graph):
 
 
 def _jacobian_columns(output, inputs):
-    """As _jacobian_rows, one element of the inputs at a time."""
+    """Return what _jacobian_rows gives, one element of the inputs at a time."""
     blocks = []
     for x in inputs:
         columns = []
@@ -237,7 +237,7 @@ def _jacobian_columns(output, inputs):
 
 
 def _jacobian_columns_at_once(output, inputs):
-    """As _jacobian_columns, in one forward-mode pass per input over a batch of unit tangents."""
+    """Return what _jacobian_columns gives, in one forward-mode pass per input over a batch of unit tangents."""
     from ..func import _vmap
 
     blocks = []
@@ -256,7 +256,7 @@ def _jacobian_columns_at_once(output, inputs):
 
 def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
              strategy: str = "reverse-mode") -> Tensor | Any:  # fmt: skip
-    """The Jacobian: how every element of the output changes with every element of the input.
+    """Return the Jacobian: how every element of the output changes with every element of the input.
 
     Args:
         func: a function of tensors that gives a tensor or a tuple of them.
@@ -314,7 +314,7 @@ def _scalar(output, name):
 
 def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
             outer_jacobian_strategy: str = "reverse-mode") -> Tensor:  # fmt: skip
-    """The matrix of second derivatives of a scalar function.
+    """Return the matrix of second derivatives of a scalar function.
 
     Args:
         func: a function of tensors that gives a tensor of one element.
@@ -361,7 +361,7 @@ def _gradient_for_products(func, inputs, create_graph, strict, name):
 
 def vhp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_graph: bool = False,
         strict: bool = False) -> tuple[Tensor, Tensor | tuple[Tensor, ...]]:  # fmt: skip
-    """The value of the scalar function and the product of `v` with its matrix of second derivatives: v^T H.
+    """Return the value of the scalar function and the product of `v` with its matrix of second derivatives: v^T H.
 
     Args:
         func: a function of tensors that gives a tensor of one element.
@@ -387,7 +387,7 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
 
 def hvp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_graph: bool = False,
         strict: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The value of the scalar function and the product of its matrix of second derivatives with `v`: H v.
+    """Return the value of the scalar function and the product of its matrix of second derivatives with `v`: H v.
 
     Args:
         func: a function of tensors that gives a tensor of one element.

@@ -39,7 +39,7 @@ class _Switch:
         return wrapped
 
     def _generator(self, function):
-        """The generator function whose code runs within the context each time it is resumed."""
+        """Return the generator function whose code runs within the context each time it is resumed."""
 
         @functools.wraps(function)
         def generator(*args, **kwargs):
@@ -66,7 +66,7 @@ class _Switch:
         return generator
 
     def clone(self) -> Self:
-        """Another context manager of the same kind, for one that is used as a decorator.
+        """Return another context manager of the same kind, for one that is used as a decorator.
 
         >>> with torch.no_grad(), torch.enable_grad().clone():
         ...     torch.is_grad_enabled()
@@ -156,7 +156,7 @@ class set_grad_enabled(_Switch):
         _C._set_grad_enabled(self.before)
 
     def clone(self) -> Self:
-        """Another context manager of the same mode; making it switches recording, as making the first did.
+        """Return another context manager of the same mode; making it switches recording, as making the first did.
 
         >>> switch = torch.set_grad_enabled(True)
         >>> with switch.clone():
@@ -204,7 +204,7 @@ class inference_mode(_Switch):
         _C._set_inference_mode(self.before[1])
 
     def clone(self) -> Self:
-        """Another context manager of the same mode, for one that is used as a decorator.
+        """Return another context manager of the same mode, for one that is used as a decorator.
 
         >>> with torch.inference_mode(False).clone():
         ...     torch.is_inference_mode_enabled()
@@ -244,7 +244,7 @@ class _Choice(_Switch):
         setattr(_choices, self._name, self.before)
 
     def clone(self) -> Self:
-        """Another context manager of the same kind and mode; making it switches, as making the first did.
+        """Return another context manager of the same kind and mode; making it switches, as making the first did.
 
         >>> torch.autograd.set_multithreading_enabled(True).clone().mode
         True

@@ -50,7 +50,7 @@ def _differentiable_inputs(inputs):
 
 
 def _draw(size, like):
-    """A direction in which every component counts, the same in each run."""
+    """Return a direction in which every component counts, the same in each run."""
     generator = _C.Generator()
     generator.manual_seed(1729)
     vector = 0.5 + _C.rand(size, dtype=_C.float64, generator=generator)
@@ -76,7 +76,7 @@ def _compare(found, expected, options, kind, place, scale=1.0):
 
 
 def _pull(output, varied, cotangent, options, place):
-    """The components of a product by backward mode, which must be the same when it is asked for again."""
+    """Return the components of a product by backward mode, which must be the same when it is asked for again."""
     gradient = parts.pulled(output, varied.x, cotangent)
     if options.dtypes and gradient is not None and gradient.dtype != varied.x.dtype:
         raise GradcheckError(
@@ -148,7 +148,7 @@ def _refuse_sparse(outputs):
 
 
 def _check_constant(numerical, options, index):
-    """Outputs none of which requires a gradient must not depend on the inputs."""
+    """Check that outputs none of which requires a gradient do not depend on the inputs."""
     for row in numerical:
         for k, column in enumerate(row):
             if column.numel() and column.abs().max().item() > options.atol:
@@ -189,7 +189,7 @@ def _check_same_tangents(results, text):
 
 
 def _check_undefined_forward(func, inputs, varied):
-    """Arguments without a tangent count as those whose tangent is zero."""
+    """Check that arguments without a tangent count as those whose tangent is zero."""
     for one in varied:
         direction = _draw(one.size, one.x) if one.size else _C.zeros(0, dtype=parts.real_dtype(one.x))
         results = [parts.tangents(func, inputs, one, direction)]
@@ -199,7 +199,7 @@ def _check_undefined_forward(func, inputs, varied):
 
 
 def _check_batched_forward(func, inputs, varied):
-    """A batch of tangents gives what each of them gives."""
+    """Check that a batch of tangents gives what each of them gives."""
     from ..func import vmap
 
     for one in varied:
@@ -223,7 +223,7 @@ def _check_batched_forward(func, inputs, varied):
 
 
 def _check_batched(func, inputs):
-    """Gradients of a batch of cotangents are those of each."""
+    """Check that gradients of a batch of cotangents are those of each."""
     xs = _differentiable_inputs(inputs)
     for output in parts.as_outputs(func(*inputs)):
         if not output.requires_grad or output.numel() == 0:
@@ -241,7 +241,7 @@ def _check_batched(func, inputs):
 
 
 def _check_form(gradient, x, index):
-    """A gradient is a tensor of the kind of its input."""
+    """Check that a gradient is a tensor of the kind of its input."""
     if gradient.layout != _C.strided and gradient.layout != x.layout:
         raise GradcheckError(
             f"gradcheck: the gradient of input {index} must be dense or of its layout {x.layout}, got {gradient.layout}"
@@ -259,7 +259,7 @@ def _check_form(gradient, x, index):
 
 
 def _check_linear(func, inputs):
-    """Cotangents of zero give gradients of zero."""
+    """Check that cotangents of zero give gradients of zero."""
     xs = _differentiable_inputs(inputs)
     outputs = [o for o in parts.as_outputs(func(*inputs)) if o.requires_grad]
     if not outputs:
@@ -290,7 +290,7 @@ class _WithoutGradient(Function):
 
 
 def _check_undefined(func, inputs):
-    """Backward copes with outputs that have no gradient."""
+    """Check that backward copes with outputs that have no gradient."""
     outputs = [o for o in parts.as_outputs(func(*inputs)) if o.requires_grad]
     xs = _differentiable_inputs(inputs)
     choices = [range(len(outputs))] if len(outputs) < 2 else [range(len(outputs)), *([k] for k in range(len(outputs)))]
@@ -329,7 +329,7 @@ def gradcheck(
     fast_mode: bool = False,
     masked: bool | None = None,
 ) -> bool:
-    """Whether derivatives of `func` agree with central differences.
+    """Return whether derivatives of `func` agree with central differences.
 
     Args:
         func: a function of tensors that gives a tensor or several.
@@ -405,7 +405,7 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """Whether second derivatives of `func` agree with central differences of its gradients.
+    """Return whether second derivatives of `func` agree with central differences of its gradients.
 
     Args:
         func, inputs, eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad,

@@ -44,8 +44,8 @@ class GradientEdge(NamedTuple):
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The edge of a tensor that requires a gradient; it serves in its place in `grad` and `backward`, and does not keep its
-    memory.
+    """Return the edge of a tensor that requires a gradient; it serves in its place in `grad` and `backward`, and does not keep
+    its memory.
 
     Args:
         tensor: the tensor.
@@ -67,7 +67,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def increment_version(tensor: Tensor) -> None:
-    """Counts a write that autograd did not see, so that backward finds out that a saved value has changed.
+    """Count a write that autograd did not see, so that backward finds out that a saved value has changed.
 
     Args:
         tensor: a tensor or several.
@@ -142,7 +142,7 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message: str):
-    """Within it, entering saved_tensors_hooks is a RuntimeError.
+    """Make entering saved_tensors_hooks a RuntimeError within it.
 
     Args:
         error_message: the text of the error.
@@ -175,7 +175,7 @@ class _MultiHandle:
 
 
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> Any:
-    """Calls a function when the gradients of several tensors were computed.
+    """Call a function when the gradients of several tensors were computed.
 
     Args:
         tensors: tensors that require gradients.
@@ -312,7 +312,7 @@ _WRITING_DUNDERS = {"__setitem__", "__set__"} | {
 
 
 def _written(func, args, kwargs):
-    """The tensors that a call writes to, judged by the name of the function."""
+    """Yield the tensors that a call writes to, judged by the name of the function."""
     name = getattr(func, "__name__", "")
     in_place = name in _WRITING_DUNDERS if name.startswith("__") else name.endswith("_")
     if args and isinstance(args[0], Tensor) and in_place:
@@ -328,7 +328,7 @@ _mutation_contexts = threading.local()
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors():
-    """Within it, values saved for backward may be written to: each is copied just before the first write to its memory.
+    """Let values saved for backward be written to within it: each is copied just before the first write to its memory.
 
     Backward has to run within it, too. Writes are seen when they are made by functions and methods of the library.
 
@@ -367,7 +367,8 @@ def allow_mutation_on_saved_tensors():
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
-    """Whether to warn of gradients that accumulate in another stream. Changes nothing: they accumulate on the calling thread.
+    """Set whether to warn of gradients that accumulate in another stream. Changes nothing: they accumulate on the calling
+    thread.
 
     Args:
         enabled: the switch.

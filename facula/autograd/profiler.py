@@ -44,7 +44,8 @@ _asynchronous: list | None = None
 
 
 def begin_asynchronous(name: str, tensors: Sequence[Tensor]) -> Callable[[], None] | None:
-    """Called when a collective begins that another thread may end; what it gives is called at the end. None without a profile.
+    """Record that a collective begins that another thread may end; what this gives is called at the end. None without a
+    profile.
 
     Complex tensors are shown as the pairs of numbers that travel.
     """
@@ -96,7 +97,7 @@ class record_function(_Switch):
             _C._range_ends()
 
     def clone(self) -> Self:
-        """Another context manager of the same name."""
+        """Return another context manager of the same name."""
         return type(self)(self.name, self.args)
 
 
@@ -210,7 +211,7 @@ class profile:
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
                      group_by_overload_name: bool = False) -> EventList:  # fmt: skip
-        """The events of one name added up, an EventList of FunctionEventAvg.
+        """Return the events of one name added up, an EventList of FunctionEventAvg.
 
         Args:
             group_by_input_shape: keeps calls with other shapes of inputs apart; needs record_shapes.
@@ -220,7 +221,7 @@ class profile:
         return self._finished().events.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def total_average(self) -> FunctionEventAvg:
-        """All events added up, a FunctionEventAvg."""
+        """Return all events added up, a FunctionEventAvg."""
         return self._finished().events.total_average()
 
     @property
@@ -231,7 +232,7 @@ class profile:
     def table(self, sort_by: Any = None, row_limit: int = 100, max_src_column_width: int = 75, max_name_column_width: int = 55,
               max_shapes_column_width: int = 80, header: str | None = None, top_level_events_only: bool = False,
               time_unit: Any = None) -> str:  # fmt: skip
-        """The events as a table of names, times, bytes and numbers of calls.
+        """Return the events as a table of names, times, bytes and numbers of calls.
 
         Args:
             sort_by: a column's attribute, such as "self_cpu_time_total"; default: the order of first calls.
@@ -245,7 +246,7 @@ class profile:
         return self._finished().events.table(sort_by, row_limit, *widths, header, top_level_events_only, time_unit)
 
     def export_chrome_trace(self, path: str | PathLike[str]) -> None:
-        """Writes the events to the file `path`, as a trace that Perfetto and browsers' trace viewers read.
+        """Write the events to the file `path`, as a trace that Perfetto and browsers' trace viewers read.
 
         >>> import pathlib, tempfile
         >>> with torch.autograd.profiler.profile() as recorded:
@@ -261,7 +262,7 @@ class profile:
         write_trace(recording.events, path, recording)
 
     def export_stacks(self, path: str | PathLike[str], metric: str = "self_cpu_time_total") -> None:
-        """Writes "outer;inner value" lines to the file `path`, the input of flame graph tools.
+        """Write "outer;inner value" lines to the file `path`, the input of flame graph tools.
 
         Args:
             path: the file.
@@ -289,7 +290,7 @@ class profile:
 
 
 def _module_ranges():
-    """Hooks that show every call of a module as a range."""
+    """Return hooks that show every call of a module as a range."""
     from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
     def enter(module, inputs):
@@ -369,7 +370,7 @@ class EnforceUnique:
         self.seen: set[Any] = set()
 
     def see(self, *key: Any) -> None:
-        """Remembers `key`, all arguments together; a RuntimeError if it was seen before."""
+        """Remember `key`, all arguments together; a RuntimeError if it was seen before."""
         if key in self.seen:
             raise RuntimeError(f"EnforceUnique: duplicate key: {key}")
         self.seen.add(key)
@@ -390,29 +391,29 @@ class KinetoStepTracker:
 
     @classmethod
     def init_step_count(cls, requester: Any) -> None:
-        """Starts counting for `requester`, from the present step."""
+        """Start counting for `requester`, from the present step."""
         cls._steps[requester] = cls._current_step
 
     @classmethod
     def erase_step_count(cls, requester: Any) -> bool:
-        """Stops counting for `requester`; whether it was counted."""
+        """Stop counting for `requester`; return whether it was counted."""
         return cls._steps.pop(requester, None) is not None
 
     @classmethod
     def increment_step(cls, requester: str) -> int:
-        """Counts one step of `requester`; the most that anyone has counted."""
+        """Count one step of `requester`; return the most that anyone has counted."""
         cls._steps[requester] = cls._steps.get(requester, cls._current_step) + 1
         cls._current_step = max(cls._steps.values())
         return cls._current_step
 
     @classmethod
     def current_step(cls) -> int:
-        """The most steps that anyone has counted."""
+        """Return the most steps that anyone has counted."""
         return cls._current_step
 
 
 def load_nvprof(path: str | PathLike[str]) -> Any:
-    """Events of a file that nvprof wrote, which are not read: raises NotImplementedError whatever `path` is.
+    """Raise NotImplementedError, whatever `path` is: files that nvprof wrote are not read.
 
     >>> torch.autograd.profiler.load_nvprof("trace.nvvp")
     Traceback (most recent call last):
@@ -423,7 +424,7 @@ def load_nvprof(path: str | PathLike[str]) -> Any:
 
 
 def parse_nvprof_trace(path: str | PathLike[str]) -> Any:
-    """Events of a file that nvprof wrote, which are not read: raises NotImplementedError whatever `path` is.
+    """Raise NotImplementedError, whatever `path` is: files that nvprof wrote are not read.
 
     >>> torch.autograd.profiler.parse_nvprof_trace("trace.nvvp")
     Traceback (most recent call last):

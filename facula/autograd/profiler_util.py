@@ -19,7 +19,7 @@ __all__ = [
 
 
 def format_time(microseconds: float) -> str:
-    """A time, given in `microseconds`, in the unit that suits it.
+    """Return a time, given in `microseconds`, in the unit that suits it.
 
     >>> torch.autograd.profiler_util.format_time(1500.0)
     '1.500ms'
@@ -32,7 +32,7 @@ def format_time(microseconds: float) -> str:
 
 
 def format_memory(nbytes: int) -> str:
-    """A number of bytes, `nbytes`, which may be negative, in the unit that suits it.
+    """Return a number of bytes, `nbytes`, which may be negative, in the unit that suits it.
 
     >>> torch.autograd.profiler_util.format_memory(-2048)
     '-2.00 KB'
@@ -58,7 +58,7 @@ class Interval:
         self.end = end
 
     def elapsed_us(self) -> float:
-        """Length in microseconds."""
+        """Return the length in microseconds."""
         return self.end - self.start
 
 
@@ -258,7 +258,7 @@ class FunctionEventAvg:
             setattr(self, name, 0)
 
     def add(self, event: FunctionEvent | FunctionEventAvg) -> Self:
-        """Adds an event, or a sum of events. A range inside one of its own name does not count its time twice."""
+        """Add an event, or a sum of events. A range inside one of its own name does not count its time twice."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(event, name))
         self.is_user_annotation |= event.is_user_annotation
@@ -330,7 +330,7 @@ class EventList(list["Any"]):
 
     def key_averages(self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0,
                      group_by_overload_name: bool = False) -> EventList:  # fmt: skip
-        """One FunctionEventAvg per name.
+        """Return one FunctionEventAvg per name.
 
         Args:
             group_by_input_shapes: and per shapes of inputs.
@@ -348,7 +348,7 @@ class EventList(list["Any"]):
         return EventList(groups.values())
 
     def total_average(self) -> FunctionEventAvg:
-        """All events added up."""
+        """Return all events added up."""
         total = FunctionEventAvg("Total")
         for event in self:
             total.add(event)
@@ -357,7 +357,7 @@ class EventList(list["Any"]):
     def table(self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75,
               max_name_column_width: int = 55, max_shapes_column_width: int = 80, header: str | None = None,
               top_level_events_only: bool = False, time_unit: str | None = None) -> str:  # fmt: skip
-        """A table of names, times, bytes and numbers of calls.
+        """Return a table of names, times, bytes and numbers of calls.
 
         Args:
             sort_by: a column's attribute, such as "self_cpu_time_total"; default: the order of first calls.
@@ -389,7 +389,7 @@ class EventList(list["Any"]):
         return f"{_laid_out([c.title for c in columns], lines, header)}\nSelf CPU time total: {time(total)}\n{device}"
 
     def export_chrome_trace(self, path: str | PathLike[str]) -> None:
-        """Writes the events to the file `path`, as JSON that Perfetto and browsers' trace viewers show.
+        """Write the events to the file `path`, as JSON that Perfetto and browsers' trace viewers show.
 
         >>> import pathlib, tempfile
         >>> util = torch.autograd.profiler_util
@@ -403,7 +403,7 @@ class EventList(list["Any"]):
         write_trace(self, path)
 
     def export_stacks(self, path: str | PathLike[str], metric: str = "self_cpu_time_total") -> None:
-        """Writes "outer;inner value" lines, the input of flame graph tools. Needs a profile with stacks.
+        """Write "outer;inner value" lines, the input of flame graph tools. Needs a profile with stacks.
 
         Args:
             path: the file.
@@ -423,7 +423,7 @@ class EventList(list["Any"]):
         write_stacks(self, path, metric)
 
     def supported_export_stacks_metrics(self) -> list[str]:
-        """Names of the times that stacks can be written with."""
+        """Return the names of the times that stacks can be written with."""
         return ["self_cpu_time_total", "self_cuda_time_total"]
 
     def __str__(self) -> str:
@@ -472,7 +472,7 @@ def _columns(time, totals, name_width, shapes_width, source_width):
 
 
 def _with_stacks(lines, rows, columns, width):
-    """Further lines of a stack stand below the first, in a column of their own."""
+    """Put further lines of a stack below the first, in a column of their own."""
     at = next(i for i, c in enumerate(columns) if c.title == "Source Location")
     spread = []
     for line, event in zip(lines, rows):

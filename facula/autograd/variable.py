@@ -18,7 +18,7 @@ class _ExecutionEngine:
     """What programs ask of the engine behind `backward`."""
 
     def queue_callback(self, callback):
-        """Calls a function without arguments when the backward pass that runs has ended. RuntimeError outside of one."""
+        """Call a function without arguments when the backward pass that runs has ended. RuntimeError outside of one."""
         _C._queue_callback(callback)
 
 

@@ -32,7 +32,7 @@ def __dir__() -> list[str]:
 
 @contextlib.contextmanager
 def __allow_nonbracketed_mutation():
-    """Flags may be set within it as everywhere."""
+    """Let flags be set within it as everywhere."""
     yield
 
 

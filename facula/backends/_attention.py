@@ -54,12 +54,12 @@ _order = _PRESET
 
 
 def is_allowed(backend):
-    """Whether the program allows it."""
+    """Return whether the program allows it."""
     return _allowed[backend]
 
 
 def allow(backend, whether):
-    """Allows or forbids one."""
+    """Allow or forbid one."""
     if not isinstance(whether, bool):
         raise RuntimeError(f"attention: True or False, got {type(whether).__name__}")
     _allowed[backend] = whether
@@ -67,12 +67,12 @@ def allow(backend, whether):
 
 
 def order():
-    """All of them, first those that are preferred."""
+    """Return all of them, first those that are preferred."""
     return _order
 
 
 def set_order(first):
-    """Those of `first` come first, in that order."""
+    """Put those of `first` first, in that order."""
     global _order
     first = [backend for backend in first if backend in LISTED]
     _order = (*first, *(backend for backend in _PRESET if backend not in first))
@@ -81,7 +81,7 @@ def set_order(first):
 
 @contextlib.contextmanager
 def kept():
-    """What is set inside is undone."""
+    """Undo, at the end, what is set inside."""
     global _order
     allowed, before = dict(_allowed), _order
     try:
@@ -124,7 +124,7 @@ class SDPAParams:
 
 
 def can_use(backend, params, debug):
-    """Whether a backend can compute the call on a CUDA device; with debug a warning says why not."""
+    """Return whether a backend can compute the call on a CUDA device; with debug a warning says why not."""
     p = params
     given = p.query, p.key, p.value, p.attn_mask, p.dropout, p.is_causal, p.enable_gqa
     why = "the query is not on a CUDA device"

@@ -19,7 +19,7 @@ _older = {"matmul": "highest", "cudnn": True}
 
 
 def precision(part):
-    """How exact float32 is in a part: "ieee", "tf32", or "none" where nothing was said."""
+    """Return how exact float32 is in a part: "ieee", "tf32", or "none" where nothing was said."""
     levels = ("all",) if part == "all" else (part, "cuda", "all")
     said = next((_said[level] for level in levels if _said[level] not in (None, "none")), None)
     if said is None:
@@ -28,7 +28,7 @@ def precision(part):
 
 
 def set_precision(part, value):
-    """Sets it for a part, or for all parts below of which nothing was said."""
+    """Set it for a part, or for all parts below of which nothing was said."""
     if value not in ("none", "ieee", "tf32", "bf16"):
         raise RuntimeError(f"Unknown precision: {value}")
     if value == "bf16" and part != "all":
@@ -43,12 +43,12 @@ def _tell():
 
 
 def settings():
-    """What was said, for `restore`."""
+    """Return what was said, for `restore`."""
     return dict(_said), dict(_older)
 
 
 def restore(before):
-    """Back to what `settings` gave."""
+    """Go back to what `settings` gave."""
     _said.update(before[0])
     _older.update(before[1])
     _tell()
@@ -61,7 +61,7 @@ _MIXED = (
 
 
 def matmul_word():
-    """How exact float32 products are, in the words of set_float32_matmul_precision."""
+    """Return how exact float32 products are, in the words of set_float32_matmul_precision."""
     word = _older["matmul"]
     if (precision("matmul") == "tf32" and word == "highest") or (_said["all"] == "bf16" and word != "medium"):
         said = f"{word!r}, and fp32_precision {precision('matmul')!r}"
@@ -70,13 +70,13 @@ def matmul_word():
 
 
 def set_matmul_word(word):
-    """ "highest" computes with float32, "high" and "medium" allow TF32."""
+    """ Set the precision: "highest" computes with float32, "high" and "medium" allow TF32."""
     _older["matmul"] = word
     set_precision("matmul", "ieee" if word == "highest" else "tf32")
 
 
 def products_allow_tf32():
-    """Whether products of float32 may round their factors, where both switches say the same."""
+    """Return whether products of float32 may round their factors, where both switches say the same."""
     older, newer = _older["matmul"] != "highest", precision("matmul")
     if older != (newer == "tf32"):
         raise RuntimeError(_MIXED.format("allow_tf32", f"matrix products: {older}, and fp32_precision {newer!r}"))
@@ -84,7 +84,7 @@ def products_allow_tf32():
 
 
 def cudnn_allows_tf32():
-    """Whether cuDNN may round float32, where all switches say the same."""
+    """Return whether cuDNN may round float32, where all switches say the same."""
     older, conv, rnn = _older["cudnn"], precision("conv"), precision("rnn")
     if older != (conv == "tf32") or older != (rnn == "tf32"):
         said = f"cuDNN: {older}, and fp32_precision {conv!r} of convolutions, {rnn!r} of recurrent layers"
@@ -93,14 +93,14 @@ def cudnn_allows_tf32():
 
 
 def set_cudnn_allows_tf32(value):
-    """The older switch, of convolutions and recurrent layers."""
+    """Set the older switch, of convolutions and recurrent layers."""
     _older["cudnn"] = need_bool("allow_tf32", value)
     for part in ("conv", "rnn"):
         set_precision(part, "tf32" if value else "none")
 
 
 def need_bool(name, value):
-    """Raises unless `value` is True or False."""
+    """Raise unless `value` is True or False."""
     if not isinstance(value, bool):
         raise RuntimeError(f"{name}: True or False, got {type(value).__name__}")
     return value

@@ -5,7 +5,7 @@ import contextlib
 
 @contextlib.contextmanager
 def held(module, **values):
-    """Sets attributes of `module` for a with block; None leaves one as it is."""
+    """Set attributes of `module` for a with block; None leaves one as it is."""
     before = {name: getattr(module, name) for name in values}
     _set(module, values)
     try:

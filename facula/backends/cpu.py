@@ -8,7 +8,7 @@ _NAMES = {"v4": "AVX512", "v3": "AVX2"}
 
 
 def get_cpu_capability() -> str:
-    """The instruction set of the kernels in use: "AVX512", "AVX2" or "DEFAULT".
+    """Return the instruction set of the kernels in use: "AVX512", "AVX2" or "DEFAULT".
 
     The best that the processor has, unless the environment variable ``FACULA_ISA`` (``v4``, ``v3`` or ``v2``) chose another.
 

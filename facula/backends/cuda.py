@@ -46,7 +46,7 @@ class _Products:
 
 
 def _reduction(name, flag):
-    """The switches of a dtype: whether parts of its sums may be of it, and (always) whether sums may be divided."""
+    """Set the switches of a dtype: whether parts of its sums may be of it, and (always) whether sums may be divided."""
     switch = _cuda.Switch(True, flag)
 
     def set_both(self, value):
@@ -96,7 +96,7 @@ class _PlanCache:
         _C._cuda_set_most_fft_plans(self._index(), most)
 
     def clear(self) -> None:
-        """Forgets all of them."""
+        """Forget all of them."""
         _C._cuda_forget_fft_plans(self._index())
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -107,7 +107,7 @@ class _PlanCache:
 
 cufft_plan_cache: Any = _PlanCache()
 def is_built() -> bool:
-    """True: every build has CUDA kernels, which need NVIDIA's driver to run.
+    """Return True: every build has CUDA kernels, which need NVIDIA's driver to run.
 
     >>> torch.backends.cuda.is_built()
     True
@@ -124,7 +124,7 @@ def _switch(name, backend):
 
     enable.__name__ = enable.__qualname__ = f"enable_{name}_sdp"
     enabled.__name__ = enabled.__qualname__ = f"{name}_sdp_enabled"
-    enable.__doc__ = f"""Allows or forbids {name} attention, on all devices.
+    enable.__doc__ = f"""Allow or forbid {name} attention, on all devices.
 
     Args:
         enabled: True or False.
@@ -136,7 +136,7 @@ def _switch(name, backend):
     False
     >>> torch.backends.cuda.enable_{name}_sdp(True)
     """
-    enabled.__doc__ = f"""Whether {name} attention is allowed: True at the start.
+    enabled.__doc__ = f"""Return whether {name} attention is allowed: True at the start.
 
     >>> torch.backends.cuda.{name}_sdp_enabled()
     True
@@ -160,7 +160,7 @@ _reduces_in_half = False
 
 
 def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
-    """Allows math attention to add up in float16 and bfloat16; it adds up in float32 all the same.
+    """Allow math attention to add up in float16 and bfloat16; it adds up in float32 all the same.
 
     Args:
         enabled: True or False.
@@ -177,7 +177,7 @@ def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
 
 
 def fp16_bf16_reduction_math_sdp_allowed() -> bool:
-    """Whether math attention may add up in float16 and bfloat16: False at the start.
+    """Return whether math attention may add up in float16 and bfloat16: False at the start.
 
     >>> torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
     False
@@ -186,7 +186,7 @@ def fp16_bf16_reduction_math_sdp_allowed() -> bool:
 
 
 def is_flash_attention_available() -> bool:
-    """Whether there is a CUDA device: attention in one pass is part of every build.
+    """Return whether there is a CUDA device: attention in one pass is part of every build.
 
     >>> torch.backends.cuda.is_flash_attention_available() == torch.cuda.is_available()
     True
@@ -195,7 +195,7 @@ def is_flash_attention_available() -> bool:
 
 
 def can_use_flash_attention(params: Any, debug: bool = False) -> bool:
-    """Whether attention in one pass can compute a call on a CUDA device.
+    """Return whether attention in one pass can compute a call on a CUDA device.
 
     Args:
         params: the call, SDPAParams.
@@ -209,7 +209,8 @@ def can_use_flash_attention(params: Any, debug: bool = False) -> bool:
 
 
 def can_use_efficient_attention(params: Any, debug: bool = False) -> bool:
-    """Whether memory-efficient attention can compute a call on a CUDA device: the one of flash attention, with its own switch.
+    """Return whether memory-efficient attention can compute a call on a CUDA device: the one of flash attention, with its own
+    switch.
 
     Args:
         params: the call, SDPAParams.
@@ -223,7 +224,7 @@ def can_use_efficient_attention(params: Any, debug: bool = False) -> bool:
 
 
 def can_use_cudnn_attention(params: Any, debug: bool = False) -> bool:
-    """Whether cuDNN can compute a call on a CUDA device.
+    """Return whether cuDNN can compute a call on a CUDA device.
 
     Args:
         params: the call, SDPAParams.
@@ -238,7 +239,7 @@ def can_use_cudnn_attention(params: Any, debug: bool = False) -> bool:
 
 @contextlib.contextmanager
 def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
-    """Context: these kinds of attention are allowed inside. Deprecated (a FutureWarning): use `nn.attention.sdpa_kernel`.
+    """Allow these kinds of attention inside. Deprecated (a FutureWarning): use `nn.attention.sdpa_kernel`.
 
     Args:
         enable_flash, enable_math, enable_mem_efficient, enable_cudnn: whether each is.
@@ -265,7 +266,7 @@ _ROCmFABackend = enum.Enum("_ROCmFABackend", {"Default": 0, "AOTriton": 1, "Ck":
 
 
 def _preference(name, kinds, now, supported, used, tell=lambda kind: None):
-    """Gets, and with an argument sets, what is preferred; what is used is what is there. `tell` is told."""
+    """Get, and with an argument set, what is preferred; what is used is what is there. `tell` is told."""
 
     def preferred(backend=None):
         nonlocal now
@@ -291,7 +292,7 @@ def _preference(name, kinds, now, supported, used, tell=lambda kind: None):
         return now
 
     preferred.__name__ = preferred.__qualname__ = name
-    preferred.__doc__ = f"""Gives, and with an argument sets, the library that is preferred{used}
+    preferred.__doc__ = f"""Get, and with an argument set, the library that is preferred{used}
 
 Args:
     backend: None, or the name of one, or a member of {kinds.__name__}: {', '.join(supported)}.

@@ -44,7 +44,7 @@ sys.modules[__name__].__class__ = _Module
 
 
 def is_available() -> bool:
-    """Whether cuDNN is there; it is opened when this is first asked.
+    """Return whether cuDNN is there; it is opened when this is first asked.
 
     >>> torch.backends.cudnn.is_available() == (torch.backends.cudnn.version() is not None)
     True
@@ -53,7 +53,7 @@ def is_available() -> bool:
 
 
 def version() -> Any:
-    """The library's version, such as 91900; None where it is not there.
+    """Return the library's version, such as 91900; None where it is not there.
 
     >>> version = torch.backends.cudnn.version()
     >>> version is None or version >= 80000
@@ -63,7 +63,8 @@ def version() -> Any:
 
 
 def is_acceptable(tensor: Tensor) -> bool:
-    """Whether cuDNN may compute with a tensor: floating point on a CUDA device, where the library is there and `enabled`.
+    """Return whether cuDNN may compute with a tensor: floating point on a CUDA device, where the library is there and
+    `enabled`.
 
     Args:
         tensor: the tensor.
@@ -96,7 +97,7 @@ def set_flags(
     _fp32_precision: str = "none",
     _depthwise_kernel: Any = None,
 ) -> tuple[Any, ...]:
-    """Sets the flags that are not None; gives the previous ones.
+    """Set the flags that are not None; give the previous ones.
 
     >>> before = torch.backends.cudnn.set_flags(_benchmark=True)
     >>> torch.backends.cudnn.benchmark
@@ -113,7 +114,7 @@ def flags(
     enabled=False, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True, fp32_precision="none",
     depthwise_kernel="auto",
 ):  # fmt: skip
-    """Context: these flags inside.
+    """Set these flags inside.
 
     Args:
         enabled: whether cuDNN is used.

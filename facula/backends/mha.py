@@ -11,7 +11,7 @@ _fastpath = True
 
 
 def get_fastpath_enabled() -> bool:
-    """Whether the fast path of multi-head attention may be taken in evaluation: True at the start.
+    """Return whether the fast path of multi-head attention may be taken in evaluation: True at the start.
 
     >>> torch.backends.mha.get_fastpath_enabled()
     True
@@ -20,7 +20,7 @@ def get_fastpath_enabled() -> bool:
 
 
 def set_fastpath_enabled(value: Any) -> None:
-    """Allows or forbids the fast path.
+    """Allow or forbid the fast path.
 
     Args:
         value: whether it may be taken.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def is_available() -> bool:
-    """False: matrix products are OpenBLAS's, oneDNN's and our own.
+    """Return False: matrix products are OpenBLAS's, oneDNN's and our own.
 
     >>> torch.backends.mkl.is_available()
     False

@@ -16,7 +16,7 @@ allow_tf32 = False
 
 
 def is_available() -> bool:
-    """True: products and convolutions are done by oneDNN where the build has it and it is the fastest.
+    """Return True: products and convolutions are done by oneDNN where the build has it and it is the fastest.
 
     >>> torch.backends.mkldnn.is_available()
     True
@@ -25,7 +25,7 @@ def is_available() -> bool:
 
 
 def flags(enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True, fp32_precision: str = "none") -> Any:
-    """Context: these flags inside.
+    """Set these flags inside.
 
     Args:
         enabled, deterministic, allow_tf32: kept, and read by no kernel: which library computes is decided by op.

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def is_available() -> bool:
-    """False: Facula computes on no Apple GPU.
+    """Return False: Facula computes on no Apple GPU.
 
     >>> torch.backends.mps.is_available()
     False
@@ -18,7 +18,7 @@ def is_available() -> bool:
 
 
 def is_built() -> bool:
-    """False: no build has kernels for Apple GPUs.
+    """Return False: no build has kernels for Apple GPUs.
 
     >>> torch.backends.mps.is_built()
     False
@@ -27,7 +27,7 @@ def is_built() -> bool:
 
 
 def is_macos13_or_newer(*version: Any) -> bool:
-    """False: what asks wants to know about Apple GPUs.
+    """Return False: what asks wants to know about Apple GPUs.
 
     Args:
         version: the number behind 13, which is not read.

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def is_available() -> bool:
-    """False: there is no NNPACK.
+    """Return False: there is no NNPACK.
 
     >>> torch.backends.nnpack.is_available()
     False
@@ -18,7 +18,7 @@ def is_available() -> bool:
 
 
 def set_flags(_enabled: Any) -> Any:
-    """Sets nothing, as there is no NNPACK; gives the previous flags.
+    """Set nothing, as there is no NNPACK; give the previous flags.
 
     Args:
         _enabled: not read.

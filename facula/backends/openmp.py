@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def is_available() -> bool:
-    """True: work is divided among threads in any build.
+    """Return True: work is divided among threads in any build.
 
     >>> torch.backends.openmp.is_available()
     True

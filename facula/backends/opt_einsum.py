@@ -12,7 +12,7 @@ strategy = "auto"
 
 
 def is_available() -> bool:
-    """Whether the opt_einsum package is installed.
+    """Return whether the opt_einsum package is installed.
 
     >>> torch.backends.opt_einsum.is_available() == (torch.backends.opt_einsum.get_opt_einsum() is not None)
     True
@@ -21,7 +21,7 @@ def is_available() -> bool:
 
 
 def get_opt_einsum() -> Any:
-    """The opt_einsum package, None where it is not installed.
+    """Return the opt_einsum package, None where it is not installed.
 
     >>> getattr(torch.backends.opt_einsum.get_opt_einsum(), "__name__", "opt_einsum")
     'opt_einsum'

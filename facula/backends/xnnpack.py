@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def is_available() -> bool:
-    """False: there is no XNNPACK.
+    """Return False: there is no XNNPACK.
 
     >>> torch.backends.xnnpack.is_available()
     False

@@ -16,7 +16,7 @@ __all__ = ["install", "is_installed"]
 
 
 def install() -> None:
-    """From now on `import torch` in this process gives Facula.
+    """Make `import torch` give Facula in this process from now on.
 
     Raises:
         RuntimeError: PyTorch, or something else called torch, is loaded already.
@@ -33,6 +33,6 @@ def install() -> None:
 
 
 def is_installed() -> bool:
-    """Whether `import torch` gives Facula in this process."""
+    """Return whether `import torch` gives Facula in this process."""
     aliases = sys.modules.get("facula.compat.aliases")  # which placeholders do without
     return aliases is not None and any(isinstance(finder, aliases.TorchFinder) for finder in sys.meta_path)

@@ -29,7 +29,7 @@ _MADE_BY = {"facula._C._nn": "facula.fx._public"}
 
 
 def facula_name(name: str) -> str:
-    """torch.nn -> facula.nn"""
+    """Return the name of a module in Facula: torch.nn -> facula.nn"""
     package, dot, rest = name.partition(".")
     return f"{_PACKAGES[package]}{dot}{rest}"
 
@@ -59,7 +59,7 @@ class TorchFinder:
 
 
 def _locate(own):
-    """(origin, whether a package) of the Facula module called so; (None, False) where there is none."""
+    """Return (origin, whether a package) of the Facula module called so; (None, False) where there is none."""
     if own in _MADE_BY:
         importlib.import_module(_MADE_BY[own])
     module = sys.modules.get(own)
@@ -101,7 +101,7 @@ class _AliasLoader:
 
 
 def _keep_shadows(package, own):
-    """Functions that have the name of the module that they come from stay: loading it again would put the module there."""
+    """Keep functions that have the name of the module that they come from: loading it again would put the module there."""
     for name, module in list(sys.modules.items()):
         parent, _, child = name.rpartition(".")
         if parent == own and getattr(package, child, module) is not module:

@@ -72,15 +72,15 @@ class DispatchKeySet:
         return DispatchKeySet(self._keys - other._keys)
 
     def add(self, key: Any) -> DispatchKeySet:
-        """The set with `key`."""
+        """Return the set with `key`."""
         return DispatchKeySet(self._keys | {key})
 
     def remove(self, key: Any) -> DispatchKeySet:
-        """The set without `key`."""
+        """Return the set without `key`."""
         return DispatchKeySet(self._keys - {key})
 
     def has(self, key: Any) -> bool:
-        """Whether `key` is in the set."""
+        """Return whether `key` is in the set."""
         return key in self._keys
 
     def __eq__(self, other: object) -> bool:

@@ -9,29 +9,29 @@ from facula.compat import placeholders
 
 #: name -> (what it takes, the answer or what makes one, in words)
 _ANSWERS = {
-    "is_available": ("", False, "False: Facula computes on no such device."),
-    "is_initialized": ("", False, "False: there is no such device to initialize."),
-    "is_bf16_supported": ("including_emulation=True", False, "False: there is no such device to compute with bfloat16."),
-    "is_tf32_supported": ("", False, "False: there is no such device to multiply as TF32."),
-    "device_count": ("", 0, "0: the number of such devices."),
-    "memory_allocated": ("device=None", 0, "0: bytes of tensors on the device."),
-    "max_memory_allocated": ("device=None", 0, "0: the most bytes of tensors on the device."),
-    "memory_reserved": ("device=None", 0, "0: bytes taken from the device."),
-    "max_memory_reserved": ("device=None", 0, "0: the most bytes taken from the device."),
-    "memory_stats": ("device=None", dict, "An empty dict: there are no counters of an allocator."),
-    "memory_stats_as_nested_dict": ("device=None", dict, "An empty dict: there are no counters of an allocator."),
-    "get_arch_list": ("", list, "An empty list: kernels are compiled for no such device."),
-    "get_rng_state_all": ("", list, "An empty list: there are no generators of such devices."),
-    "device": ("device", contextlib.nullcontext, "A block on a device: changes nothing."),
-    "device_of": ("obj", contextlib.nullcontext, "A block on a tensor's device: changes nothing."),
-    "stream": ("stream", contextlib.nullcontext, "A block whose work would go to a stream: changes nothing."),
-    "empty_cache": ("", None, "Does nothing: no memory of such a device is kept."),
-    "manual_seed": ("seed", None, "Does nothing: there is no generator of such a device."),
-    "manual_seed_all": ("seed", None, "Does nothing: there are no generators of such devices."),
-    "seed": ("", None, "Does nothing: there is no generator of such a device."),
-    "seed_all": ("", None, "Does nothing: there are no generators of such devices."),
-    "reset_peak_memory_stats": ("device=None", None, "Does nothing: there are no counters."),
-    "reset_accumulated_memory_stats": ("device=None", None, "Does nothing: there are no counters."),
+    "is_available": ("", False, "Return False: Facula computes on no such device."),
+    "is_initialized": ("", False, "Return False: there is no such device to initialize."),
+    "is_bf16_supported": ("including_emulation=True", False, "Return False: there is no such device to compute with bfloat16."),
+    "is_tf32_supported": ("", False, "Return False: there is no such device to multiply as TF32."),
+    "device_count": ("", 0, "Return 0: the number of such devices."),
+    "memory_allocated": ("device=None", 0, "Return 0: bytes of tensors on the device."),
+    "max_memory_allocated": ("device=None", 0, "Return 0: the most bytes of tensors on the device."),
+    "memory_reserved": ("device=None", 0, "Return 0: bytes taken from the device."),
+    "max_memory_reserved": ("device=None", 0, "Return 0: the most bytes taken from the device."),
+    "memory_stats": ("device=None", dict, "Return an empty dict: there are no counters of an allocator."),
+    "memory_stats_as_nested_dict": ("device=None", dict, "Return an empty dict: there are no counters of an allocator."),
+    "get_arch_list": ("", list, "Return an empty list: kernels are compiled for no such device."),
+    "get_rng_state_all": ("", list, "Return an empty list: there are no generators of such devices."),
+    "device": ("device", contextlib.nullcontext, "Return a block on a device: changes nothing."),
+    "device_of": ("obj", contextlib.nullcontext, "Return a block on a tensor's device: changes nothing."),
+    "stream": ("stream", contextlib.nullcontext, "Return a block whose work would go to a stream: changes nothing."),
+    "empty_cache": ("", None, "Do nothing: no memory of such a device is kept."),
+    "manual_seed": ("seed", None, "Do nothing: there is no generator of such a device."),
+    "manual_seed_all": ("seed", None, "Do nothing: there are no generators of such devices."),
+    "seed": ("", None, "Do nothing: there is no generator of such a device."),
+    "seed_all": ("", None, "Do nothing: there are no generators of such devices."),
+    "reset_peak_memory_stats": ("device=None", None, "Do nothing: there are no counters."),
+    "reset_accumulated_memory_stats": ("device=None", None, "Do nothing: there are no counters."),
 }
 
 #: what is taken -> (a function that takes it, in words, in an example)
@@ -81,7 +81,7 @@ def _answer(kind, name):
 
 
 def names_of(kind: str) -> dict:
-    """What the module of a kind holds."""
+    """Return what the module of a kind holds."""
     module = f"torch.{kind}"
     found = {name: _answer(kind, name) for name in _ANSWERED[kind].split()}
     names = sorted(found.keys() | placeholders.not_here.MODULES[module].keys())

@@ -440,7 +440,8 @@ MODULES = _index()
 
 
 def reason_of(full_name: str) -> str | None:
-    """The keyword of `REASONS` for a name or for what it belongs to ("torch.package.PackageImporter.load"); None for others."""
+    """Return the keyword of `REASONS` for a name or for what it belongs to ("torch.package.PackageImporter.load"); None for
+    others."""
     while full_name:
         module, _, name = full_name.rpartition(".")
         if name in MODULES.get(module, ()):
@@ -458,7 +459,7 @@ REASON_OF_MODULE["torch.ops.aten"] = "aten"
 
 
 def text(full_name: str) -> str:
-    """Why the name is not here, and what there is in its place."""
+    """Return why the name is not here, and what there is in its place."""
     if full_name in REMOVED:
         version, instead = REMOVED[full_name]
         return f"{full_name} was removed in PyTorch {version}; use {instead}"

@@ -35,7 +35,7 @@ class NoDeviceError(NotImplementedError, AssertionError):
 
 
 def _described(value):
-    """A value of a call in a few words."""
+    """Return a value of a call in a few words."""
     if not isinstance(value, type) and hasattr(value, "shape") and hasattr(value, "dtype"):
         return f"{type(value).__name__} of shape {list(value.shape)}"
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -45,7 +45,7 @@ def _described(value):
 
 
 def refuse(full_name: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """Raises NotImplementedError: `full_name`, why Facula does not have it, and what was received."""
+    """Raise NotImplementedError: `full_name`, why Facula does not have it, and what was received."""
     given = [*map(_described, args), *(f"{key}={_described(value)}" for key, value in (kwargs or {}).items())]
     error = NoDeviceError if not_here.reason_of(full_name) in not_here.NO_DEVICE else NotImplementedError
     raise error(f"{not_here.text(full_name)}, got {', '.join(given) or 'no arguments'}")
@@ -69,7 +69,7 @@ class Unsupported(type):
 
 
 def placeholder(full_name: str) -> type:
-    """The placeholder for `full_name`, such as "torch.package.PackageImporter"."""
+    """Return the placeholder for `full_name`, such as "torch.package.PackageImporter"."""
     module, _, name = full_name.rpartition(".")
     body = {
         "_facula_missing": full_name,
@@ -81,7 +81,7 @@ def placeholder(full_name: str) -> type:
 
 
 def _identity_decorator(full_name):
-    """A decorator that changes nothing, used plainly or with arguments."""
+    """Return a decorator that changes nothing, used plainly or with arguments."""
 
     def decorate(*args, **kwargs):
         if len(args) == 1 and not kwargs and (callable(args[0]) or args[0] is None):
@@ -101,7 +101,7 @@ def _constant(full_name, answer):
 
 
 def attribute(module: str, name: str) -> Callable[..., Any] | type:
-    """What stands for `module.name`; AttributeError where PyTorch's programs are not known to ask for it."""
+    """Return what stands for `module.name`; AttributeError where PyTorch's programs are not known to ask for it."""
     full_name = f"{module}.{name}"
     if full_name in ELSEWHERE:
         home, _, own_name = ELSEWHERE[full_name].rpartition(".")
@@ -116,14 +116,15 @@ def attribute(module: str, name: str) -> Callable[..., Any] | type:
 
 
 def member(module: str, name: str) -> Any:
-    """`module.name`, a module of placeholders or what `attribute` gives."""
+    """Return `module.name`, a module of placeholders or what `attribute` gives."""
     full_name = f"{module}.{name}"
     return _known_module(full_name) if is_known_module(full_name) else attribute(module, name)
 
 
 @functools.cache
 def _known_module(name):
-    """Through the import system where `torch` is Facula; where it is not, `torch.x` would be another library's."""
+    """Import a module through the import system where `torch` is Facula; where it is not, `torch.x` would be another
+    library's."""
     root = sys.modules.get("torch")
     if root is not None and root is sys.modules["facula"]:
         try:
@@ -140,12 +141,12 @@ def _known_module(name):
 
 
 def is_known_module(name: str) -> bool:
-    """Whether PyTorch has a module of this name."""
+    """Return whether PyTorch has a module of this name."""
     return (name in not_here.MODULES or name in _PARENTS) and name != "torch.Tensor"
 
 
 def make_module(name: str) -> ModuleType:
-    """A module that holds nothing but placeholders."""
+    """Return a module that holds nothing but placeholders."""
     module = types.ModuleType(name, f"Not supported by Facula; see {__name__}.")
     module.__path__ = []
     module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
@@ -153,7 +154,7 @@ def make_module(name: str) -> ModuleType:
 
 
 def complete_module(module: Any, name: str) -> Any:
-    """Lets `module` answer for the known names it lacks."""
+    """Let `module` answer for the known names it lacks."""
     if name in _PARENTS and not hasattr(module, "__path__"):
         module.__path__ = []  # PyTorch has modules below it
     own = module.__dict__.get("__getattr__")
@@ -191,7 +192,7 @@ _completed = 0  # how many modules there were when complete_loaded() last went t
 
 
 def complete_loaded() -> None:
-    """`complete_module` for every module of Facula that is loaded, whichever way a program reached it."""
+    """Call `complete_module` for every module of Facula that is loaded, whichever way a program reached it."""
     global _completed
     _completed = len(sys.modules)
     for name, module in list(sys.modules.items()):

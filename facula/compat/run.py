@@ -23,7 +23,7 @@ _USAGE = "usage: python -m facula [-m module | -c code | file | -] [arguments]"
 
 
 def prepare_children() -> None:
-    """Lets every Python started from here find Facula as torch, through the environment alone."""
+    """Let every Python started from here find Facula as torch, through the environment alone."""
     os.environ[ENVIRONMENT_NAME] = "1"
     site = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -32,7 +32,7 @@ def prepare_children() -> None:
 
 
 def main(arguments: Any) -> int | None:
-    """Runs what `arguments` name, as `python` itself would."""
+    """Run what `arguments` name, as `python` itself would."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_USAGE)
         return 0 if arguments else 2
@@ -65,7 +65,7 @@ def _refuse(message):
 
 
 def _report(kind, error, traceback):
-    """Shows an error of the program as if `python` had run it: without the frames that led there."""
+    """Show an error of the program as if `python` had run it: without the frames that led there."""
     while traceback is not None and _is_launcher(traceback.tb_frame.f_code.co_filename):
         traceback = traceback.tb_next
     error = error.with_traceback(traceback)
@@ -114,7 +114,7 @@ def _run_file(path):
 
 
 def _execute(code, path):
-    """Runs `code` as the module __main__, which stays in place for pickles and spawned processes to find."""
+    """Run `code` as the module __main__, which stays in place for pickles and spawned processes to find."""
     main_module = types.ModuleType("__main__")
     main_module.__dict__.update(__builtins__=__builtins__, __spec__=None)
     if path is not None:

@@ -50,7 +50,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _check_options(backend, mode, options):
-    """Whether "inductor" has such a mode and such options; other backends are not asked."""
+    """Check that "inductor" has such a mode and such options; other backends are not asked."""
     from facula import _inductor
 
     if mode is not None and mode not in _inductor.MODES and registry.is_own(backend):
@@ -93,7 +93,8 @@ def compile(model: None = None, *, fullgraph: bool = False, dynamic: bool | None
 def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = None,
             mode: str | None = None, options: dict[str, Any] | None = None, name: str | None = None, disable: bool = False,
             recompile_limit: int | None = None, isolate_recompiles: bool = False, shapes_spec: Any = None) -> Any:  # fmt: skip
-    """A function that does what another one does, and is recorded when it is first called; as a decorator with arguments too.
+    """Return a function that does what another one does, and is recorded when it is first called; as a decorator with arguments
+    too.
 
     Python runs in every call, so nothing that was recorded can be out of date. A module comes in an `OptimizedModule`, whose
     parameters are named as in checkpoints of compiled models.
@@ -152,7 +153,7 @@ _default_backend: Any = "inductor"
 
 
 def get_default_backend() -> Any:
-    """The backend of functions that are compiled without one.
+    """Return the backend of functions that are compiled without one.
 
     >>> torch.compiler.get_default_backend()
     'inductor'
@@ -161,7 +162,7 @@ def get_default_backend() -> Any:
 
 
 def set_default_backend(backend: Any) -> None:
-    """Sets the backend of functions that are compiled without one.
+    """Set the backend of functions that are compiled without one.
 
     Args:
         backend: its name; None for "inductor".
@@ -181,7 +182,7 @@ def set_default_backend(backend: Any) -> None:
 
 def nested_compile_region(fn: Callable[..., Any] | None = None, *, options: Any = None, max_reuse_entries: int = 8,
                           reuse_hash_fn: Any = None) -> Any:  # fmt: skip
-    """Gives a function back as it is, or a decorator that does: in PyTorch, a mark for its compiler.
+    """Give a function back as it is, or a decorator that does: in PyTorch, a mark for its compiler.
 
     Args:
         fn: the function, or None.
@@ -194,7 +195,7 @@ def nested_compile_region(fn: Callable[..., Any] | None = None, *, options: Any 
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """A function that compiled functions leave out: what it does is not recorded, and `is_compiling()` is False there.
+    """Return a function that compiled functions leave out: what it does is not recorded, and `is_compiling()` is False there.
 
     Args:
         fn: the function, a module or a class; None for a decorator.
@@ -215,7 +216,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def reset() -> None:
-    """Forgets all recordings of compiled functions.
+    """Forget all recordings of compiled functions.
 
     >>> torch.compiler.reset()
     """
@@ -225,7 +226,7 @@ def reset() -> None:
 
 
 def set_enable_guard_collectives(enabled: bool) -> bool:
-    """Sets whether processes agree on guards, and gives what was set; there are no guards.
+    """Set whether processes agree on guards, and give what was set; there are no guards.
 
     Args:
         enabled: kept.
@@ -242,14 +243,14 @@ _guard_collectives = False
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Marks the begin of a step for graphs of CUDA that a compiler recorded; there are none, so it does nothing.
+    """Mark the begin of a step for graphs of CUDA that a compiler recorded; there are none, so it does nothing.
 
     >>> torch.compiler.cudagraph_mark_step_begin()
     """
 
 
 def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of tensors that calls one of NumPy's arrays, without derivatives.
+    """Return a function of tensors that calls one of NumPy's arrays, without derivatives.
 
     Args:
         fn: the function of arrays.
@@ -277,7 +278,7 @@ _exporting = False  # set while `facula.export` records
 
 
 def is_compiling() -> bool:
-    """Whether this is a call of a compiled function, recorded or not, or one that torch.export records.
+    """Return whether this is a call of a compiled function, recorded or not, or one that torch.export records.
 
     >>> torch.compiler.is_compiling(), torch.compile(torch.compiler.is_compiling)()
     (False, True)
@@ -289,7 +290,7 @@ is_dynamo_compiling: Callable[[], bool] = is_compiling
 
 
 def is_exporting() -> bool:
-    """Whether a program is being recorded by torch.export.
+    """Return whether a program is being recorded by torch.export.
 
     >>> torch.compiler.is_exporting()
     False
@@ -298,7 +299,7 @@ def is_exporting() -> bool:
 
 
 def save_cache_artifacts() -> None:
-    """None: what is kept of compiled functions is made anew by one call.
+    """Return None: what is kept of compiled functions is made anew by one call.
 
     >>> torch.compiler.save_cache_artifacts() is None
     True
@@ -306,7 +307,7 @@ def save_cache_artifacts() -> None:
 
 
 def load_cache_artifacts(serialized_artifacts: bytes) -> None:
-    """None: there is no cache that would have to be filled.
+    """Return None: there is no cache that would have to be filled.
 
     Args:
         serialized_artifacts: bytes that PyTorch saved; they are not looked at.
@@ -328,7 +329,7 @@ def _filter(name, says, keeps):
         return [bool(keeps(entry)) for entry in guard_entries]
 
     choose.__name__ = choose.__qualname__ = name
-    choose.__doc__ = f"""Which guards PyTorch's compiler keeps: {says}. There are none here.
+    choose.__doc__ = f"""Return which guards PyTorch's compiler keeps: {says}. There are none here.
 
     Args:
         guard_entries: the guards.
@@ -359,7 +360,7 @@ keep_portable_guards_unsafe: Callable[..., list[bool]] = _filter(
 
 
 def keep_tensor_guards_unsafe(guard_entries: Sequence[Any], keep_parameters: bool = False) -> list[bool]:
-    """Which guards PyTorch's compiler keeps: those on tensors. There are none here.
+    """Return which guards PyTorch's compiler keeps: those on tensors. There are none here.
 
     Args:
         guard_entries: the guards.

@@ -55,7 +55,7 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """True: there is always a CPU.
+    """Return True: there is always a CPU.
 
     >>> torch.cpu.is_available()
     True
@@ -64,7 +64,7 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    """True: there is nothing to initialize.
+    """Return True: there is nothing to initialize.
 
     >>> torch.cpu.is_initialized()
     True
@@ -73,7 +73,7 @@ def is_initialized() -> bool:
 
 
 def device_count() -> int:
-    """1: all cores are one device.
+    """Return 1: all cores are one device.
 
     >>> torch.cpu.device_count()
     1
@@ -82,7 +82,7 @@ def device_count() -> int:
 
 
 def current_device() -> str:
-    """"cpu", the only CPU device.
+    """Return "cpu", the only CPU device.
 
     >>> torch.cpu.current_device()
     'cpu'
@@ -91,7 +91,7 @@ def current_device() -> str:
 
 
 def set_device(device: Device) -> None:
-    """There is one CPU device: changes nothing.
+    """Do nothing: there is one CPU device.
 
     Args:
         device: a CPU device.
@@ -101,7 +101,7 @@ def set_device(device: Device) -> None:
 
 
 def synchronize(device: Device = None) -> None:
-    """Ops on the CPU are done when they return: waits for nothing.
+    """Wait for nothing: ops on the CPU are done when they return.
 
     Args:
         device: a CPU device.
@@ -124,7 +124,7 @@ class Stream:
         self.priority = priority
 
     def wait_stream(self, stream: Stream) -> None:
-        """Everything is done already: waits for nothing.
+        """Wait for nothing: everything is done already.
 
         Args:
             stream: another stream.
@@ -161,21 +161,21 @@ class Event:
     """
 
     def query(self) -> Any:
-        """Whether everything before the event is done: True."""
+        """Return whether everything before the event is done: True."""
         return True
 
     def record(self, stream: Stream | None = None) -> None:
-        """Marks now.
+        """Mark now.
 
         Args:
             stream: in which stream, of which there is one.
         """
 
     def synchronize(self) -> None:
-        """Waits for nothing."""
+        """Wait for nothing."""
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Waits for nothing.
+        """Wait for nothing.
 
         Args:
             stream: whose work would wait.
@@ -186,7 +186,7 @@ _default_stream = Stream()
 
 
 def current_stream(device: Device = None) -> Stream:
-    """The one stream.
+    """Return the one stream.
 
     Args:
         device: a CPU device.
@@ -198,7 +198,7 @@ def current_stream(device: Device = None) -> Stream:
 
 
 def stream(stream: Stream) -> StreamContext:
-    """A block whose work goes to `stream`.
+    """Return a block whose work goes to `stream`.
 
     Args:
         stream: a Stream.
@@ -211,7 +211,7 @@ def stream(stream: Stream) -> StreamContext:
 
 
 def get_capabilities() -> dict[str, str]:
-    """What kind of processor this is: {"architecture": the name of its instruction set}.
+    """Return what kind of processor this is: {"architecture": the name of its instruction set}.
 
     >>> list(torch.cpu.get_capabilities())
     ['architecture']
@@ -225,7 +225,7 @@ def get_capabilities() -> dict[str, str]:
 
 
 def memory_stats(device: Device = None) -> dict[str, int]:
-    """Counters of the allocator by name: "allocated_bytes.current", "reserved_bytes.peak", "hits", ...
+    """Return the counters of the allocator by name: "allocated_bytes.current", "reserved_bytes.peak", "hits", ...
 
     Args:
         device: a CPU device.
@@ -237,7 +237,7 @@ def memory_stats(device: Device = None) -> dict[str, int]:
 
 
 def memory_allocated(device: Device = None) -> int:
-    """Bytes in blocks that tensors hold.
+    """Return the bytes in blocks that tensors hold.
 
     Args:
         device: a CPU device.
@@ -251,7 +251,7 @@ def memory_allocated(device: Device = None) -> int:
 
 
 def max_memory_allocated(device: Device = None) -> int:
-    """The highest memory_allocated since reset_peak_memory_stats, or since the start.
+    """Return the highest memory_allocated since reset_peak_memory_stats, or since the start.
 
     Args:
         device: a CPU device.
@@ -263,7 +263,7 @@ def max_memory_allocated(device: Device = None) -> int:
 
 
 def memory_reserved(device: Device = None) -> Any:
-    """Bytes held by tensors or kept for the next request.
+    """Return the bytes held by tensors or kept for the next request.
 
     Args:
         device: a CPU device.
@@ -275,7 +275,7 @@ def memory_reserved(device: Device = None) -> Any:
 
 
 def max_memory_reserved(device: Device = None) -> Any:
-    """The highest memory_reserved since reset_peak_memory_stats, or since the start.
+    """Return the highest memory_reserved since reset_peak_memory_stats, or since the start.
 
     Args:
         device: a CPU device.
@@ -287,7 +287,7 @@ def max_memory_reserved(device: Device = None) -> Any:
 
 
 def reset_peak_memory_stats(device: Device = None) -> None:
-    """Restarts the peaks at the current values.
+    """Restart the peaks at the current values.
 
     Args:
         device: a CPU device.
@@ -301,7 +301,7 @@ def reset_peak_memory_stats(device: Device = None) -> None:
 
 
 def empty_cache() -> None:
-    """Gives memory that is kept for the next request back to the system.
+    """Give memory that is kept for the next request back to the system.
 
     >>> before = torch.cpu.memory_stats()["cached_bytes"]
     >>> torch.cpu.empty_cache()
@@ -312,7 +312,7 @@ def empty_cache() -> None:
 
 
 def set_memory_limit(bytes: Any) -> None:
-    """Bounds the memory held and kept; a request beyond it raises OutOfMemoryError.
+    """Bound the memory held and kept; a request beyond it raises OutOfMemoryError.
 
     Args:
         bytes: the bound; None or 0: no bound, as at the start.
@@ -326,7 +326,7 @@ def set_memory_limit(bytes: Any) -> None:
 
 
 def memory_budget(limit: str | float | None, folder: str | os.PathLike[str] | None = None) -> MemoryBudget:
-    """Makes programs keep within a bound on the memory that tensors hold, from now on, on all threads.
+    """Make programs keep within a bound on the memory that tensors hold, from now on, on all threads.
 
     Where a request would pass it, values that only autograd holds for a backward pass are let go of, and are computed again
     when the pass comes to them. Results are the same to the last bit. Where nothing is left to let go, an OutOfMemoryError
@@ -358,7 +358,7 @@ def memory_budget(limit: str | float | None, folder: str | os.PathLike[str] | No
 
 
 def packed_weights() -> Any:
-    """What is kept of weights in the order in which products and convolutions read them.
+    """Return what is kept of weights in the order in which products and convolutions read them.
 
     A dict: `bytes` and `copies` that are there, their `limit` in bytes, and `hits`, how often one was used.
 
@@ -369,7 +369,7 @@ def packed_weights() -> Any:
 
 
 def set_packed_weights(bytes: Any) -> Any:
-    """Bounds what is kept of weights in the order in which products and convolutions read them.
+    """Bound what is kept of weights in the order in which products and convolutions read them.
 
     Args:
         bytes: the bound; 0 keeps nothing.
@@ -384,7 +384,7 @@ def set_packed_weights(bytes: Any) -> Any:
 
 
 def set_private_layouts(wanted: Any) -> Any:
-    """Says whether images stay channels-last inside the library (the default) while programs see plain strides.
+    """Say whether images stay channels-last inside the library (the default) while programs see plain strides.
 
     Args:
         wanted: True or False.
@@ -399,7 +399,7 @@ def set_private_layouts(wanted: Any) -> Any:
 
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
-    """memory_stats as a table.
+    """Return memory_stats as a table.
 
     Args:
         device: a CPU device.

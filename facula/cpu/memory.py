@@ -27,7 +27,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def record_memory_history(enabled: str | None = "all", *, max_entries: int = 100_000, stacks: str | None = "python") -> None:
-    """Begins to record who makes storages, on all threads; beginning anew forgets what was recorded.
+    """Begin to record who makes storages, on all threads; beginning anew forgets what was recorded.
 
     Args:
         enabled: "all", "state" (what lives, without the changes before) or None (stop; what is known stays).
@@ -55,7 +55,7 @@ def record_memory_history(enabled: str | None = "all", *, max_entries: int = 100
 
 
 def memory_snapshot() -> dict[str, Any]:
-    """What is known of the CPU's memory.
+    """Return what is known of the CPU's memory.
 
     Returns a dict:
         blocks: live storages in the order in which they were made, each a dict with `address` (which storage), `size` in bytes,
@@ -100,7 +100,7 @@ class _Frames(dict):
 
 
 def _place(block):
-    """The line of the program that a block is due to: the innermost one outside of this package."""
+    """Return the line of the program that a block is due to: the innermost one outside of this package."""
     for file, line, function in block["frames"]:
         if not file.startswith(_PACKAGE):
             return f"{os.path.basename(file)}:{line} {function}"
@@ -108,7 +108,7 @@ def _place(block):
 
 
 def memory_picture(path: str | PathLike[str], snapshot: Any = None, lines: int = 15) -> None:
-    """Draws what holds memory, by the source lines and ops that made it, and how the total changed.
+    """Draw what holds memory, by the source lines and ops that made it, and how the total changed.
 
     Args:
         path: a file whose ending names the format: ".png", ".svg", ".pdf".
@@ -145,7 +145,7 @@ def memory_picture(path: str | PathLike[str], snapshot: Any = None, lines: int =
 
 
 def _held_by_line(blocks):
-    """{line of the program: {op: bytes}}"""
+    """Return {line of the program: {op: bytes}}"""
     held = defaultdict(lambda: defaultdict(int))
     for block in blocks:
         held[_place(block)][block["op"] or "no op"] += block["size"]

@@ -30,7 +30,7 @@ has_magma = False
 
 
 def _need_device(name, given="no device"):
-    """Raises unless there is a CUDA device that this process may use."""
+    """Raise unless there is a CUDA device that this process may use."""
     if _is_in_bad_fork():
         raise RuntimeError(
             f"torch.cuda.{name}: CUDA cannot be used in a forked process whose parent has begun to use it; processes that "
@@ -45,7 +45,7 @@ def _need_device(name, given="no device"):
 
 
 def _index(device, name, optional=True):
-    """The number of a device given as a number, "cuda:1", a `device`, or None for the current one."""
+    """Return the number of a device given as a number, "cuda:1", a `device`, or None for the current one."""
     _need_device(name, device)
     if device is None and optional:
         return _C._cuda_current_device()
@@ -65,7 +65,7 @@ def _index(device, name, optional=True):
 
 
 def is_available() -> bool:
-    """Whether there is a CUDA device to use.
+    """Return whether there is a CUDA device to use.
 
     >>> device = "cuda" if torch.cuda.is_available() else "cpu"
     >>> torch.ones(2, device=device).sum().item()
@@ -75,7 +75,7 @@ def is_available() -> bool:
 
 
 def why_unavailable() -> str:
-    """What is missing for CUDA, as a sentence; empty where it can be used.
+    """Return what is missing for CUDA, as a sentence; empty where it can be used.
 
     >>> bool(torch.cuda.why_unavailable()) == (not torch.cuda.is_available())
     True
@@ -84,7 +84,7 @@ def why_unavailable() -> str:
 
 
 def is_emulated() -> bool:
-    """Whether the device is the emulated one (FACULA_CUDA=emulated in the environment).
+    """Return whether the device is the emulated one (FACULA_CUDA=emulated in the environment).
 
     >>> torch.cuda.is_emulated() <= torch.cuda.is_available()
     True
@@ -93,7 +93,7 @@ def is_emulated() -> bool:
 
 
 def libraries(details: bool = False) -> dict[Any, Any | None]:
-    """NVIDIA's libraries by name: the path that each was loaded from, or None where it is not there.
+    """Return NVIDIA's libraries by name: the path that each was loaded from, or None where it is not there.
 
     Args:
         details: whether the reason stands in the place of None.
@@ -108,7 +108,7 @@ def libraries(details: bool = False) -> dict[Any, Any | None]:
 
 
 def device_count() -> int:
-    """The number of CUDA devices; 0 where CUDA cannot be used.
+    """Return the number of CUDA devices; 0 where CUDA cannot be used.
 
     >>> (torch.cuda.device_count() > 0) == torch.cuda.is_available()
     True
@@ -117,7 +117,7 @@ def device_count() -> int:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether the current device computes with bfloat16: from compute capability 8.0 on, or by conversion to float32.
+    """Return whether the current device computes with bfloat16: from compute capability 8.0 on, or by conversion to float32.
 
     False without a device.
 
@@ -131,7 +131,8 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def is_tf32_supported() -> bool:
-    """Whether the current device multiplies float32 matrices as TF32: from compute capability 8.0 on. False without a device.
+    """Return whether the current device multiplies float32 matrices as TF32: from compute capability 8.0 on. False without a
+    device.
 
     >>> torch.cuda.is_tf32_supported() <= torch.cuda.is_available()
     True
@@ -140,8 +141,8 @@ def is_tf32_supported() -> bool:
 
 
 def is_initialized() -> bool:
-    """Whether a device can be used without further ado: there is nothing to initialise. False in a forked child of a process
-    that has begun to use one.
+    """Return whether a device can be used without further ado: there is nothing to initialise. False in a forked child of a
+    process that has begun to use one.
 
     >>> torch.cuda.is_initialized() == torch.cuda.is_available()
     True
@@ -150,7 +151,7 @@ def is_initialized() -> bool:
 
 
 def init() -> None:
-    """Raises where there is no device; else there is nothing to do.
+    """Raise where there is no device; else there is nothing to do.
 
     Errors: NotImplementedError (also an AssertionError) without a device, with the reason; RuntimeError in a forked process
     whose parent has begun to use CUDA.
@@ -165,13 +166,13 @@ _lazy_init = init
 
 
 def _lazy_call(callable, **kwargs):
-    """Runs `callable` where there is a device."""
+    """Run `callable` where there is a device."""
     if is_initialized():
         callable()
 
 
 def get_arch_list() -> list[str]:
-    """Architectures that kernels are compiled for, when they are first used: that of each device, such as "sm_90".
+    """Return the architectures that kernels are compiled for, when they are first used: that of each device, such as "sm_90".
 
     >>> bool(torch.cuda.get_arch_list()) == torch.cuda.is_available()
     True
@@ -180,7 +181,7 @@ def get_arch_list() -> list[str]:
 
 
 def get_gencode_flags() -> str:
-    """The compiler flags of the architectures of get_arch_list(), as a text.
+    """Return the compiler flags of the architectures of get_arch_list(), as a text.
 
     >>> bool(torch.cuda.get_gencode_flags()) == torch.cuda.is_available()
     True
@@ -210,7 +211,7 @@ def _properties(index):
 
 
 def get_device_properties(device: Device = None) -> Any:
-    """What the device is like: an object with `name`, `major` and `minor` (compute capability), `total_memory`,
+    """Return what the device is like: an object with `name`, `major` and `minor` (compute capability), `total_memory`,
     `multi_processor_count`, `uuid`, `L2_cache_size` and more; sizes in bytes, clocks in kHz.
 
     Args:
@@ -225,7 +226,7 @@ def get_device_properties(device: Device = None) -> Any:
 
 
 def get_device_name(device: Device = None) -> Any:
-    """The device's name.
+    """Return the device's name.
 
     Args:
         device: its number or name; None: the current one.
@@ -239,7 +240,7 @@ def get_device_name(device: Device = None) -> Any:
 
 
 def get_device_capability(device: Device = None) -> tuple[Any, Any]:
-    """The device's compute capability: (major, minor).
+    """Return the device's compute capability: (major, minor).
 
     Args:
         device: its number or name; None: the current one.
@@ -254,7 +255,7 @@ def get_device_capability(device: Device = None) -> tuple[Any, Any]:
 
 
 def can_device_access_peer(device: Device, peer_device: Any) -> bool:
-    """Whether a device can read the memory of another.
+    """Return whether a device can read the memory of another.
 
     Args:
         device, peer_device: their numbers or names.
@@ -272,7 +273,7 @@ def can_device_access_peer(device: Device, peer_device: Any) -> bool:
 
 
 def current_device() -> Any:
-    """The number of the current device.
+    """Return the number of the current device.
 
     Errors: NotImplementedError without a device.
 
@@ -284,7 +285,7 @@ def current_device() -> Any:
 
 
 def set_device(device: Device) -> None:
-    """Makes the device the current one of this thread.
+    """Make the device the current one of this thread.
 
     Args:
         device: its number or name; a negative number changes nothing.
@@ -349,7 +350,7 @@ class device_of(device):
 
 
 def synchronize(device: Device = None) -> None:
-    """Waits for all work of the device, and raises what its kernels have found wrong.
+    """Wait for all work of the device, and raise what its kernels have found wrong.
 
     Args:
         device: its number or name; None: the current one.
@@ -363,7 +364,7 @@ def synchronize(device: Device = None) -> None:
 
 
 def ipc_collect() -> None:
-    """Lets go of memory that other processes were sent and are done with; nothing to do without a device.
+    """Let go of memory that other processes were sent and are done with; nothing to do without a device.
 
     >>> torch.cuda.ipc_collect()
     """
@@ -375,7 +376,7 @@ _SYNC_MODES = {"default": 0, "warn": 1, "error": 2}
 
 
 def set_sync_debug_mode(debug_mode: Any) -> None:
-    """Says what becomes of calls that make the host wait for a stream.
+    """Say what becomes of calls that make the host wait for a stream.
 
     Args:
         debug_mode: 0 or "default": nothing; 1 or "warn": a UserWarning each; 2 or "error": a RuntimeError each.
@@ -399,7 +400,7 @@ def set_sync_debug_mode(debug_mode: Any) -> None:
 
 
 def get_sync_debug_mode() -> Any:
-    """0, 1 or 2, as set_sync_debug_mode was told; 0 at the start.
+    """Return 0, 1 or 2, as set_sync_debug_mode was told; 0 at the start.
 
     >>> torch.cuda.get_sync_debug_mode()
     0

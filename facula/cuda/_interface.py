@@ -24,7 +24,7 @@ _DTYPES = {text[1:]: dtype for dtype, text in _TYPES.items()}
 
 
 def interface_of(tensor):
-    """What a tensor's attribute says; `stream` is the one that its values are made on (1: the default one)."""
+    """Return what a tensor's attribute says; `stream` is the one that its values are made on (1: the default one)."""
     if tensor.requires_grad:
         raise RuntimeError("__cuda_array_interface__: the tensor requires a gradient (use detach()), got one that does")
     if tensor.dtype not in _TYPES:
@@ -49,7 +49,7 @@ def _dtype(text):
 
 
 def _strides(shape, strides, size):
-    """In elements."""
+    """Return the strides in elements."""
     if strides is None:
         found, step = [], 1
         for length in reversed(shape):
@@ -62,7 +62,7 @@ def _strides(shape, strides, size):
 
 
 def tensor_of(source):
-    """A tensor on the memory of an object with the attribute; this thread's stream waits for the one that it names."""
+    """Return a tensor on the memory of an object with the attribute; this thread's stream waits for the one that it names."""
     facts = source.__cuda_array_interface__
     if facts.get("mask") is not None:
         raise NotImplementedError("__cuda_array_interface__: an array without a mask, got one with a mask")

@@ -49,7 +49,7 @@ class CudaError(RuntimeError):
 
 
 def check_error(res: int) -> None:
-    """Raises CudaError unless a call of CUDA succeeded.
+    """Raise CudaError unless a call of CUDA succeeded.
 
     Args:
         res: what the call gave: cudaError.success or another number.
@@ -67,29 +67,29 @@ class _Runtime:
 
     @staticmethod
     def cudaGetErrorString(error: int) -> str:
-        """What an error means."""
+        """Return what an error means."""
         return _C._cuda_error_text(int(error))
 
     @staticmethod
     def cudaMemGetInfo(device: Device) -> tuple[int, int]:
-        """(free, total) bytes of a device."""
+        """Return (free, total) bytes of a device."""
         from facula import cuda
 
         return cuda.mem_get_info(device)
 
     @staticmethod
     def cudaProfilerStart() -> int:
-        """NVIDIA's profilers record from here on, when they were told to wait for it."""
+        """Let NVIDIA's profilers record from here on, when they were told to wait for it."""
         return cudaError.success if _C._cuda_profiler_control(True) == 0 else cudaError.initializationError
 
     @staticmethod
     def cudaProfilerStop() -> int:
-        """They stop."""
+        """Let NVIDIA's profilers stop."""
         return cudaError.success if _C._cuda_profiler_control(False) == 0 else cudaError.initializationError
 
 
 def cudart() -> type[_Runtime]:
-    """The functions of CUDA's run-time library that there are: error texts, free memory, control of NVIDIA's profilers.
+    """Return the functions of CUDA's run-time library that there are: error texts, free memory, control of NVIDIA's profilers.
 
     Errors: NotImplementedError without a device.
 

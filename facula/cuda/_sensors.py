@@ -29,7 +29,7 @@ def _library():
 
 
 def _number(index):
-    """Of a device, its number in the management library, which does not know CUDA_VISIBLE_DEVICES."""
+    """Return the number of a device in the management library, which does not know CUDA_VISIBLE_DEVICES."""
     visible = [part.strip() for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()]
     if not visible:
         return index
@@ -48,7 +48,7 @@ def _asked(device, name):
 
 
 def device_memory_used(device: Device = None) -> int:
-    """Bytes in use on the device, by all processes.
+    """Return the bytes in use on the device, by all processes.
 
     Args:
         device: its number or name; None: the current one.
@@ -64,7 +64,7 @@ def device_memory_used(device: Device = None) -> int:
 
 
 def memory_usage(device: Device = None) -> int:
-    """Percent of the last moments in which the device's memory was read or written.
+    """Return the percent of the last moments in which the device's memory was read or written.
 
     Args:
         device: its number or name; None: the current one.
@@ -80,7 +80,7 @@ def memory_usage(device: Device = None) -> int:
 
 
 def utilization(device: Device = None) -> int:
-    """Percent of the last moments in which a kernel ran.
+    """Return the percent of the last moments in which a kernel ran.
 
     Args:
         device: its number or name; None: the current one.
@@ -96,7 +96,7 @@ def utilization(device: Device = None) -> int:
 
 
 def temperature(device: Device = None) -> int:
-    """The temperature of the chip, in degrees Celsius.
+    """Return the temperature of the chip, in degrees Celsius.
 
     Args:
         device: its number or name; None: the current one.
@@ -112,7 +112,7 @@ def temperature(device: Device = None) -> int:
 
 
 def power_draw(device: Device = None) -> int:
-    """The power that the device draws, in milliwatts.
+    """Return the power that the device draws, in milliwatts.
 
     Args:
         device: its number or name; None: the current one.
@@ -128,7 +128,7 @@ def power_draw(device: Device = None) -> int:
 
 
 def clock_rate(device: Device = None) -> int:
-    """The clock of the multiprocessors, in MHz.
+    """Return the clock of the multiprocessors, in MHz.
 
     Args:
         device: its number or name; None: the current one.
@@ -144,7 +144,7 @@ def clock_rate(device: Device = None) -> int:
 
 
 def list_gpu_processes(device: Device = None) -> str:
-    """The processes that use the device, with their memory, as a text.
+    """Return the processes that use the device, with their memory, as a text.
 
     Args:
         device: its number or name; None: the current one.

@@ -28,7 +28,7 @@ __all__ = ["CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturi
 
 
 def is_current_stream_capturing() -> bool:
-    """Whether a graph is captured from the current stream of the current device.
+    """Return whether a graph is captured from the current stream of the current device.
 
     >>> torch.cuda.is_current_stream_capturing()
     False
@@ -37,7 +37,7 @@ def is_current_stream_capturing() -> bool:
 
 
 def graph_pool_handle() -> tuple[int, Any]:
-    """A new pool, for graphs that share their memory: they are replayed in the order of their captures, one at a time.
+    """Return a new pool, for graphs that share their memory: they are replayed in the order of their captures, one at a time.
 
     Errors: NotImplementedError without a device.
 
@@ -87,7 +87,7 @@ class CUDAGraph:
             _C._cuda_graph_keep(self._graph)
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
-        """Begins, on the current stream, which is not the default one. `graph` is the usual way to do it.
+        """Begin, on the current stream, which is not the default one. `graph` is the usual way to do it.
 
         Args:
             pool: of graph_pool_handle() or another graph's pool(): memory is shared with those graphs.
@@ -106,7 +106,7 @@ class CUDAGraph:
         _C._cuda_graph_begin(self._graph, _pool_number(pool), capture_error_mode)
 
     def capture_end(self) -> None:
-        """Ends the capture, on the same stream.
+        """End the capture, on the same stream.
 
         >>> if torch.cuda.is_available():
         ...     graph, x = torch.cuda.CUDAGraph(), torch.ones(2, device="cuda")
@@ -119,7 +119,7 @@ class CUDAGraph:
         _C._cuda_graph_end(self._graph, not self._keeps)
 
     def instantiate(self) -> None:
-        """Makes what replay() launches, where keep_graph=True put that off.
+        """Make what replay() launches, where keep_graph=True put that off.
 
         >>> if torch.cuda.is_available():
         ...     x, graph = torch.ones(2, device="cuda"), torch.cuda.CUDAGraph(keep_graph=True)
@@ -130,7 +130,7 @@ class CUDAGraph:
         _C._cuda_graph_instantiate(self._graph)
 
     def replay(self) -> None:
-        """Queues all of it on the current stream.
+        """Queue all of it on the current stream.
 
         >>> if torch.cuda.is_available():
         ...     x, graph = torch.ones(2, device="cuda"), torch.cuda.CUDAGraph()
@@ -143,7 +143,7 @@ class CUDAGraph:
         _C._cuda_graph_replay(self._graph)
 
     def reset(self) -> None:
-        """Gives the graph and its hold on the pool back; another can be captured.
+        """Give the graph and its hold on the pool back; another can be captured.
 
         >>> if torch.cuda.is_available():
         ...     torch.cuda.CUDAGraph().reset()
@@ -151,7 +151,7 @@ class CUDAGraph:
         _C._cuda_graph_reset(self._graph)
 
     def pool(self) -> tuple[int, Any]:
-        """The graph's pool, for other graphs to share: two numbers.
+        """Return the graph's pool, for other graphs to share: two numbers.
 
         >>> if torch.cuda.is_available():
         ...     x, graph = torch.ones(2, device="cuda"), torch.cuda.CUDAGraph()
@@ -162,7 +162,7 @@ class CUDAGraph:
         return 0, _C._cuda_graph_pool(self._graph)
 
     def register_generator_state(self, generator: Generator) -> None:
-        """Nothing to do: a generator that is drawn from takes part by itself.
+        """Do nothing: a generator that is drawn from takes part by itself.
 
         Args:
             generator: a `torch.Generator`.
@@ -172,7 +172,7 @@ class CUDAGraph:
         """
 
     def enable_debug_mode(self) -> None:
-        """Before the capture: debug_dump() will have something to show.
+        """Make debug_dump() have something to show; called before the capture.
 
         >>> if torch.cuda.is_available():
         ...     torch.cuda.CUDAGraph().enable_debug_mode()
@@ -180,7 +180,7 @@ class CUDAGraph:
         _C._cuda_graph_keep(self._graph)
 
     def debug_dump(self, debug_path: Any) -> None:
-        """Writes the graph in Graphviz's language.
+        """Write the graph in Graphviz's language.
 
         Args:
             debug_path: the file.
@@ -197,7 +197,7 @@ class CUDAGraph:
         _C._cuda_graph_dump(self._graph, str(debug_path))
 
     def raw_cuda_graph(self) -> Any:
-        """The driver's handle of the graph, a number.
+        """Return the driver's handle of the graph, a number.
 
         Errors: RuntimeError unless keep_graph=True and something was captured.
 
@@ -213,7 +213,7 @@ class CUDAGraph:
         return handle
 
     def raw_cuda_graph_exec(self) -> Any:
-        """The driver's handle of what replay() launches; it is good until the graph is made launchable again, or reset.
+        """Return the driver's handle of what replay() launches; it is good until the graph is made launchable again, or reset.
 
         Errors: RuntimeError where nothing can be launched yet.
 
@@ -298,7 +298,7 @@ class graph:
 
 def make_graphed_callables(callables: Any, sample_args: Any, num_warmup_iters: int = 3, allow_unused_input: bool = False,
                            pool: Any = None) -> Any:  # fmt: skip
-    """Replaces functions or modules by their graphs, forwards and backwards.
+    """Replace functions or modules by their graphs, forwards and backwards.
 
     Args:
         callables: a function or Module of tensors, or a tuple of them in the order in which they run.

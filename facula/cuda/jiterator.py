@@ -40,7 +40,7 @@ class _JittedFunction:
         self._sources = {}
 
     def _source(self, inputs):
-        """The program: the functions, for the device, and a struct that calls the last one."""
+        """Return the program: the functions, for the device, and a struct that calls the last one."""
         if inputs in self._sources:
             return self._sources[inputs]
         marked = _TEMPLATE.sub(lambda found: found[0] + " FACULA_RARE", self.code_string)
@@ -78,7 +78,7 @@ class _JittedFunction:
 
 
 def _common_dtype(tensors):
-    """That of an op on all of them: tensors without dimensions count only where they are of a higher kind."""
+    """Return that of an op on all of them: tensors without dimensions count only where they are of a higher kind."""
     groups = [[t.dtype for t in tensors if bool(t.dim()) is whole] for whole in (True, False)]
     whole, single = (functools.reduce(facula.promote_types, group) if group else None for group in groups)
     if whole is None or single is None:
@@ -87,7 +87,7 @@ def _common_dtype(tensors):
 
 
 def _create_jit_fn(code_string: str, **kwargs):
-    """A function of CUDA tensors whose kernel calls the last function of `code_string`, which gives its result by value.
+    """Return a function of CUDA tensors whose kernel calls the last function of `code_string`, which gives its result by value.
 
     Args:
         code_string: function templates, `template <typename T> T name(T x, T y, T alpha) { return ...; }`: as many parameters
@@ -100,5 +100,6 @@ def _create_jit_fn(code_string: str, **kwargs):
 
 
 def _create_multi_output_jit_fn(code_string: str, num_outputs: int, **kwargs):
-    """The same for `num_outputs` results (8 at most), which the function takes as references behind the other parameters."""
+    """Return the same for `num_outputs` results (8 at most), which the function takes as references behind the other
+    parameters."""
     return _JittedFunction(code_string, True, num_outputs, kwargs)

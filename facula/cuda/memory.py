@@ -40,7 +40,7 @@ def _stack(number):
 
 
 def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=None, device=None, **more):
-    """From now on notes which lines of the program take memory: out-of-memory errors and snapshots then show them.
+    """Note from now on which lines of the program take memory: out-of-memory errors and snapshots then show them.
 
     Args:
         enabled: "all" or "state" (only of live blocks), None: ends it. True and False are taken for the first and last.
@@ -79,7 +79,7 @@ def _snapshot(device=None, augment_with_fx_traces=False):
 
 
 def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False):
-    """Writes _snapshot() into a pickle file."""
+    """Write _snapshot() into a pickle file."""
     import pickle
 
     with open(filename, "wb") as file:
@@ -97,7 +97,7 @@ def _size(count):
 
 
 def table(index, stats, abbreviated):
-    """The table of `memory_summary`.
+    """Return the table of `memory_summary`.
 
     Args:
         index: the number of the device.
@@ -146,7 +146,7 @@ def _has_devices():
 
 
 def empty_cache() -> None:
-    """Gives segments that hold no tensor back to the driver; nothing to do without a device.
+    """Give segments that hold no tensor back to the driver; nothing to do without a device.
 
     >>> torch.cuda.empty_cache()
     """
@@ -155,7 +155,7 @@ def empty_cache() -> None:
 
 
 def memory_stats(device: Device = None) -> dict[Any, Any]:
-    """The allocator's counters: a dict with keys such as "allocated_bytes.all.peak"; empty without a device.
+    """Return the allocator's counters: a dict with keys such as "allocated_bytes.all.peak"; empty without a device.
 
     Args:
         device: its number or name; None: the current one.
@@ -173,7 +173,7 @@ def memory_stats(device: Device = None) -> dict[Any, Any]:
 
 
 def memory_stats_as_nested_dict(device: Device = None) -> dict[Any, Any]:
-    """The counters of memory_stats() as dicts in dicts; empty without a device.
+    """Return the counters of memory_stats() as dicts in dicts; empty without a device.
 
     Args:
         device: its number or name; None: the current one.
@@ -197,7 +197,7 @@ def _counter(name, which, device, function):
 
 
 def memory_allocated(device: Device = None) -> int:
-    """Bytes of blocks that hold tensors; 0 without a device.
+    """Return the bytes of blocks that hold tensors; 0 without a device.
 
     Args:
         device: its number or name; None: the current one.
@@ -211,7 +211,8 @@ def memory_allocated(device: Device = None) -> int:
 
 
 def max_memory_allocated(device: Device = None) -> int:
-    """The most bytes of blocks that held tensors since the start, or since reset_peak_memory_stats(); 0 without a device.
+    """Return the most bytes of blocks that held tensors since the start, or since reset_peak_memory_stats(); 0 without a
+    device.
 
     Args:
         device: its number or name; None: the current one.
@@ -223,7 +224,7 @@ def max_memory_allocated(device: Device = None) -> int:
 
 
 def memory_reserved(device: Device = None) -> int:
-    """Bytes taken from the driver; 0 without a device.
+    """Return the bytes taken from the driver; 0 without a device.
 
     Args:
         device: its number or name; None: the current one.
@@ -235,7 +236,8 @@ def memory_reserved(device: Device = None) -> int:
 
 
 def max_memory_reserved(device: Device = None) -> int:
-    """The most bytes that were taken from the driver since the start, or since reset_peak_memory_stats(); 0 without a device.
+    """Return the most bytes that were taken from the driver since the start, or since reset_peak_memory_stats(); 0 without a
+    device.
 
     Args:
         device: its number or name; None: the current one.
@@ -251,7 +253,7 @@ max_memory_cached: Callable[..., int] = max_memory_reserved
 
 
 def reset_peak_memory_stats(device: Device = None) -> None:
-    """Peaks begin at the current values; nothing to do without a device.
+    """Let peaks begin at the current values; nothing to do without a device.
 
     Args:
         device: its number or name; None: the current one.
@@ -269,7 +271,7 @@ reset_max_memory_cached: Callable[..., None] = reset_peak_memory_stats
 
 
 def reset_accumulated_memory_stats(device: Device = None) -> None:
-    """Sums over time begin at zero; nothing to do without a device.
+    """Let sums over time begin at zero; nothing to do without a device.
 
     Args:
         device: its number or name; None: the current one.
@@ -281,7 +283,7 @@ def reset_accumulated_memory_stats(device: Device = None) -> None:
 
 
 def host_memory_stats_as_nested_dict() -> dict[Any, Any]:
-    """Counters of pinned memory of the host, as dicts in dicts: see host_memory_stats(). Empty without a device.
+    """Return the counters of pinned memory of the host, as dicts in dicts: see host_memory_stats(). Empty without a device.
 
     >>> stats = torch.cuda.host_memory_stats_as_nested_dict()
     >>> if torch.cuda.is_available():
@@ -291,7 +293,7 @@ def host_memory_stats_as_nested_dict() -> dict[Any, Any]:
 
 
 def host_memory_stats() -> dict[Any, Any]:
-    """Counters of pinned memory: a dict with keys such as "active_bytes.peak"; empty without a device.
+    """Return the counters of pinned memory: a dict with keys such as "active_bytes.peak"; empty without a device.
 
     `allocations` and `allocated_bytes` count blocks that were taken from the driver, `active_requests` and `active_bytes`
     those that are in use, or that streams have not done with. Blocks are powers of two of bytes. `host_alloc_time` and
@@ -311,7 +313,7 @@ def _flat(nested, prefix=""):
 
 
 def reset_peak_host_memory_stats() -> None:
-    """Peaks of pinned memory begin at the current values.
+    """Let peaks of pinned memory begin at the current values.
 
     >>> torch.cuda.reset_peak_host_memory_stats()
     """
@@ -319,7 +321,7 @@ def reset_peak_host_memory_stats() -> None:
 
 
 def reset_accumulated_host_memory_stats() -> None:
-    """Sums over time of pinned memory begin at zero.
+    """Let sums over time of pinned memory begin at zero.
 
     >>> torch.cuda.reset_accumulated_host_memory_stats()
     """
@@ -327,7 +329,7 @@ def reset_accumulated_host_memory_stats() -> None:
 
 
 def mem_get_info(device: Device = None) -> Any:
-    """(free, total) bytes of the device, as the driver counts them.
+    """Return (free, total) bytes of the device, as the driver counts them.
 
     Args:
         device: its number or name; None: the current one.
@@ -342,7 +344,7 @@ def mem_get_info(device: Device = None) -> Any:
 
 
 def set_per_process_memory_fraction(fraction: Any, device: Device = None) -> None:
-    """At most this share of the device's memory is taken; more is an OutOfMemoryError.
+    """Take at most this share of the device's memory; more is an OutOfMemoryError.
 
     Args:
         fraction: from 0 to 1.
@@ -359,7 +361,7 @@ def set_per_process_memory_fraction(fraction: Any, device: Device = None) -> Non
 
 
 def get_per_process_memory_fraction(device: Device = None) -> Any:
-    """The share of the device's memory that is taken at most: 1.0 at the start.
+    """Return the share of the device's memory that is taken at most: 1.0 at the start.
 
     Args:
         device: its number or name; None: the current one.
@@ -373,7 +375,7 @@ def get_per_process_memory_fraction(device: Device = None) -> Any:
 
 
 def memory_budget(limit: str | float | None, device: Device = None) -> MemoryBudget:
-    """Makes programs keep within a bound on the memory that tensors of a device hold: see torch.cpu.memory_budget().
+    """Make programs keep within a bound on the memory that tensors of a device hold: see torch.cpu.memory_budget().
 
     Args:
         limit: bytes, a text such as "8GB" or "512MiB", a share of the device's memory as a float, or None for no bound.
@@ -395,7 +397,8 @@ def memory_budget(limit: str | float | None, device: Device = None) -> MemoryBud
 
 
 def memory_snapshot(mempool_id: Any = None) -> list[Any]:
-    """All segments of all devices: a list of dicts with their blocks, in the order of their addresses; empty without a device.
+    """Return all segments of all devices: a list of dicts with their blocks, in the order of their addresses; empty without a
+    device.
 
     Args:
         mempool_id: only the segments of that pool, of a graph or a MemPool.
@@ -416,7 +419,7 @@ def memory_snapshot(mempool_id: Any = None) -> list[Any]:
 
 
 def _set_allocator_settings(env):
-    """Sets what FACULA_CUDA_ALLOC_CONF (or PYTORCH_CUDA_ALLOC_CONF) would say: "key:value,key:value".
+    """Set what FACULA_CUDA_ALLOC_CONF (or PYTORCH_CUDA_ALLOC_CONF) would say: "key:value,key:value".
 
     Keys are expandable_segments (True or False), max_split_size_mb, garbage_collection_threshold,
     roundup_power2_divisions and backend (native). They hold for what is allocated from now on.
@@ -425,7 +428,7 @@ def _set_allocator_settings(env):
 
 
 def get_allocator_backend() -> str:
-    """"native": the name of the only allocator.
+    """Return "native": the name of the only allocator.
 
     >>> torch.cuda.get_allocator_backend()
     'native'
@@ -437,7 +440,7 @@ _raw_blocks = {}  # address -> device
 
 
 def caching_allocator_alloc(size: int, device: Device = None, stream: Any = None) -> Any:
-    """The address of bytes of the caching allocator, for other libraries.
+    """Return the address of bytes of the caching allocator, for other libraries.
 
     Args:
         size: how many bytes.
@@ -463,7 +466,7 @@ def caching_allocator_alloc(size: int, device: Device = None, stream: Any = None
 
 
 def caching_allocator_delete(mem_ptr: Any) -> None:
-    """Gives back what caching_allocator_alloc() gave.
+    """Give back what caching_allocator_alloc() gave.
 
     Args:
         mem_ptr: the address; 0 and None give nothing back.
@@ -515,7 +518,7 @@ class MemPool:
         return None
 
     def use_count(self) -> Any:
-        """One, and one for every use_mem_pool() that is open.
+        """Return one, and one for every use_mem_pool() that is open.
 
         >>> if torch.cuda.is_available():
         ...     assert torch.cuda.MemPool().use_count() == 1
@@ -523,7 +526,7 @@ class MemPool:
         return _C._cuda_pool_users(self._number, self._device)
 
     def snapshot(self, include_traces: bool = True) -> list[Any]:
-        """memory_snapshot() of the pool's segments.
+        """Return memory_snapshot() of the pool's segments.
 
         Args:
             include_traces: accepted; what happened to them is in cuda.memory._snapshot().
@@ -540,7 +543,7 @@ class MemPool:
 
 @contextlib.contextmanager
 def use_mem_pool(pool, device=None):
-    """Context: what this thread allocates on the device comes from the pool; threads that it starts do not.
+    """Take from the pool what this thread allocates on the device; threads that it starts do not.
 
     Args:
         pool: a MemPool.
@@ -581,12 +584,12 @@ class CUDAPluggableAllocator:
         )
 
     def allocator(self) -> Self:
-        """What change_current_allocator() uses: the object itself."""
+        """Return what change_current_allocator() uses: the object itself."""
         return self
 
 
 def change_current_allocator(allocator: Any) -> None:
-    """From now on tensors lie in the allocator's memory; to be called before there are any. There are no statistics of it.
+    """Let tensors lie in the allocator's memory from now on; to be called before there are any. There are no statistics of it.
 
     Args:
         allocator: a CUDAPluggableAllocator.
@@ -612,7 +615,7 @@ def _need_allocator(allocator):
 
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
-    """The counters as a table.
+    """Return the counters as a table.
 
     Args:
         device: its number or name; None: the current one.

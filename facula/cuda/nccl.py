@@ -26,7 +26,7 @@ _ALL_REDUCE, _REDUCE, _BROADCAST, _ALL_GATHER, _REDUCE_SCATTER = 0, 1, 2, 3, 6
 
 
 def is_available(tensors: Sequence[Tensor] = ()) -> bool:
-    """Whether there is NCCL, and all tensors are contiguous ones of different CUDA devices."""
+    """Return whether there is NCCL, and all tensors are contiguous ones of different CUDA devices."""
     devices = set()
     for tensor in tensors:
         if tensor.is_sparse or not tensor.is_contiguous() or not tensor.is_cuda or tensor.device in devices:
@@ -36,13 +36,13 @@ def is_available(tensors: Sequence[Tensor] = ()) -> bool:
 
 
 def version() -> tuple[Any, Any, Any]:
-    """(major, minor, patch). DistBackendError without NCCL."""
+    """Return (major, minor, patch). DistBackendError without NCCL."""
     number = _C._dist_nccl_version()
     return number // 10000, number % 10000 // 100, number % 100
 
 
 def unique_id() -> Any:
-    """The bytes by which ranks of a communicator find each other."""
+    """Return the bytes by which ranks of a communicator find each other."""
     return _C._dist_nccl_unique_id()
 
 
@@ -68,7 +68,7 @@ def _run(name, kind, inputs, outputs, op=SUM, root=0, streams=None, comms=None) 
 
 def all_reduce(inputs: Sequence[Tensor], outputs: Sequence[Tensor] | None = None, op: int = SUM, streams: Any = None,
                comms: Sequence[Any] | None = None) -> None:  # fmt: skip
-    """Sums tensors of several devices (or another `op`: 1 multiplies, 2 and 3 take the greatest and the least, 4 averages).
+    """Sum tensors of several devices (or another `op`: 1 multiplies, 2 and 3 take the greatest and the least, 4 averages).
 
     Args:
         inputs: a tensor on each device.
@@ -96,7 +96,7 @@ def _same_number(name, inputs, outputs) -> None:
 
 def reduce(inputs: Sequence[Tensor], output: Tensor | None = None, root: int = 0, op: int = SUM, streams: Any = None,
            comms: Sequence[Any] | None = None, *, outputs: Sequence[Tensor] | None = None) -> None:  # fmt: skip
-    """As `all_reduce`, with the result on one device only: in `output`, or in `inputs[root]`.
+    """Do as `all_reduce` does, with the result on one device only: in `output`, or in `inputs[root]`.
 
     Args:
         inputs: a tensor on each device.
@@ -127,7 +127,7 @@ def reduce(inputs: Sequence[Tensor], output: Tensor | None = None, root: int = 0
 
 
 def broadcast(inputs: Sequence[Tensor], root: int = 0, streams: Any = None, comms: Sequence[Any] | None = None) -> None:
-    """Writes `inputs[root]` into all inputs.
+    """Write `inputs[root]` into all inputs.
 
     Args:
         inputs: a tensor on each device.
@@ -146,7 +146,7 @@ def broadcast(inputs: Sequence[Tensor], root: int = 0, streams: Any = None, comm
 
 def all_gather(inputs: Sequence[Tensor], outputs: Sequence[Tensor], streams: Any = None,
                comms: Sequence[Any] | None = None) -> None:  # fmt: skip
-    """Writes all inputs, one behind the other, into each output.
+    """Write all inputs, one behind the other, into each output.
 
     Args:
         inputs: a tensor on each device.
@@ -167,7 +167,7 @@ def all_gather(inputs: Sequence[Tensor], outputs: Sequence[Tensor], streams: Any
 
 def reduce_scatter(inputs: Sequence[Tensor], outputs: Sequence[Tensor], op: int = SUM, streams: Any = None,
                    comms: Sequence[Any] | None = None) -> None:  # fmt: skip
-    """As `all_reduce`; each output gets its part of the result.
+    """Do as `all_reduce` does; each output gets its part of the result.
 
     Args:
         inputs: a tensor on each device.

@@ -16,7 +16,7 @@ __all__ = ["range_push", "range_pop", "range_start", "range_end", "mark", "range
 
 
 def range_push(msg: str) -> Any:
-    """Begins a range of this thread. How many ranges are open around it; -2 where no profiler listens.
+    """Begin a range of this thread; return how many ranges are open around it, -2 where no profiler listens.
 
     Args:
         msg: its name.
@@ -29,7 +29,7 @@ def range_push(msg: str) -> Any:
 
 
 def range_pop() -> Any:
-    """Ends the thread's innermost range. Its depth; -2 where no profiler listens.
+    """End the thread's innermost range; return its depth, -2 where no profiler listens.
 
     >>> depth = torch.cuda.nvtx.range_push("step")
     >>> torch.cuda.nvtx.range_pop() == depth
@@ -39,7 +39,7 @@ def range_pop() -> Any:
 
 
 def range_start(msg: str) -> Any:
-    """Begins a range that may end on another thread; its handle for range_end.
+    """Begin a range that may end on another thread; return its handle for range_end.
 
     Args:
         msg: its name.
@@ -51,7 +51,7 @@ def range_start(msg: str) -> Any:
 
 
 def range_end(range_id: Any) -> None:
-    """Ends a range that range_start began.
+    """End a range that range_start began.
 
     Args:
         range_id: its handle.
@@ -62,7 +62,7 @@ def range_end(range_id: Any) -> None:
 
 
 def mark(msg: str) -> None:
-    """Marks a moment.
+    """Mark a moment.
 
     Args:
         msg: its name.
@@ -74,7 +74,7 @@ def mark(msg: str) -> None:
 
 @contextlib.contextmanager
 def range(msg, *args, **kwargs):
-    """Context: a range of this thread.
+    """Open a range of this thread for the block.
 
     Args:
         msg: its name, in which `{}` stand for the arguments.

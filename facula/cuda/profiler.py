@@ -12,7 +12,7 @@ __all__ = ["start", "stop", "profile"]
 
 
 def start() -> None:
-    """NVIDIA's profilers record from here on.
+    """Let NVIDIA's profilers record from here on.
 
     Errors: CudaError where the driver refuses; NotImplementedError without a device.
 
@@ -24,7 +24,7 @@ def start() -> None:
 
 
 def stop() -> None:
-    """NVIDIA's profilers stop to record.
+    """Let NVIDIA's profilers stop to record.
 
     Errors: CudaError where the driver refuses; NotImplementedError without a device.
 
@@ -36,7 +36,7 @@ def stop() -> None:
 
 @contextlib.contextmanager
 def profile():
-    """Context: NVIDIA's profilers record inside.
+    """Let NVIDIA's profilers record inside.
 
     Errors: CudaError where the driver refuses; NotImplementedError without a device.
 

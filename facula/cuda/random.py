@@ -42,7 +42,7 @@ def _generators():
 
 
 def get_rng_state(device: Device = "cuda") -> Any:
-    """The state of the device's generator: a uint8 tensor on the CPU.
+    """Return the state of the device's generator: a uint8 tensor on the CPU.
 
     Args:
         device: its number or name; "cuda": the current one.
@@ -59,7 +59,7 @@ def get_rng_state(device: Device = "cuda") -> Any:
 
 
 def set_rng_state(new_state: Any, device: Device = "cuda") -> None:
-    """Puts a state of the device's generator back.
+    """Put a state of the device's generator back.
 
     Args:
         new_state: what get_rng_state() gave.
@@ -74,7 +74,7 @@ def set_rng_state(new_state: Any, device: Device = "cuda") -> None:
 
 
 def get_rng_state_all() -> list[Any]:
-    """The states of the generators of all devices: a list, empty without a device.
+    """Return the states of the generators of all devices: a list, empty without a device.
 
     >>> len(torch.cuda.get_rng_state_all()) == torch.cuda.device_count()
     True
@@ -83,7 +83,7 @@ def get_rng_state_all() -> list[Any]:
 
 
 def set_rng_state_all(new_states: Any) -> None:
-    """Puts the states of the generators of all devices back.
+    """Put the states of the generators of all devices back.
 
     Args:
         new_states: what get_rng_state_all() gave.
@@ -95,7 +95,7 @@ def set_rng_state_all(new_states: Any) -> None:
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds the current device's generator; nothing to do without a device.
+    """Seed the current device's generator; nothing to do without a device.
 
     Args:
         seed: an integer.
@@ -109,7 +109,7 @@ def manual_seed(seed: int) -> None:
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seeds the generators of all devices; nothing to do without a device. `torch.manual_seed` does so, too.
+    """Seed the generators of all devices; nothing to do without a device. `torch.manual_seed` does so, too.
 
     Args:
         seed: an integer.
@@ -121,7 +121,7 @@ def manual_seed_all(seed: int) -> None:
 
 
 def seed() -> None:
-    """Seeds the current device's generator from the system's entropy; nothing to do without a device.
+    """Seed the current device's generator from the system's entropy; nothing to do without a device.
 
     >>> torch.cuda.seed()
     """
@@ -130,7 +130,7 @@ def seed() -> None:
 
 
 def seed_all() -> None:
-    """Seeds all devices' generators with one number from the system's entropy; nothing to do without a device.
+    """Seed all devices' generators with one number from the system's entropy; nothing to do without a device.
 
     >>> torch.cuda.seed_all()
     """
@@ -142,7 +142,7 @@ def seed_all() -> None:
 
 
 def initial_seed() -> Any:
-    """The seed of the current device's generator.
+    """Return the seed of the current device's generator.
 
     Errors: NotImplementedError without a device.
 

@@ -99,7 +99,7 @@ class Stream(_any.Stream):
         self.wait_event(stream.record_event())
 
     def record_event(self, event: Any = None) -> Any:
-        """Puts an event behind what is queued, and gives it.
+        """Put an event behind what is queued, and give it.
 
         Args:
             event: an Event; None: a new one.
@@ -112,7 +112,7 @@ class Stream(_any.Stream):
         return event
 
     def query(self) -> Any:
-        """Whether all work is done.
+        """Return whether all work is done.
 
         >>> if torch.cuda.is_available():
         ...     stream = torch.cuda.current_stream()
@@ -122,7 +122,7 @@ class Stream(_any.Stream):
         return _C._cuda_query_stream(self.device_index, self.cuda_stream)
 
     def synchronize(self) -> None:
-        """Waits for all work of the stream.
+        """Wait for all work of the stream.
 
         >>> if torch.cuda.is_available():
         ...     torch.cuda.current_stream().synchronize()
@@ -130,7 +130,7 @@ class Stream(_any.Stream):
         _C._cuda_synchronize_stream(self.device_index, self.cuda_stream)
 
     def is_capturing(self) -> bool:
-        """Whether a graph is captured from the stream.
+        """Return whether a graph is captured from the stream.
 
         >>> if torch.cuda.is_available():
         ...     assert not torch.cuda.current_stream().is_capturing()
@@ -182,7 +182,7 @@ class ExternalStream(Stream):
 
 
 def get_stream_from_external(data_ptr: Any, device: Device = None) -> ExternalStream:
-    """An ExternalStream: a stream that another library made.
+    """Return an ExternalStream: a stream that another library made.
 
     Args:
         data_ptr: the driver's handle.
@@ -231,7 +231,7 @@ class Event(_any.Event):
         self.device = None
 
     def ipc_handle(self) -> Any:
-        """64 bytes by which another process opens the event (from_ipc_handle).
+        """Return 64 bytes by which another process opens the event (from_ipc_handle).
 
         Errors: RuntimeError unless it was made with interprocess=True.
 
@@ -246,7 +246,7 @@ class Event(_any.Event):
 
     @classmethod
     def from_ipc_handle(cls, device: Device, handle: Any) -> Self:
-        """The event of another process.
+        """Return the event of another process.
 
         Args:
             device: its number or name.
@@ -269,7 +269,7 @@ class Event(_any.Event):
     cuda_event = event_id
 
     def record(self, stream: Any = None) -> None:
-        """Puts the event behind what is queued on a stream.
+        """Put the event behind what is queued on a stream.
 
         Args:
             stream: the Stream; None: the current one.
@@ -294,7 +294,7 @@ class Event(_any.Event):
         _C._cuda_block_on_event(self._event, stream.device_index, stream.cuda_stream)
 
     def query(self) -> Any:
-        """Whether everything before the event is done.
+        """Return whether everything before the event is done.
 
         >>> if torch.cuda.is_available():
         ...     event = torch.cuda.current_stream().record_event()
@@ -304,7 +304,7 @@ class Event(_any.Event):
         return _C._cuda_query_event(self._event)
 
     def synchronize(self) -> None:
-        """Waits until everything before the event is done.
+        """Wait until everything before the event is done.
 
         >>> if torch.cuda.is_available():
         ...     torch.cuda.current_stream().record_event().synchronize()
@@ -312,7 +312,7 @@ class Event(_any.Event):
         _C._cuda_synchronize_event(self._event)
 
     def elapsed_time(self, end_event: Any) -> Any:
-        """Milliseconds from this event to another; both are reached.
+        """Return the milliseconds from this event to another; both are reached.
 
         Args:
             end_event: the other, made with enable_timing=True as this one.
@@ -331,7 +331,7 @@ class Event(_any.Event):
 
 
 def current_stream(device: Device = None) -> Stream:
-    """The stream that this thread's work on a device goes to.
+    """Return the stream that this thread's work on a device goes to.
 
     Args:
         device: its number or name; None: the current one.
@@ -347,7 +347,7 @@ def current_stream(device: Device = None) -> Stream:
 
 
 def default_stream(device: Device = None) -> Stream:
-    """The device's default stream.
+    """Return the device's default stream.
 
     Args:
         device: its number or name; None: the current one.
@@ -361,7 +361,7 @@ def default_stream(device: Device = None) -> Stream:
 
 
 def set_stream(stream: Any) -> None:
-    """Makes the stream, and its device, the current one. `with stream(s)` is preferred, which takes it back.
+    """Make the stream, and its device, the current one. `with stream(s)` is preferred, which takes it back.
 
     Args:
         stream: the Stream; None changes nothing.
@@ -403,7 +403,7 @@ class StreamContext:
 
 
 def stream(stream: Any) -> StreamContext:
-    """Context: work goes to a stream, on its device.
+    """Return a context: work goes to a stream, on its device.
 
     Args:
         stream: the Stream; None changes nothing.

@@ -38,7 +38,7 @@ _DTYPES = {
 
 
 def enable(val: bool = True) -> None:
-    """Says whether products ask which way is the fastest.
+    """Say whether products ask which way is the fastest.
 
     Args:
         val: True or False; False at the start, unless the environment says otherwise.
@@ -52,7 +52,7 @@ def enable(val: bool = True) -> None:
 
 
 def is_enabled() -> bool:
-    """Whether products ask which way is the fastest.
+    """Return whether products ask which way is the fastest.
 
     >>> torch.cuda.tunable.enable(False)
     >>> torch.cuda.tunable.is_enabled()
@@ -62,7 +62,7 @@ def is_enabled() -> bool:
 
 
 def tuning_enable(val: bool = True) -> None:
-    """Says whether ways are tried where none is known for the sizes.
+    """Say whether ways are tried where none is known for the sizes.
 
     Args:
         val: True or False; True at the start.
@@ -76,7 +76,7 @@ def tuning_enable(val: bool = True) -> None:
 
 
 def tuning_is_enabled() -> bool:
-    """Whether ways are tried where none is known for the sizes.
+    """Return whether ways are tried where none is known for the sizes.
 
     >>> torch.cuda.tunable.tuning_enable()
     >>> torch.cuda.tunable.tuning_is_enabled()
@@ -86,7 +86,7 @@ def tuning_is_enabled() -> bool:
 
 
 def record_untuned_enable(val: bool = True) -> None:
-    """Says whether sizes for which no way is known are written into a file (tunableop_untuned0.csv), for tune_gemm_in_file().
+    """Say whether sizes for which no way is known are written into a file (tunableop_untuned0.csv), for tune_gemm_in_file().
 
     Args:
         val: True or False; False at the start.
@@ -100,7 +100,7 @@ def record_untuned_enable(val: bool = True) -> None:
 
 
 def record_untuned_is_enabled() -> bool:
-    """Whether sizes for which no way is known are written into a file.
+    """Return whether sizes for which no way is known are written into a file.
 
     >>> torch.cuda.tunable.record_untuned_enable(False)
     >>> torch.cuda.tunable.record_untuned_is_enabled()
@@ -110,7 +110,7 @@ def record_untuned_is_enabled() -> bool:
 
 
 def set_max_tuning_duration(duration: int) -> None:
-    """Sets for how long a way is tried at most; once in any case.
+    """Set for how long a way is tried at most; once in any case.
 
     Args:
         duration: milliseconds, from 0 on.
@@ -127,7 +127,7 @@ def set_max_tuning_duration(duration: int) -> None:
 
 
 def get_max_tuning_duration() -> int:
-    """Milliseconds for which a way is tried at most.
+    """Return the milliseconds for which a way is tried at most.
 
     >>> torch.cuda.tunable.get_max_tuning_duration() >= 0
     True
@@ -136,7 +136,7 @@ def get_max_tuning_duration() -> int:
 
 
 def set_max_tuning_iterations(iterations: int) -> None:
-    """Sets how often a way is tried at most; once in any case.
+    """Set how often a way is tried at most; once in any case.
 
     Args:
         iterations: a number, from 0 on.
@@ -153,7 +153,7 @@ def set_max_tuning_iterations(iterations: int) -> None:
 
 
 def get_max_tuning_iterations() -> int:
-    """How often a way is tried at most.
+    """Return how often a way is tried at most.
 
     >>> torch.cuda.tunable.get_max_tuning_iterations() >= 0
     True
@@ -173,7 +173,7 @@ def _device():
 
 
 def set_filename(filename: str, insert_device_ordinal: bool = False) -> None:
-    """Sets the file of what is found.
+    """Set the file of what is found.
 
     Args:
         filename: the path.
@@ -189,7 +189,7 @@ def set_filename(filename: str, insert_device_ordinal: bool = False) -> None:
 
 
 def get_filename() -> str:
-    """The file of what is found, for the current device: tunableop_results0.csv for device 0 at the start.
+    """Return the file of what is found, for the current device: tunableop_results0.csv for device 0 at the start.
 
     Errors: NotImplementedError without a device.
 
@@ -200,7 +200,7 @@ def get_filename() -> str:
 
 
 def get_results() -> tuple[Any, ...]:
-    """(op, sizes, way, milliseconds) for each problem of which a way is known.
+    """Return (op, sizes, way, milliseconds) for each problem of which a way is known.
 
     >>> isinstance(torch.cuda.tunable.get_results(), tuple)
     True
@@ -209,7 +209,7 @@ def get_results() -> tuple[Any, ...]:
 
 
 def get_validators() -> tuple[Any, ...]:
-    """(name, value) pairs that a file must agree with to be used: versions of cuBLAS and the device.
+    """Return (name, value) pairs that a file must agree with to be used: versions of cuBLAS and the device.
 
     Errors: NotImplementedError without a device.
 
@@ -220,7 +220,7 @@ def get_validators() -> tuple[Any, ...]:
 
 
 def read_file(filename: str | None = None) -> bool:
-    """Reads what is known from a file; False where there is none, or it was made with another cuBLAS or device.
+    """Read what is known from a file; False where there is none, or it was made with another cuBLAS or device.
 
     Args:
         filename: the path; None: get_filename().
@@ -234,7 +234,7 @@ def read_file(filename: str | None = None) -> bool:
 
 
 def set_rotating_buffer_size(buffer_size: int) -> None:
-    """Says that tries use the same memory again and again, which is the only choice here.
+    """Say that tries use the same memory again and again, which is the only choice here.
 
     Args:
         buffer_size: 0.
@@ -248,7 +248,7 @@ def set_rotating_buffer_size(buffer_size: int) -> None:
 
 
 def get_rotating_buffer_size() -> int:
-    """0: tries use the same memory.
+    """Return 0: tries use the same memory.
 
     >>> torch.cuda.tunable.get_rotating_buffer_size()
     0
@@ -257,7 +257,7 @@ def get_rotating_buffer_size() -> int:
 
 
 def set_numerical_check_tolerances(enable: bool, atol: float = 1e-5, rtol: float = 1e-5) -> None:
-    """Says whether a way is taken only where its result agrees with that of the library's own choice.
+    """Say whether a way is taken only where its result agrees with that of the library's own choice.
 
     Args:
         enable: whether.
@@ -271,7 +271,7 @@ def set_numerical_check_tolerances(enable: bool, atol: float = 1e-5, rtol: float
 
 
 def tune_gemm_in_file(filename: str) -> None:
-    """Tries the problems that a run with record_untuned_enable() has written; needs enable() and tuning_enable().
+    """Try the problems that a run with record_untuned_enable() has written; needs enable() and tuning_enable().
 
     Args:
         filename: the file.
@@ -289,7 +289,7 @@ def tune_gemm_in_file(filename: str) -> None:
 
 
 def mgpu_tune_gemm_in_file(filename_pattern: str, num_gpus: int) -> None:
-    """Divides the problems of several files among devices, a process each.
+    """Divide the problems of several files among devices, a process each.
 
     What they find goes into the devices' files, and all of it into one more for each, named with "_full".
 
@@ -348,7 +348,7 @@ def _tune_on(device, path, lines):
 
 
 def _tune(lines):
-    """Computes a product of each problem's sizes, which tries its ways."""
+    """Compute a product of each problem's sizes, which tries its ways."""
     before = facula.backends.cuda.matmul.allow_tf32
     try:
         for line in lines:

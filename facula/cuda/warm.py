@@ -28,7 +28,7 @@ COMMON = Path(__file__).with_name("common_kernels.jsonl")
 
 
 def read_list(path: str | PathLike[str]) -> list[Any]:
-    """The kernels of a log, each once: a list of (source, expression).
+    """Return the kernels of a log, each once: a list of (source, expression).
 
     Args:
         path: the file, a JSON list in each line.
@@ -82,7 +82,7 @@ def _bar(done, total, compiled):
 
 
 def main(arguments: Any = None) -> None:
-    """Compiles the common kernels, or those of a list, and prints how many: what `python -m facula.cuda.warm` does.
+    """Compile the common kernels, or those of a list, and print how many: what `python -m facula.cuda.warm` does.
 
     Args:
         arguments: --arch and others, a list; None: those of the command line.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def is_available() -> bool:
-    """True: several processes can always be used.
+    """Return True: several processes can always be used.
 
     >>> torch.distributed.is_available()
     True
@@ -25,7 +25,7 @@ def is_available() -> bool:
 
 
 def is_mpi_available() -> bool:
-    """Whether there is an MPI library with the standard ABI, which groups of several processes use.
+    """Return whether there is an MPI library with the standard ABI, which groups of several processes use.
 
     It is the one that FACULA_MPI names, one that is loaded already, that of the package `mpich`, or the system's. A group of
     one process needs none.
@@ -38,7 +38,7 @@ def is_mpi_available() -> bool:
 
 
 def is_gloo_available() -> bool:
-    """True: "gloo" is a name for groups on the CPU, which MPI serves here.
+    """Return True: "gloo" is a name for groups on the CPU, which MPI serves here.
 
     >>> torch.distributed.is_gloo_available()
     True
@@ -47,7 +47,7 @@ def is_gloo_available() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """Whether there are CUDA devices and a library of NCCL, so that `backend="nccl"` can be asked for.
+    """Return whether there are CUDA devices and a library of NCCL, so that `backend="nccl"` can be asked for.
 
     >>> isinstance(torch.distributed.is_nccl_available(), bool)
     True
@@ -56,7 +56,7 @@ def is_nccl_available() -> bool:
 
 
 def is_ucc_available() -> bool:
-    """False: UCC is not supported, and XCCL, which has the same function, is not either.
+    """Return False: UCC is not supported, and XCCL, which has the same function, is not either.
 
     >>> torch.distributed.is_ucc_available(), torch.distributed.is_xccl_available()
     (False, False)
@@ -68,7 +68,7 @@ is_xccl_available = is_ucc_available
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether a backend can be asked for.
+    """Return whether a backend can be asked for.
 
     Args:
         backend: its name, in any case: "gloo" and "fake" always can, "mpi" and "nccl" where their libraries are found; of any
@@ -83,7 +83,7 @@ def is_backend_available(backend: str) -> bool:
 
 
 def is_torchelastic_launched() -> bool:
-    """Whether a launcher that starts processes again (`python -m facula.distributed.run`) started this one: it looks for
+    """Return whether a launcher that starts processes again (`python -m facula.distributed.run`) started this one: it looks for
     TORCHELASTIC_RUN_ID in the environment.
 
     >>> torch.distributed.is_torchelastic_launched()
@@ -130,7 +130,7 @@ reduce_op = ReduceOp
 
 
 def supports_complex(reduceOp: ReduceOp | PremulSum) -> bool:
-    """Whether complex tensors can be reduced so.
+    """Return whether complex tensors can be reduced so.
 
     Args:
         reduceOp: a ReduceOp.
@@ -204,12 +204,12 @@ class BackendConfig:
         return ",".join(f"{kind}:{name}" for kind, name in self.device_backend_map.items())
 
     def get_device_backend_map(self) -> dict[str, Backend]:
-        """{kind of device: its backend}."""
+        """Return {kind of device: its backend}."""
         return self.device_backend_map
 
 
 def get_default_backend_for_device(device: facula.device | str) -> str:
-    """The backend that moves tensors of a device where none is asked for: "nccl" for CUDA devices, else "gloo".
+    """Return the backend that moves tensors of a device where none is asked for: "nccl" for CUDA devices, else "gloo".
 
     Args:
         device: a torch.device, or its name. RuntimeError for a name that is not known.

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 def all_reduce(tensor: Tensor, op: ReduceOp | PremulSum = ReduceOp.SUM, group: ProcessGroup | None = None,
                async_op: bool = False) -> Work | Any:  # fmt: skip
-    """Reduces `tensor` over the processes, in place: each then has ``op(tensor of rank 0, tensor of rank 1, ...)``.
+    """Reduce `tensor` over the processes, in place: each then has ``op(tensor of rank 0, tensor of rank 1, ...)``.
 
     Args:
         tensor: of one shape and dtype in all processes.
@@ -71,7 +71,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp | PremulSum = ReduceOp.SUM, group: P
 
 def all_reduce_coalesced(tensors: Sequence[Tensor], op: ReduceOp | PremulSum = ReduceOp.SUM,
                          group: ProcessGroup | None = None, async_op: bool = False) -> Work | Any:  # fmt: skip
-    """all_reduce of several tensors in one go, in place.
+    """Do all_reduce of several tensors in one go, in place.
 
     Args:
         tensors: a list, of one dtype; float32 goes with complex64, float64 with complex128.
@@ -94,7 +94,7 @@ def all_reduce_coalesced(tensors: Sequence[Tensor], op: ReduceOp | PremulSum = R
 
 def reduce(tensor: Tensor, dst: int | None = None, op: ReduceOp | PremulSum = ReduceOp.SUM, group: ProcessGroup | None = None,
            async_op: bool = False, group_dst: int | None = None) -> Work | Any:  # fmt: skip
-    """Reduces tensors of all processes to that of one; what the others then have in theirs is not told.
+    """Reduce tensors of all processes to that of one; what the others then have in theirs is not told.
 
     Args:
         tensor: what each gives, and what `dst` gets, in place.
@@ -122,7 +122,7 @@ def reduce(tensor: Tensor, dst: int | None = None, op: ReduceOp | PremulSum = Re
 
 def broadcast(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = None, async_op: bool = False,
               group_src: int | None = None) -> Work | Any:  # fmt: skip
-    """Gives every process the values of the tensor of one, in place.
+    """Give every process the values of the tensor of one, in place.
 
     Args:
         tensor: what `src` gives, and the others get; of one shape and dtype in all.
@@ -148,7 +148,7 @@ def broadcast(tensor: Tensor, src: int | None = None, group: ProcessGroup | None
 
 def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor, group: ProcessGroup | None = None,
                async_op: bool = False) -> Work | Any:  # fmt: skip
-    """Fills a list with the tensors of all processes.
+    """Fill a list with the tensors of all processes.
 
     Args:
         tensor_list: a tensor for each process, in the order of ranks; ValueError for another number, or another size or dtype.
@@ -179,7 +179,7 @@ def _all_gather(group, tensor_list, tensor, async_op, shown=True):
 
 def all_gather_coalesced(output_tensor_lists: Sequence[Sequence[Tensor]], input_tensor_list: Sequence[Tensor],
                          group: ProcessGroup | None = None, async_op: bool = False) -> Work | Any:  # fmt: skip
-    """all_gather of several tensors.
+    """Do all_gather of several tensors.
 
     Args:
         output_tensor_lists: for each process a list with a tensor for each of its tensors. ValueError for another number of
@@ -219,7 +219,7 @@ def _together(works, async_op):
 
 def all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor, group: ProcessGroup | None = None,
                            async_op: bool = False) -> Work | Any:  # fmt: skip
-    """Gathers the tensors of all processes into one tensor, one behind the other.
+    """Gather the tensors of all processes into one tensor, one behind the other.
 
     Args:
         output_tensor: as many times the elements of the input as there are processes: they are concatenated along dimension 0,
@@ -246,7 +246,7 @@ def all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor, group: P
 
 def gather(tensor: Tensor, gather_list: Sequence[Tensor] | None = None, dst: int | None = None,
            group: ProcessGroup | None = None, async_op: bool = False, group_dst: int | None = None) -> Work | Any:  # fmt: skip
-    """Fills a list in one process with the tensors of all.
+    """Fill a list in one process with the tensors of all.
 
     Args:
         tensor: what this process gives; of one shape and dtype in all.
@@ -281,7 +281,7 @@ def gather(tensor: Tensor, gather_list: Sequence[Tensor] | None = None, dst: int
 
 def scatter(tensor: Tensor, scatter_list: Sequence[Tensor] | None = None, src: int | None = None,
             group: ProcessGroup | None = None, async_op: bool = False, group_src: int | None = None) -> Work | Any:  # fmt: skip
-    """Gives each process its element of a list that one process has.
+    """Give each process its element of a list that one process has.
 
     Args:
         tensor: what this process gets, in place; of one shape and dtype in all.
@@ -316,7 +316,7 @@ def scatter(tensor: Tensor, scatter_list: Sequence[Tensor] | None = None, src: i
 
 def reduce_scatter(output: Tensor, input_list: Sequence[Tensor], op: ReduceOp | PremulSum = ReduceOp.SUM,
                    group: ProcessGroup | None = None, async_op: bool = False) -> Work | Any:  # fmt: skip
-    """Reduces lists element by element, and gives each process its element: rank i gets ``op(input_list[i] of all)``.
+    """Reduce lists element by element, and give each process its element: rank i gets ``op(input_list[i] of all)``.
 
     Args:
         output: what this process gets, in place.
@@ -345,7 +345,7 @@ def reduce_scatter(output: Tensor, input_list: Sequence[Tensor], op: ReduceOp | 
 
 def reduce_scatter_tensor(output: Tensor, input: Tensor, op: ReduceOp | PremulSum = ReduceOp.SUM,
                           group: ProcessGroup | None = None, async_op: bool = False) -> Work | Any:  # fmt: skip
-    """Reduces tensors, and gives each process its part of the result, along dimension 0.
+    """Reduce tensors, and give each process its part of the result, along dimension 0.
 
     Args:
         output: what this process gets, in place.
@@ -372,7 +372,7 @@ def reduce_scatter_tensor(output: Tensor, input: Tensor, op: ReduceOp | PremulSu
 
 
 def all_gather_single(output: Tensor, input: Tensor, group: ProcessGroup | None = None, async_op: bool = False) -> Work | Any:
-    """Another name of `all_gather_into_tensor`: gathers the tensors of all processes into one tensor.
+    """Gather the tensors of all processes into one tensor: another name of `all_gather_into_tensor`.
 
     Args:
         output: as many times the elements of the input as there are processes; concatenated or stacked, as its shape says.
@@ -393,7 +393,7 @@ def all_gather_single(output: Tensor, input: Tensor, group: ProcessGroup | None 
 
 def reduce_scatter_single(output: Tensor, input: Tensor, op: ReduceOp | PremulSum = ReduceOp.SUM,
                           group: ProcessGroup | None = None, async_op: bool = False) -> Work | Any:  # fmt: skip
-    """Another name of `reduce_scatter_tensor`: reduces tensors, and gives each process its part of the result.
+    """Reduce tensors, and give each process its part of the result: another name of `reduce_scatter_tensor`.
 
     Args:
         output: what this process gets, in place.
@@ -415,7 +415,7 @@ def reduce_scatter_single(output: Tensor, input: Tensor, op: ReduceOp | PremulSu
 
 def all_to_all(output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: ProcessGroup | None = None,
                async_op: bool = False) -> Work | Any:  # fmt: skip
-    """Sends each process its element of a list: element j that rank i gives becomes element i that rank j gets.
+    """Send each process its element of a list: element j that rank i gives becomes element i that rank j gets.
 
     Args:
         output_tensor_list: what this process gets, a tensor for each rank, in place.
@@ -446,7 +446,7 @@ def all_to_all(output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence
 
 
 def _split_counts(name, tensor, splits, size):
-    """Elements for each process: what the split sizes are of dimension 0, or equal parts."""
+    """Return the elements for each process: what the split sizes are of dimension 0, or equal parts."""
     rows = tensor.shape[0] if tensor.dim() else 1
     if not splits:
         if rows % size:
@@ -461,7 +461,7 @@ def _split_counts(name, tensor, splits, size):
 def all_to_all_single(output: Tensor, input: Tensor, output_split_sizes: Sequence[int] | None = None,
                       input_split_sizes: Sequence[int] | None = None, group: ProcessGroup | None = None,
                       async_op: bool = False) -> Work | Any:  # fmt: skip
-    """Sends each process its part of a tensor, along dimension 0; what comes lies behind each other in the order of ranks.
+    """Send each process its part of a tensor, along dimension 0; what comes lies behind each other in the order of ranks.
 
     Args:
         output: what this process gets, in place.
@@ -494,7 +494,7 @@ def all_to_all_single(output: Tensor, input: Tensor, output_split_sizes: Sequenc
 
 def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_ids: Sequence[int] | None = None,
             timeout: timedelta | None = None) -> Work | Any:  # fmt: skip
-    """Waits until all processes have come here.
+    """Wait until all processes have come here.
 
     Args:
         group: the processes. Default: all.
@@ -515,7 +515,7 @@ def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_id
 
 def monitored_barrier(group: ProcessGroup | None = None, timeout: timedelta | float | None = None,
                       wait_all_ranks: bool = False) -> None:  # fmt: skip
-    """Waits for all processes; those that do not come in time are named, as by every collective.
+    """Wait for all processes; those that do not come in time are named, as by every collective.
 
     Args:
         group: the processes. Default: all.

@@ -32,7 +32,7 @@ class _Debugger(pdb.Pdb):
 
 
 def breakpoint(rank: int = 0, skip: int = 0, timeout_s: int = 3600) -> None:
-    """Stops one rank in the debugger, while the others wait for it; every command that runs the program runs it on. All
+    """Stop one rank in the debugger, while the others wait for it; every command that runs the program runs it on. All
     processes call it.
 
     Args:
@@ -84,7 +84,7 @@ _level: DebugLevel | None = None
 
 
 def get_debug_level() -> DebugLevel:
-    """The level that was set, at first that of TORCH_DISTRIBUTED_DEBUG, OFF without it.
+    """Return the level that was set, at first that of TORCH_DISTRIBUTED_DEBUG, OFF without it.
 
     >>> import torch.distributed as dist
     >>> dist.set_debug_level(dist.DebugLevel.INFO)
@@ -98,7 +98,7 @@ def get_debug_level() -> DebugLevel:
 
 
 def set_debug_level(level: DebugLevel) -> None:
-    """Sets the level that `get_debug_level` tells; it changes nothing else.
+    """Set the level that `get_debug_level` tells; it changes nothing else.
 
     Args:
         level: a DebugLevel; TypeError for anything else.
@@ -115,7 +115,7 @@ def set_debug_level(level: DebugLevel) -> None:
 
 
 def set_debug_level_from_env() -> None:
-    """Takes the level from TORCH_DISTRIBUTED_DEBUG: OFF, INFO or DETAIL, OFF where it is not set. RuntimeError for another
+    """Take the level from TORCH_DISTRIBUTED_DEBUG: OFF, INFO or DETAIL, OFF where it is not set. RuntimeError for another
     value.
 
     >>> torch.distributed.set_debug_level_from_env()

@@ -81,26 +81,26 @@ def _copy(tensor):
 
 
 def wait_tensor(tensor):
-    """The tensor itself."""
+    """Return the tensor itself."""
     return tensor
 
 
 def broadcast(self, src, group, tag=""):
-    """The tensor of rank `src` among all."""
+    """Return the tensor of rank `src` among all."""
     result = _copy(self)
     dist.broadcast(result, src, group=_group("broadcast", group, tag))
     return result
 
 
 def all_reduce(self, reduceOp, group, tag=""):
-    """The sum, or what `reduceOp` says: "sum", "avg", "product", "min", "max", "band", "bor", "bxor"."""
+    """Return the sum, or what `reduceOp` says: "sum", "avg", "product", "min", "max", "band", "bor", "bxor"."""
     result = _copy(self)
     dist.all_reduce(result, _op("all_reduce", reduceOp), group=_group("all_reduce", group, tag))
     return result
 
 
 def all_reduce_coalesced(self, reduceOp, group, tag=""):
-    """`all_reduce` of several tensors."""
+    """Return `all_reduce` of several tensors."""
     return [all_reduce(t, reduceOp, group, tag) for t in self]
 
 
@@ -112,7 +112,7 @@ def _gather_first(caller, tensor, group, tag):
 
 
 def all_gather_tensor(self, gather_dim, group, tag=""):
-    """The tensors of all processes, one behind the other along `gather_dim`."""
+    """Return the tensors of all processes, one behind the other along `gather_dim`."""
     if gather_dim == 0:
         return _gather_first("all_gather_tensor", self, group, tag)
     moved = self.movedim(gather_dim, 0)
@@ -120,12 +120,12 @@ def all_gather_tensor(self, gather_dim, group, tag=""):
 
 
 def all_gather_into_tensor_coalesced(self, group, tag=""):
-    """`all_gather_tensor` of several tensors along dimension 0."""
+    """Return `all_gather_tensor` of several tensors along dimension 0."""
     return [_gather_first("all_gather_into_tensor_coalesced", t, group, tag) for t in self]
 
 
 def reduce_scatter_tensor(self, reduceOp, scatter_dim, group, tag=""):
-    """This process's part, along `scatter_dim`, of the sum of all. ValueError for a size that cannot be divided."""
+    """Return this process's part, along `scatter_dim`, of the sum of all. ValueError for a size that cannot be divided."""
     found = _group("reduce_scatter_tensor", group, tag)
     size = dist.get_world_size(found)
     if self.shape[scatter_dim] % size:
@@ -139,7 +139,7 @@ def reduce_scatter_tensor(self, reduceOp, scatter_dim, group, tag=""):
 
 
 def reduce_scatter_tensor_coalesced(inputs, reduceOp, scatter_dim, group, tag=""):
-    """`reduce_scatter_tensor` of several tensors, each along its dimension."""
+    """Return `reduce_scatter_tensor` of several tensors, each along its dimension."""
     return [reduce_scatter_tensor(t, reduceOp, dim, group, tag) for t, dim in zip(inputs, scatter_dim)]
 
 
@@ -151,7 +151,7 @@ def _received(tensor, output_splits, size):
 
 
 def all_to_all_single(self, output_split_sizes, input_split_sizes, group, tag=""):
-    """Parts along dimension 0, one for each process; what they have for this one, one behind the other."""
+    """Send parts along dimension 0, one to each process; return what they have for this one, one behind the other."""
     found = _group("all_to_all_single", group, tag)
     result = self.new_empty(_received(self, output_split_sizes, dist.get_world_size(found)))
     dist.all_to_all_single(result, self.detach().contiguous(), output_split_sizes, input_split_sizes, group=found)
@@ -159,7 +159,7 @@ def all_to_all_single(self, output_split_sizes, input_split_sizes, group, tag=""
 
 
 def permute_tensor(self, src_dst, group, tag=""):
-    """The tensor of the process whose `src_dst[its rank]` is this one's rank: a rotation, or another permutation."""
+    """Return the tensor of the process whose `src_dst[its rank]` is this one's rank: a rotation, or another permutation."""
     found = _group("permute_tensor", group, tag)
     size, me = dist.get_world_size(found), dist.get_rank(found)
     if sorted(src_dst) != list(range(size)):
@@ -174,13 +174,13 @@ def permute_tensor(self, src_dst, group, tag=""):
 
 
 def all_gather_tensor_autograd(self, gather_dim, group, tag=""):
-    """`all_gather_tensor`, whose gradient is summed and scattered."""
+    """Return `all_gather_tensor`, whose gradient is summed and scattered."""
     parts = _with_gradients.all_gather(self, _group("all_gather_tensor_autograd", group, tag))
     return facula.cat(parts, gather_dim)
 
 
 def reduce_scatter_tensor_autograd(self, reduceOp, scatter_dim, group, tag=""):
-    """`reduce_scatter_tensor`, whose gradient is gathered."""
+    """Return `reduce_scatter_tensor`, whose gradient is gathered."""
     found = _group("reduce_scatter_tensor_autograd", group, tag)
     parts = [part.contiguous() for part in self.chunk(dist.get_world_size(found), scatter_dim)]
     op = _op("reduce_scatter_tensor_autograd", reduceOp)
@@ -188,7 +188,7 @@ def reduce_scatter_tensor_autograd(self, reduceOp, scatter_dim, group, tag=""):
 
 
 def all_to_all_single_autograd(self, output_split_sizes, input_split_sizes, group, tag=""):
-    """`all_to_all_single`, whose gradient goes back."""
+    """Return `all_to_all_single`, whose gradient goes back."""
     found = _group("all_to_all_single_autograd", group, tag)
     result = self.new_empty(_received(self, output_split_sizes, dist.get_world_size(found)))
     return _with_gradients.all_to_all_single(result, self, output_split_sizes, input_split_sizes, found)

@@ -66,11 +66,11 @@ class ProcessGroup(GroupMethods):
         self._coalesced = None
 
     def rank(self) -> int:
-        """Number of this process in the group, from 0."""
+        """Return the number of this process in the group, from 0."""
         return self._rank
 
     def size(self) -> int:
-        """Number of processes in the group."""
+        """Return the number of processes in the group."""
         return len(self._ranks)
 
     def name(self) -> str:
@@ -78,7 +78,7 @@ class ProcessGroup(GroupMethods):
         return self._backend
 
     def get_group_store(self) -> Store:
-        """The store by which the processes met; None for one process alone, and for a "fake" group."""
+        """Return the store by which the processes met; None for one process alone, and for a "fake" group."""
         return self._store
 
     def _get_sequence_number_for_group(self):
@@ -130,7 +130,7 @@ _others: list[ProcessGroup] = []
 
 
 def is_initialized() -> bool:
-    """Whether there is a default group: init_process_group was called, and destroy_process_group was not.
+    """Return whether there is a default group: init_process_group was called, and destroy_process_group was not.
 
     >>> torch.distributed.is_initialized()
     False
@@ -139,7 +139,7 @@ def is_initialized() -> bool:
 
 
 def member(name: str, group: ProcessGroup | int | None = None) -> ProcessGroup | None:
-    """The group; None where this process is no member of it.
+    """Return the group; None where this process is no member of it.
 
     Args:
         name: the function that asks, for errors.
@@ -163,7 +163,7 @@ def member(name: str, group: ProcessGroup | int | None = None) -> ProcessGroup |
 
 
 def _program_stack():
-    """The lines that the main thread runs, innermost first, without those of this package."""
+    """Return the lines that the main thread runs, innermost first, without those of this package."""
     frame = sys._current_frames().get(threading.main_thread().ident)
     inside = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     lines = [f for f in traceback.extract_stack(frame) if not f.filename.startswith(inside)]
@@ -171,7 +171,8 @@ def _program_stack():
 
 
 def _engines_of(backend):
-    """("cpu:gloo,cuda:nccl") -> the engine that serves the host, and whether NCCL serves CUDA devices.
+    """Return, for a backend such as "cpu:gloo,cuda:nccl", the engine that serves the host, and whether NCCL serves CUDA
+    devices.
 
     Also a group of "nccl" has an engine for the host: by it ranks compare what they call, and move tensors of the CPU.
     """
@@ -191,7 +192,7 @@ def _engines_of(backend):
 
 
 def _device_number(device_id, name):
-    """The index of a CUDA device, of a torch.device or a number; None for the CPU, and where none is given."""
+    """Return the index of a CUDA device, of a torch.device or a number; None for the CPU, and where none is given."""
     if device_id is None:
         return None
     device = facula.device("cuda", device_id) if isinstance(device_id, int) else facula.device(device_id)
@@ -208,7 +209,7 @@ def init_process_group(backend: str | None = None, init_method: str | None = Non
                        world_size: int = -1, rank: int = -1, store: Store | None = None, group_name: str = "",
                        pg_options: Any = None, device_id: facula.device | int | None = None,
                        _ranks: Sequence[int] | None = None) -> None:  # fmt: skip
-    """Makes the default group, of all processes that call this with the same store.
+    """Make the default group, of all processes that call this with the same store.
 
     Under a launcher (`python -m facula.distributed.run`, mpiexec, srun) no argument is needed. One process alone loads no MPI,
     and needs no store.
@@ -271,7 +272,7 @@ def init_process_group(backend: str | None = None, init_method: str | None = Non
 
 
 def _uncaught():
-    """By which exception the program ends, as a line for the others; empty if by none."""
+    """Return by which exception the program ends, as a line for the others; empty if by none."""
     error = getattr(sys, "last_value", None)
     if error is None or isinstance(error, SystemExit):
         return ""
@@ -293,7 +294,7 @@ def _leave(exception=""):
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
-    """Ends a group; without one, all of them. The other processes need not call it at the same time.
+    """End a group; without one, all of them. The other processes need not call it at the same time.
 
     Args:
         group: which one. ValueError for one that was ended before, and without groups.
@@ -320,12 +321,12 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
 
 
 def _rank_not_in_group(group):
-    """Whether this process is not a member."""
+    """Return whether this process is not a member."""
     return group is GroupMember.NON_GROUP_MEMBER
 
 
 def get_rank(group: ProcessGroup | None = None) -> int:
-    """Number of this process in the group, from 0; -1 when not a member.
+    """Return the number of this process in the group, from 0; -1 when not a member.
 
     Args:
         group: a ProcessGroup. Default: that of all processes. ValueError where there is none.
@@ -341,7 +342,7 @@ def get_rank(group: ProcessGroup | None = None) -> int:
 
 
 def get_world_size(group: ProcessGroup | None = None) -> int:
-    """Number of processes in the group; -1 when not a member.
+    """Return the number of processes in the group; -1 when not a member.
 
     Args:
         group: a ProcessGroup. Default: that of all processes. ValueError where there is none.
@@ -357,7 +358,7 @@ def get_world_size(group: ProcessGroup | None = None) -> int:
 
 
 def get_backend(group: ProcessGroup | None = None) -> str:
-    """The name of the backend of a group, a `Backend`, such as "gloo" or "cpu:gloo,cuda:nccl".
+    """Return the name of the backend of a group, a `Backend`, such as "gloo" or "cpu:gloo,cuda:nccl".
 
     Args:
         group: a ProcessGroup. Default: that of all processes. ValueError where there is none, or this process is no member.
@@ -375,7 +376,7 @@ def get_backend(group: ProcessGroup | None = None) -> str:
 
 
 def get_backend_config(group: ProcessGroup | None = None) -> str:
-    """Which backend moves tensors of which kind of device in a group, as a text such as "cpu:gloo,cuda:nccl".
+    """Return which backend moves tensors of which kind of device in a group, as a text such as "cpu:gloo,cuda:nccl".
 
     Args:
         group: a ProcessGroup. Default: that of all processes. ValueError where there is none, or this process is no member.
@@ -390,7 +391,7 @@ def get_backend_config(group: ProcessGroup | None = None) -> str:
 
 
 def _group_named(name):
-    """The group of a `group_name`. ValueError where there is none."""
+    """Return the group of a `group_name`. ValueError where there is none."""
     for found in (_default, *_others):
         if found is not None and found.group_name == name:
             return found
@@ -398,7 +399,7 @@ def _group_named(name):
 
 
 def get_pg_count() -> int:
-    """How many groups there are, the default one included.
+    """Return how many groups there are, the default one included.
 
     >>> torch.distributed.get_pg_count()
     0
@@ -407,7 +408,7 @@ def get_pg_count() -> int:
 
 
 def get_process_group_ranks(group: ProcessGroup | None = None) -> list[int]:
-    """The ranks of a group's processes among all processes, by rank in the group; empty when this process is no member.
+    """Return the ranks of a group's processes among all processes, by rank in the group; empty when this process is no member.
 
     Args:
         group: a ProcessGroup. Default: that of all processes.
@@ -423,7 +424,7 @@ def get_process_group_ranks(group: ProcessGroup | None = None) -> list[int]:
 
 
 def get_global_rank(group: ProcessGroup | None, group_rank: int) -> int:
-    """The rank among all processes of a rank in a group.
+    """Return the rank among all processes of a rank in a group.
 
     Args:
         group: a ProcessGroup.
@@ -442,7 +443,7 @@ def get_global_rank(group: ProcessGroup | None, group_rank: int) -> int:
 
 
 def get_group_rank(group: ProcessGroup | None, global_rank: int) -> int:
-    """The rank in a group of a rank among all processes.
+    """Return the rank in a group of a rank among all processes.
 
     Args:
         group: a ProcessGroup.
@@ -461,7 +462,7 @@ def get_group_rank(group: ProcessGroup | None, global_rank: int) -> int:
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """Number of this process on its machine: LOCAL_RANK of the environment, or what mpiexec and srun call it.
+    """Return the number of this process on its machine: LOCAL_RANK of the environment, or what mpiexec and srun call it.
 
     Args:
         fallback_rank: what is given where no launcher has set one. RuntimeError without it.

@@ -91,7 +91,7 @@ def _op(value):
 
 
 def _one(name, values):
-    """The element of a list of one, or what is no list."""
+    """Return the element of a list of one, or what is no list."""
     if not isinstance(values, (list, tuple)):
         return values
     if len(values) != 1:
@@ -117,7 +117,7 @@ class GroupMethods:
         return self._call(name, *arguments, async_op=True, **options)
 
     def _within(self, timeout):
-        """The group with another deadline."""
+        """Return the group with another deadline."""
         if isinstance(timeout, (int, float)):
             timeout = datetime.timedelta(seconds=timeout)
         if timeout is None or timeout.total_seconds() <= 0:
@@ -128,7 +128,7 @@ class GroupMethods:
 
     def allreduce(self, tensors: Tensor | Sequence[Tensor], opts: Any = None,
                   timeout: timedelta | float | None = None) -> Work | Any:  # fmt: skip
-        """all_reduce of one tensor, or of a list, in place; its Work.
+        """Start all_reduce of one tensor, or of a list, in place; return its Work.
 
         Args:
             tensors: a tensor, or a list of them.
@@ -147,7 +147,7 @@ class GroupMethods:
         return self._start("all_reduce", _one("allreduce", tensors), _op(opts), opts=opts, timeout=timeout)
 
     def allreduce_coalesced(self, tensors: Tensor | Sequence[Tensor], opts: Any = None) -> Work | Any:
-        """all_reduce of several tensors in one go, in place; its Work.
+        """Start all_reduce of several tensors in one go, in place; return its Work.
 
         Args:
             tensors: a list of tensors.
@@ -157,7 +157,7 @@ class GroupMethods:
 
     def broadcast(self, tensors: Tensor | Sequence[Tensor], opts: Any = None,
                   timeout: timedelta | float | None = None) -> Work | Any:  # fmt: skip
-        """broadcast of one tensor, in place; its Work.
+        """Start broadcast of one tensor, in place; return its Work.
 
         Args:
             tensors: a tensor, or a list of one (else ValueError).
@@ -168,7 +168,7 @@ class GroupMethods:
 
     def reduce(self, tensors: Tensor | Sequence[Tensor], opts: Any = None, op: Any = None,
                timeout: timedelta | float | None = None) -> Work | Any:  # fmt: skip
-        """reduce of one tensor, in place; its Work.
+        """Start reduce of one tensor, in place; return its Work.
 
         Args:
             tensors: a tensor, or a list of one (else ValueError).
@@ -181,7 +181,7 @@ class GroupMethods:
 
     def allgather(self, output_lists: Any, inputs: Any, opts: Any = None,
                   timeout: timedelta | float | None = None) -> Work | Any:  # fmt: skip
-        """all_gather; its Work.
+        """Start all_gather; return its Work.
 
         Args:
             output_lists: a list of one list with a tensor for each process, or that list itself where `inputs` is no list.
@@ -193,7 +193,7 @@ class GroupMethods:
         return self._start("all_gather", outputs, _one("allgather", inputs), opts=opts, timeout=timeout)
 
     def gather(self, output_lists: Any, inputs: Any, opts: Any = None, timeout: timedelta | float | None = None) -> Work | Any:
-        """gather; its Work.
+        """Start gather; return its Work.
 
         Args:
             output_lists: a list of one list with a tensor for each process; empty but on the rank that gets them.
@@ -205,7 +205,7 @@ class GroupMethods:
         return self._start("gather", _one("gather", inputs), outputs, group_dst=_root(opts), opts=opts, timeout=timeout)
 
     def scatter(self, outputs: Any, input_lists: Any, opts: Any = None, timeout: timedelta | float | None = None) -> Work | Any:
-        """scatter; its Work.
+        """Start scatter; return its Work.
 
         Args:
             outputs: a tensor, or a list of one.
@@ -218,7 +218,7 @@ class GroupMethods:
 
     def reduce_scatter(self, outputs: Any, input_lists: Any, opts: Any = None,
                        timeout: timedelta | float | None = None) -> Work | Any:  # fmt: skip
-        """reduce_scatter; its Work.
+        """Start reduce_scatter; return its Work.
 
         Args:
             outputs: a tensor, or a list of one.
@@ -230,7 +230,7 @@ class GroupMethods:
         return self._start("reduce_scatter", _one("reduce_scatter", outputs), inputs, _op(opts), opts=opts, timeout=timeout)
 
     def alltoall(self, outputs: Any, inputs: Any, opts: Any = None) -> Work | Any:
-        """all_to_all; its Work.
+        """Start all_to_all; return its Work.
 
         Args:
             outputs, inputs: lists with a tensor for each process.
@@ -240,7 +240,7 @@ class GroupMethods:
 
     def alltoall_base(self, output: Any, input: Tensor, output_split_sizes: Any, input_split_sizes: Any, opts: Any = None,
                       timeout: timedelta | float | None = None) -> Work | Any:  # fmt: skip
-        """all_to_all_single; its Work.
+        """Start all_to_all_single; return its Work.
 
         Args:
             output, input: tensors.
@@ -258,7 +258,7 @@ class GroupMethods:
         return self._start("reduce_scatter_tensor", output, input, _op(opts), opts=opts, timeout=timeout)
 
     def send(self, tensors: Sequence[Tensor], dstRank: int, tag: int = 0) -> Work | Any:
-        """isend of one tensor; its Work.
+        """Start isend of one tensor; return its Work.
 
         Args:
             tensors: a tensor, or a list of one.
@@ -268,7 +268,7 @@ class GroupMethods:
         return self._call("isend", _one("send", tensors), tag=tag, group_dst=dstRank)
 
     def recv(self, tensors: Sequence[Tensor], srcRank: int, tag: int = 0) -> Work | Any:
-        """irecv of one tensor; its Work.
+        """Start irecv of one tensor; return its Work.
 
         Args:
             tensors: a tensor, or a list of one.
@@ -278,7 +278,7 @@ class GroupMethods:
         return self._call("irecv", _one("recv", tensors), tag=tag, group_src=srcRank)
 
     def recv_anysource(self, tensors: Sequence[Tensor], tag: int = 0) -> Work | Any:
-        """irecv of one tensor, from any rank; its Work, whose `source_rank` tells which.
+        """Start irecv of one tensor, from any rank; return its Work, whose `source_rank` tells which.
 
         Args:
             tensors: a tensor, or a list of one.
@@ -287,7 +287,7 @@ class GroupMethods:
         return self._call("irecv", _one("recv_anysource", tensors), tag=tag)
 
     def barrier(self, opts: Any = None, timeout: timedelta | float | None = None) -> Work | Any:
-        """barrier; its Work.
+        """Start barrier; return its Work.
 
         Args:
             opts: BarrierOptions, for their timeout.
@@ -296,7 +296,7 @@ class GroupMethods:
         return self._start("barrier", opts=opts, timeout=timeout)
 
     def monitored_barrier(self, timeout: float | None = None, wait_all_ranks: bool = False) -> None:
-        """monitored_barrier, which waits.
+        """Do monitored_barrier, which waits.
 
         Args:
             timeout: seconds or a timedelta. Default: that of the group.

@@ -41,7 +41,8 @@ _met: dict[str, Store] = {}  # by launcher: who makes its group anew finds the s
 
 
 def number(variables: list[str], name: str = "init_process_group") -> int | None:
-    """The first of some environment variables that is there, as a number. ValueError, of function `name`, where it is none."""
+    """Return the first of some environment variables that is there, as a number. ValueError, of function `name`, where it is
+    none."""
     for variable in variables:
         if variable in os.environ:
             try:
@@ -52,7 +53,7 @@ def number(variables: list[str], name: str = "init_process_group") -> int | None
 
 
 def local_rank() -> int | None:
-    """The number of this process on its machine; None where no launcher tells it."""
+    """Return the number of this process on its machine; None where no launcher tells it."""
     return number([names.local_rank for names in NAMES], "get_node_local_rank")
 
 
@@ -60,7 +61,7 @@ def local_rank() -> int | None:
 
 
 def nodes_of(text: str) -> list[str]:
-    """The nodes of a list as Slurm writes it: "a,gpu[01-03,7]-ib" is a, gpu01-ib, gpu02-ib, gpu03-ib and gpu7-ib."""
+    """Return the nodes of a list as Slurm writes it: "a,gpu[01-03,7]-ib" is a, gpu01-ib, gpu02-ib, gpu03-ib and gpu7-ib."""
     parts = re.findall(r"(?:[^,\[\]]|\[[^\[\]]*\])+", text)
     if not parts or ",".join(parts) != text:
         raise ValueError(f"init_process_group: a list of nodes has closed brackets and no empty parts, got {text!r}")
@@ -84,7 +85,7 @@ def _expanded(part: str, text: str) -> list[str]:
 
 
 def slurm_address() -> str:
-    """Where rank 0 of a step runs: the first node of its list."""
+    """Return where rank 0 of a step runs: the first node of its list."""
     for variable in ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"):
         if os.environ.get(variable):
             nodes = nodes_of(os.environ[variable])
@@ -95,7 +96,7 @@ def slurm_address() -> str:
 
 
 def slurm_port() -> int:
-    """A port that all processes of a step know, and those of other steps do not take."""
+    """Return a port that all processes of a step know, and those of other steps do not take."""
     job = number(["SLURM_JOB_ID", "SLURM_JOBID"])
     if job is None:
         raise ValueError("init_process_group: MASTER_PORT must be set where there is no SLURM_JOB_ID")
@@ -108,7 +109,8 @@ def _is_a_step(rank: int, size: int) -> bool:
 
 
 def _check_that_srun_started() -> None:
-    """The script of a job has SLURM_PROCID and SLURM_NTASKS as well, and would wait for others that never come."""
+    """Check that srun has started this process: the script of a job has SLURM_PROCID and SLURM_NTASKS as well, and would wait
+    for others that never come."""
     if "SLURM_STEP_ID" not in os.environ and "SLURM_STEPID" not in os.environ:
         raise ValueError("init_process_group: this is no step of the Slurm job (no SLURM_STEP_ID): start the program with srun")
 
@@ -160,7 +162,7 @@ def _by_mpiexec(rank: int, size: int, timeout: datetime.timedelta) -> Store:
 
 
 def serve(alone: bool, timeout: datetime.timedelta) -> tuple[TCPStore, str]:
-    """A store on any port of this process, and the words by which `connect` finds it.
+    """Return a store on any port of this process, and the words by which `connect` finds it.
 
     Args:
         alone: whether all processes are on this machine.
@@ -172,7 +174,7 @@ def serve(alone: bool, timeout: datetime.timedelta) -> tuple[TCPStore, str]:
 
 
 def _address_for_others() -> str:
-    """That of the host's name, or where this is a loop (as Debian has it) that of the way to other networks."""
+    """Return the address of the host's name, or where this is a loop (as Debian has it) that of the way to other networks."""
     address = socket.gethostbyname(socket.gethostname())
     if not address.startswith("127."):
         return address
@@ -185,7 +187,7 @@ def _address_for_others() -> str:
 
 
 def connect(where: str, timeout: datetime.timedelta) -> TCPStore:
-    """The store of another process."""
+    """Return the store of another process."""
     address, port, token = where.split(",")
     return TCPStore(address, int(port), None, False, timeout, _token=token)
 
@@ -207,7 +209,7 @@ def _by_mpirun(rank: int, size: int, timeout: datetime.timedelta) -> Store:
 
 
 def meeting(rank: int, size: int, timeout: datetime.timedelta) -> Store | tuple[str, int] | None:
-    """By what processes without MASTER_ADDR meet: a store, or the address and port of rank 0's; None without a launcher.
+    """Return by what processes without MASTER_ADDR meet: a store, or the address and port of rank 0's; None without a launcher.
 
     ValueError for a launcher that does not tell enough.
     """

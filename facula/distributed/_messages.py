@@ -27,7 +27,7 @@ def _other(name, group, rank, group_rank, any_one=False):
 
 def isend(tensor: Tensor, dst: int | None = None, group: ProcessGroup | None = None, tag: int = 0,
           group_dst: int | None = None) -> Work | Any:  # fmt: skip
-    """Begins to send a tensor to another process; the Work that is returned is done when the tensor may be written again.
+    """Begin to send a tensor to another process; the Work that is returned is done when the tensor may be written again.
 
     Args:
         tensor: what is sent.
@@ -53,7 +53,7 @@ def isend(tensor: Tensor, dst: int | None = None, group: ProcessGroup | None = N
 
 def irecv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0,
           group_src: int | None = None) -> Work | Any:  # fmt: skip
-    """Begins to receive a tensor; the Work that is returned is done when it is there, and its `source_rank` tells who sent it.
+    """Begin to receive a tensor; the Work that is returned is done when it is there, and its `source_rank` tells who sent it.
 
     Args:
         tensor: where it is written, in place; of the size and dtype that is sent.
@@ -79,7 +79,7 @@ def irecv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = N
 
 def send(tensor: Tensor, dst: int | None = None, group: ProcessGroup | None = None, tag: int = 0,
          group_dst: int | None = None) -> None:  # fmt: skip
-    """Sends a tensor to another process; returns when it may be written again.
+    """Send a tensor to another process; return when it may be written again.
 
     Args:
         tensor: what is sent.
@@ -106,7 +106,7 @@ def send(tensor: Tensor, dst: int | None = None, group: ProcessGroup | None = No
 
 def recv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0,
          group_src: int | None = None) -> int:  # fmt: skip
-    """Receives a tensor from another process; the rank among all that sent it, or -1 where this process is no member.
+    """Receive a tensor from another process; return the rank among all that sent it, or -1 where this process is no member.
 
     Args:
         tensor: where it is written, in place; of the size and dtype that is sent.
@@ -167,7 +167,7 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
-    """Starts exchanges together, so that their order does not matter; the list of their Work.
+    """Start exchanges together, so that their order does not matter; return the list of their Work.
 
     Args:
         p2p_op_list: a list of P2POp of one group; ValueError for anything else.
@@ -198,7 +198,7 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
 
 @contextlib.contextmanager
 def _coalescing_manager(group=None, device=None, async_ops=False):
-    """Collectives and messages called inside start together, and are waited for at the end; with `async_ops`, by `wait` of what
+    """Start collectives and messages called inside together, and wait for them at the end; with `async_ops`, by `wait` of what
     the `with` statement gives."""
     group = member("_coalescing_manager", group)
     if group._coalesced is not None:

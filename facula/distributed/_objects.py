@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _bytes_of(value):
-    """(bytes as a tensor, how many)."""
+    """Return (bytes as a tensor, how many)."""
     data = bytearray(pickle.dumps(value))
     return facula.frombuffer(data, dtype=facula.uint8), facula.tensor([len(data)], dtype=facula.int64)
 
@@ -32,7 +32,7 @@ def _value_of(data, count):
 
 
 def _filled(data, count):
-    """The bytes in a tensor of `count` bytes."""
+    """Return the bytes in a tensor of `count` bytes."""
     whole = facula.zeros(count, dtype=facula.uint8)
     whole[: data.numel()] = data
     return whole
@@ -51,7 +51,7 @@ def _counts_of_all(count, group):
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: ProcessGroup | None = None) -> None:
-    """Fills a list with copies of the objects of all processes. They travel as pickles: processes of a group trust each other.
+    """Fill a list with copies of the objects of all processes. They travel as pickles: processes of a group trust each other.
 
     Args:
         object_list: a list with one element for each process, which are replaced; ValueError for another length.
@@ -79,7 +79,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: ProcessGroup | No
 
 def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None,
                   group: ProcessGroup | None = None, group_dst: int | None = None) -> None:  # fmt: skip
-    """Fills a list in one process with copies of the objects of all, which travel as pickles.
+    """Fill a list in one process with copies of the objects of all, which travel as pickles.
 
     Args:
         obj: what this process gives; anything that can be pickled.
@@ -114,7 +114,7 @@ def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: in
 
 def broadcast_object_list(object_list: list[Any], src: int | None = None, group: ProcessGroup | None = None,
                           device: Device = None, group_src: int | None = None) -> None:  # fmt: skip
-    """Gives every process copies of the objects of one, which travel as pickles.
+    """Give every process copies of the objects of one, which travel as pickles.
 
     Args:
         object_list: a list, as long in all processes, whose elements are replaced where they are not given; TypeError for
@@ -151,7 +151,7 @@ def broadcast_object_list(object_list: list[Any], src: int | None = None, group:
 def scatter_object_list(scatter_object_output_list: list[Any], scatter_object_input_list: Sequence[Any] | None = None,
                         src: int | None = None, group: ProcessGroup | None = None,
                         group_src: int | None = None) -> None:  # fmt: skip
-    """Gives each process a copy of its element of a list that one process has; they travel as pickles.
+    """Give each process a copy of its element of a list that one process has; they travel as pickles.
 
     Args:
         scatter_object_output_list: a list whose first element is replaced; ValueError where it has none.
@@ -190,7 +190,7 @@ def scatter_object_list(scatter_object_output_list: list[Any], scatter_object_in
 
 def send_object_list(object_list: list[Any], dst: int | None = None, group: ProcessGroup | None = None, device: Device = None,
                      group_dst: int | None = None, use_batch: bool = False) -> None:  # fmt: skip
-    """Sends copies of objects to another process, as pickles.
+    """Send copies of objects to another process, as pickles.
 
     Args:
         object_list: what is sent; the receiver must have a list of the same length.
@@ -219,7 +219,7 @@ def send_object_list(object_list: list[Any], dst: int | None = None, group: Proc
 
 def recv_object_list(object_list: list[Any], src: int | None = None, group: ProcessGroup | None = None, device: Device = None,
                      group_src: int | None = None, use_batch: bool = False) -> int:  # fmt: skip
-    """Receives objects from another process; the rank among all that sent them, or -1 where this process is no member.
+    """Receive objects from another process; return the rank among all that sent them, or -1 where this process is no member.
 
     Args:
         object_list: a list as long as the sender's, whose elements are replaced.

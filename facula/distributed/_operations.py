@@ -48,7 +48,7 @@ class Work:
         self._native, self._written = native, list(written)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Waits until it is done: True.
+        """Wait until it is done; return True.
 
         What NCCL does is waited for by the current stream, and by the program only with a timeout.
 
@@ -67,26 +67,26 @@ class Work:
     synchronize = wait
 
     def is_completed(self) -> bool:
-        """Whether it is done, or has failed; does not wait."""
+        """Return whether it is done, or has failed; do not wait."""
         return self._native.done()
 
     def is_success(self) -> bool:
-        """Whether it is done and has not failed; does not wait."""
+        """Return whether it is done and has not failed; do not wait."""
         return self._native.done() and self._native.error() is None
 
     def exception(self) -> Exception | None:
-        """What went wrong, a DistBackendError that is not raised, or None."""
+        """Return what went wrong, a DistBackendError that is not raised, or None."""
         from ._errors import DistBackendError
 
         text = self._native.error()
         return None if text is None else DistBackendError(text)
 
     def result(self) -> list[Tensor]:
-        """The list of tensors that it wrote."""
+        """Return the list of tensors that it wrote."""
         return self._written
 
     def source_rank(self) -> int:
-        """The rank in the group that a message came from, of an `irecv` that is done; -1 of anything else.
+        """Return the rank in the group that a message came from, of an `irecv` that is done; -1 of anything else.
 
         >>> import torch.distributed as dist
         >>> dist.init_process_group("fake", rank=0, world_size=2)
@@ -100,8 +100,8 @@ class Work:
     _source_rank = source_rank
 
     def get_future(self) -> Future[Any]:
-        """A Future of the tensors it wrote. Where NCCL writes them, it is done when that is queued: what follows (`then`) runs
-        on the stream that called.
+        """Return a Future of the tensors it wrote. Where NCCL writes them, it is done when that is queued: what follows
+        (`then`) runs on the stream that called.
         """
         future = Future()
         at = self._native.stream()
@@ -129,7 +129,7 @@ class _Works:
         self._works = works
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """True, once all are done."""
+        """Return True, once all are done."""
         for work in self._works:
             work.wait(timeout)
         return True
@@ -137,7 +137,7 @@ class _Works:
     synchronize = wait
 
     def is_completed(self) -> bool:
-        """Whether all are done."""
+        """Return whether all are done."""
         return all(work.is_completed() for work in self._works)
 
 
@@ -160,7 +160,7 @@ def _list(name, what, values, count=None):
 
 
 def _peer(name, group, rank, group_rank, default=None):
-    """The rank in the group, of a rank among all processes or in the group."""
+    """Return the rank in the group, of a rank among all processes or in the group."""
     if rank is not None and group_rank is not None:
         raise ValueError(f"{name}: a rank or a rank in the group, got both, {rank} and {group_rank}")
     if rank is None and group_rank is None:
@@ -178,7 +178,7 @@ def _peer(name, group, rank, group_rank, default=None):
 
 
 def _reduction(name, op, *tensors):
-    """(number, factor) of a ReduceOp."""
+    """Return (number, factor) of a ReduceOp."""
     if isinstance(op, PremulSum):
         return op.value, op.factor
     if not isinstance(op, ReduceOp):
@@ -189,7 +189,7 @@ def _reduction(name, op, *tensors):
 
 
 def _same(name, outputs, inputs, part=1):
-    """Checks the dtypes, and that outputs and inputs hold as many elements, or `part` times as many."""
+    """Check the dtypes, and that outputs and inputs hold as many elements, or `part` times as many."""
     for target in outputs:
         if inputs and target.dtype != inputs[0].dtype:
             raise ValueError(f"{name}: input and output of one dtype, got {inputs[0].dtype} and {target.dtype}")
@@ -203,7 +203,7 @@ _NOTHING = ()
 
 
 def _seen(group, name, tensors, root=0):
-    """Tells a profile that a collective begins: what it gives, unless None, is called at the end."""
+    """Tell a profile that a collective begins: what it gives, unless None, is called at the end."""
     from facula.autograd.profiler import begin_asynchronous
 
     name = {"isend": "send", "irecv": "recv"}.get(name, name.removesuffix("_coalesced"))

@@ -47,7 +47,7 @@ def _entry(record, groups):
 
 
 def records():
-    """What the flight recorder holds, as a dict."""
+    """Return what the flight recorder holds, as a dict."""
     if _group._world is None:
         raise ValueError("records: the default process group has not been initialized, call init_process_group first")
     groups = {"WORLD": _group._default} if _group._default else {}
@@ -58,13 +58,13 @@ def records():
 
 
 def dump(path):
-    """Writes them to a file."""
+    """Write them to a file."""
     with open(path, "wb") as file:
         pickle.dump(records(), file)
 
 
 def dump_on_signal():
-    """SIGUSR2 writes them to the file that FACULA_FLIGHT_RECORDER and the rank name, also while an operation waits."""
+    """Make SIGUSR2 write them to the file that FACULA_FLIGHT_RECORDER and the rank name, also while an operation waits."""
     here = threading.current_thread() is threading.main_thread()
     if here and "FACULA_FLIGHT_RECORDER" in os.environ and signal.getsignal(signal.SIGUSR2) == signal.SIG_DFL:
         signal.signal(signal.SIGUSR2, lambda number, frame: _group._world is not None and dump(_own_file()))
@@ -75,6 +75,6 @@ def _own_file():
 
 
 def dump_after(error):
-    """Writes them after an operation failed, to the file that FACULA_FLIGHT_RECORDER and the rank name."""
+    """Write them after an operation failed, to the file that FACULA_FLIGHT_RECORDER and the rank name."""
     if issubclass(error, DistError) and _group._world is not None:
         dump(_own_file())

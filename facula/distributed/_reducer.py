@@ -30,33 +30,33 @@ class GradBucket:
         self._future = None
 
     def index(self) -> int:
-        """Which of the buckets it is; 0 is ready first."""
+        """Return which of the buckets it is; 0 is ready first."""
         return self._index
 
     def is_last(self) -> bool:
-        """Whether it is the last of the pass."""
+        """Return whether it is the last of the pass."""
         return self._is_last
 
     def buffer(self) -> facula.Tensor:
-        """All gradients in one dimension; what is written here is what parameters get."""
+        """Return all gradients in one dimension; what is written here is what parameters get."""
         return self._storage[: self._numel]
 
     def gradients(self) -> list[facula.Tensor]:
-        """Views of the buffer, one for each parameter."""
+        """Return views of the buffer, one for each parameter."""
         return list(self._native.gradients(self._index))
 
     def parameters(self) -> list[facula.Tensor]:
-        """The parameters, in the order of the gradients."""
+        """Return the parameters, in the order of the gradients."""
         return list(self._parameters)
 
     def set_buffer(self, tensor: facula.Tensor) -> None:
-        """Replaces the buffer's values. ValueError for another number of elements."""
+        """Replace the buffer's values. ValueError for another number of elements."""
         if tensor.numel() != self._numel:
             raise ValueError(f"GradBucket.set_buffer: expected {self._numel} elements, got {tensor.numel()}")
         self.buffer().copy_(tensor.reshape(-1))
 
     def _used(self) -> facula.Tensor:
-        """A number for each parameter, above 0 where it got a gradient."""
+        """Return a number for each parameter, above 0 where it got a gradient."""
         return self._storage[self._numel :]
 
 
@@ -130,7 +130,7 @@ class Reducer:
     # ---- buckets
 
     def _make_buckets(self, order) -> None:
-        """Fills buckets with parameters in the given order, one list of open buckets for each dtype and device."""
+        """Fill buckets with parameters in the given order, one list of open buckets for each dtype and device."""
         groups: list[list[int]] = []
         open_groups, sizes, limits = {}, {}, {}
         for number in order:
@@ -151,11 +151,11 @@ class Reducer:
         ]
 
     def sizes(self) -> list[int]:
-        """Bytes of the gradients of each bucket."""
+        """Return the bytes of the gradients of each bucket."""
         return [sum(parameter.nbytes for parameter in bucket.parameters()) for bucket in self._buckets]
 
     def rebuild(self) -> None:
-        """Orders the buckets as gradients came in the first pass of rank 0; all processes must call it."""
+        """Order the buckets as gradients came in the first pass of rank 0; all processes must call it."""
         if self.was_rebuilt or not self._passes:
             return
         self.was_rebuilt: bool = True
@@ -193,7 +193,7 @@ class Reducer:
                 self._take_result(bucket, result, all_used)
 
     def _take_result(self, bucket: GradBucket, result, all_used: bool) -> None:
-        """What a hook's future gave: a tensor, or a list with one."""
+        """Take what a hook's future gave: a tensor, or a list with one."""
         tensor = result[0] if isinstance(result, (list, tuple)) else result
         if not isinstance(tensor, facula.Tensor):
             raise TypeError(f"register_comm_hook: the hook's Future must give a tensor, got {type(tensor).__name__}")
@@ -205,25 +205,25 @@ class Reducer:
     # ---- for others
 
     def prepare_for_backward(self, outputs: Any = ()) -> None:
-        """The next backward pass is averaged, though its forward was made under no_sync; `outputs` are not needed."""
+        """Average the next backward pass, though its forward was made under no_sync; `outputs` are not needed."""
         self.enabled = True
 
     def register_hook(self, state: dict[str, Any], hook: Callable[..., Any]) -> None:
-        """Hands buckets to `hook(state, bucket)` instead of summing them."""
+        """Hand buckets to `hook(state, bucket)` instead of summing them."""
         self._hook_state, self._hook = state, hook
         self._tell_options()
 
     def shadow(self) -> None:
-        """Takes part in the averages of a pass with zeros, for processes that have no more inputs."""
+        """Take part in the averages of a pass with zeros, for processes that have no more inputs."""
         self._native.shadow()
 
     def remove_hooks(self) -> None:
-        """Leaves the parameters alone from now on."""
+        """Leave the parameters alone from now on."""
         self._native.remove()
 
 
 def _weakly(method):
-    """A function that calls a method as long as its object lives."""
+    """Return a function that calls a method as long as its object lives."""
     reference = weakref.WeakMethod(method)
 
     def call(*args):

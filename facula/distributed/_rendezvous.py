@@ -43,7 +43,7 @@ def _number(name, given, variables, caller):
 
 
 def place(init_method, world_size, rank, store, caller="init_process_group"):
-    """(world size, rank) from the arguments, the URL or the environment."""
+    """Return (world size, rank) from the arguments, the URL or the environment."""
     scheme = "store"
     if store is None:
         url = urlparse(init_method or "env://")
@@ -91,7 +91,7 @@ def _store_of_environment(size, rank, timeout):
 
 
 def open_store(init_method, size, rank, timeout):
-    """The store that a URL names."""
+    """Return the store that a URL names."""
     url = urlparse(init_method or "env://")
     if url.scheme == "env":
         # a launcher that starts processes again, perhaps with others, must not show them keys of the time before
@@ -114,14 +114,14 @@ def _below(store):
 
 
 def _once_more(store):
-    """The store with a prefix that tells this meeting from earlier ones."""
+    """Return the store with a prefix that tells this meeting from earlier ones."""
     key = id(_below(store))
     _times[key] = _times.get(key, 0) + 1
     return PrefixStore(f"world{_times[key]}", store)
 
 
 def _refuse(store, rank, why):
-    """The ranks that wait already hear it as well."""
+    """Raise RuntimeError; the ranks that wait already hear it as well."""
     store.set("refused", f"rank {rank}: {why}")
     raise RuntimeError(f"init_process_group: {why}")
 
@@ -134,7 +134,7 @@ def _agree(store, rank, what, value):
 
 @contextlib.contextmanager
 def within(store, timeout):
-    """Who holds the store may hang: no request to a store of the core takes longer than all of it may."""
+    """Bound requests, for who holds the store may hang: none to a store of the core takes longer than all of it may."""
     native = getattr(_below(store), "_native", None)
     if native is not None:
         native.until(timeout.total_seconds())
@@ -146,7 +146,7 @@ def within(store, timeout):
 
 
 def meet(store, size, rank, timeout):
-    """Waits for all ranks; a store of the core by TCP, which tells when one of them is gone."""
+    """Wait for all ranks; return a store of the core by TCP, which tells when one of them is gone."""
     store = _once_more(store)
     store.set_timeout(timeout)
     try:
@@ -185,7 +185,7 @@ def _meet(store, size, rank, timeout):
 
 
 def _holder_is_gone(error):
-    """What a store by TCP says of its connection, as an error of init_process_group."""
+    """Return what a store by TCP says of its connection, as an error of init_process_group."""
     text = str(error)
     holder = "the launcher" if _served_by_launcher() else "rank 0"
     if "or one that is ending" in text:
@@ -204,7 +204,7 @@ def _who_is_missing(store, size, timeout):
 
 
 def _wait_for_all(store, everybody, timeout, connected):
-    """Waits in slices, in which one that has gone is noticed."""
+    """Wait in slices, in which one that has gone is noticed."""
     deadline = time.monotonic() + timeout.total_seconds()
     while connected and deadline - time.monotonic() > _SLICE:
         try:
@@ -218,7 +218,7 @@ def _wait_for_all(store, everybody, timeout, connected):
 
 
 def _tcp_beside(store, everybody, rank, timeout):
-    """A TCP store of rank 0, for ranks that have met by another one."""
+    """Return a TCP store of rank 0, for ranks that have met by another one."""
     if rank:
         return _launchers.connect(store.get("tcp").decode(), timeout)
     served, where = _launchers.serve(len(set(store.multi_get(everybody))) == 1, timeout)
@@ -227,7 +227,7 @@ def _tcp_beside(store, everybody, rank, timeout):
 
 
 def look_for_mpi():
-    """Tells the core where the `mpich` package has its library."""
+    """Tell the core where the `mpich` package has its library."""
     try:
         package = importlib.metadata.distribution("mpich")
     except importlib.metadata.PackageNotFoundError:
@@ -238,7 +238,7 @@ def look_for_mpi():
 
 
 def seconds(timeout, default):
-    """A timedelta, or None for the default, as seconds."""
+    """Return a timedelta, or None for the default, as seconds."""
     timeout = default if timeout is None else timeout
     if not isinstance(timeout, datetime.timedelta):
         raise TypeError(f"timeout: expected a datetime.timedelta, got {type(timeout).__name__}")

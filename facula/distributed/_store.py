@@ -58,7 +58,7 @@ class Store:
         return self._timeout
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Sets how long `get` and `wait` wait.
+        """Set how long `get` and `wait` wait.
 
         Args:
             timeout: a timedelta; TypeError for anything else.
@@ -67,7 +67,7 @@ class Store:
         self._timeout = timeout
 
     def set(self, key: str, value: str | bytes) -> None:
-        """Keeps a value under a key; one that was there is replaced.
+        """Keep a value under a key; one that was there is replaced.
 
         Args:
             key: a str.
@@ -76,7 +76,7 @@ class Store:
         raise NotImplementedError(f"{type(self).__name__}.set: not defined by this class of stores")
 
     def get(self, key: str) -> bytes:
-        """The value of a key, as bytes; waits for it.
+        """Return the value of a key, as bytes; wait for it.
 
         Args:
             key: a str. DistStoreError when nobody sets it within `timeout`.
@@ -84,7 +84,7 @@ class Store:
         raise NotImplementedError(f"{type(self).__name__}.get: not defined by this class of stores")
 
     def add(self, key: str, amount: int) -> int:
-        """Adds to the number under a key, 0 at first; the sum. No other process can come between.
+        """Add to the number under a key, 0 at first; return the sum. No other process can come between.
 
         Args:
             key: a str.
@@ -93,7 +93,7 @@ class Store:
         raise NotImplementedError(f"{type(self).__name__}.add: not defined by this class of stores")
 
     def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
-        """Waits until all keys are there.
+        """Wait until all keys are there.
 
         Args:
             keys: a list of str.
@@ -103,7 +103,7 @@ class Store:
         raise NotImplementedError(f"{type(self).__name__}.wait: not defined by this class of stores")
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """The values of several keys; waits for all of them.
+        """Return the values of several keys; wait for all of them.
 
         Args:
             keys: a list of str.
@@ -111,7 +111,7 @@ class Store:
         return [self.get(key) for key in keys]
 
     def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
-        """Keeps several values.
+        """Keep several values.
 
         Args:
             keys: a list of str.
@@ -121,7 +121,7 @@ class Store:
             self.set(key, value)
 
     def append(self, key: str, value: str | bytes) -> None:
-        """Adds bytes at the end of a value, which is made where there is none. In a class of one's own, not safe against others
+        """Add bytes at the end of a value, which is made where there is none. In a class of one's own, not safe against others
         at the same time.
 
         Args:
@@ -132,7 +132,7 @@ class Store:
         self.set(key, self.get(key) + new if self.check([key]) else new)
 
     def barrier(self, key: str, world_size: int, timeout: timedelta | None = None) -> None:
-        """Waits until `world_size` processes have called it with this key, which serves once.
+        """Wait until `world_size` processes have called it with this key, which serves once.
 
         Args:
             key: a str.
@@ -144,7 +144,7 @@ class Store:
         self.wait([f"{key}/all"], timeout or self.timeout)
 
     def has_extended_api(self) -> bool:
-        """Whether append, multi_get and multi_set are one request each; False in a class of one's own."""
+        """Return whether append, multi_get and multi_set are one request each; False in a class of one's own."""
         return False
 
 
@@ -178,7 +178,7 @@ class _NativeStore(Store):
         return datetime.timedelta(seconds=self._native.timeout())
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Sets how long `get` and `wait` wait.
+        """Set how long `get` and `wait` wait.
 
         Args:
             timeout: a timedelta.
@@ -186,7 +186,7 @@ class _NativeStore(Store):
         self._native.timeout(_seconds("set_timeout", timeout))
 
     def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
-        """Waits until all keys are there.
+        """Wait until all keys are there.
 
         Args:
             keys: a list of str.
@@ -195,7 +195,7 @@ class _NativeStore(Store):
         self._native.wait(keys, -1.0 if timeout is None else _seconds("wait", timeout))
 
     def queue_pop(self, key: str, block: bool = True) -> bytes:
-        """Takes the oldest value of a queue, which `queue_push(key, value)` fills and `queue_len(key)` measures.
+        """Take the oldest value of a queue, which `queue_push(key, value)` fills and `queue_len(key)` measures.
 
         Args:
             key: a str, the name of the queue.
@@ -204,7 +204,7 @@ class _NativeStore(Store):
         return self._native.queue_pop(key, block)
 
     def barrier(self, key: str, world_size: int, timeout: timedelta | None = None) -> None:
-        """Waits until `world_size` processes have called it with this key, which serves once.
+        """Wait until `world_size` processes have called it with this key, which serves once.
 
         Args:
             key: a str.
@@ -214,15 +214,15 @@ class _NativeStore(Store):
         self._native.barrier(key, world_size, -1.0 if timeout is None else _seconds("barrier", timeout))
 
     def list_keys(self) -> list[str]:
-        """All keys, in no order."""
+        """Return all keys, in no order."""
         return [key.decode() for key in self._native.list_keys()]
 
     def has_extended_api(self) -> bool:
-        """True: append, multi_get and multi_set are one request each."""
+        """Return True: append, multi_get and multi_set are one request each."""
         return True
 
     def clone(self) -> Self:
-        """The same store by a connection of its own, for another thread."""
+        """Return the same store by a connection of its own, for another thread."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         _NativeStore.__init__(made, self._native.clone())
@@ -340,7 +340,7 @@ class PrefixStore(_NativeStore):
 
 
 def native_of(store: Store) -> Any:
-    """What the core uses of a store, which may be of the program's own class."""
+    """Return what the core uses of a store, which may be of the program's own class."""
     if not isinstance(store, Store):
         raise TypeError(f"store: expected a Store, got {type(store).__name__}")
     return store._native if isinstance(store, _NativeStore) else _C._python_store(store)

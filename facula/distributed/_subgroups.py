@@ -23,7 +23,7 @@ _made: dict[tuple, int] = {}  # groups by ranks
 def split_group(parent_pg: ProcessGroup | None = None, split_ranks: Sequence[Sequence[int]] | None = None,
                 timeout: timedelta | None = None, pg_options: Any = None, group_desc: str | None = None,
                 backend: str | None = None) -> ProcessGroup | None:  # fmt: skip
-    """The part of a group that this process is in, None if in no part. All processes of the group call it.
+    """Return the part of a group that this process is in, None if in no part. All processes of the group call it.
 
     Args:
         parent_pg: the group; it must be that of all processes (else NotImplementedError). Default: that.
@@ -58,7 +58,7 @@ def split_group(parent_pg: ProcessGroup | None = None, split_ranks: Sequence[Seq
 def new_group(ranks: Sequence[int] | None = None, timeout: timedelta | None = None, backend: str | None = None,
               pg_options: Any = None, use_local_synchronization: bool = False, group_desc: str | None = None,
               device_id: facula.device | int | None = None, sort_ranks: bool = True) -> ProcessGroup | Any:  # fmt: skip
-    """A group of some ranks; NON_GROUP_MEMBER when this process is not among them.
+    """Return a group of some ranks; NON_GROUP_MEMBER when this process is not among them.
 
     All processes call it, in the same order for several groups; with `use_local_synchronization` only those of the group.
 
@@ -112,7 +112,7 @@ def new_group(ranks: Sequence[int] | None = None, timeout: timedelta | None = No
 def new_subgroups(group_size: int | None = None, group: ProcessGroup | None = None, timeout: timedelta | None = None,
                   backend: str | None = None, pg_options: Any = None,
                   group_desc: str | None = None) -> tuple[ProcessGroup | Any, list[ProcessGroup | Any]]:  # fmt: skip
-    """Cuts a group into groups of `group_size` neighbours: (the group of this process, list of all groups), in which groups of
+    """Cut a group into groups of `group_size` neighbours: (the group of this process, list of all groups), in which groups of
     others are NON_GROUP_MEMBER. All processes call it.
 
     Args:
@@ -145,7 +145,7 @@ def new_subgroups_by_enumeration(ranks_per_subgroup_list: Sequence[Sequence[int]
                                  backend: str | None = None, pg_options: Any = None,
                                  group_desc: str | None = None) -> tuple[ProcessGroup | Any,
                                  list[ProcessGroup | Any]]:  # fmt: skip
-    """Groups of given ranks: (the group of this process or None, list of all groups), in which groups of others are
+    """Make groups of given ranks: (the group of this process or None, list of all groups), in which groups of others are
     NON_GROUP_MEMBER. All processes call it.
 
     Args:

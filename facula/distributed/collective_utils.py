@@ -45,7 +45,7 @@ def _made(data_or_fn, stage_name, success=True) -> SyncPayload:
 
 def broadcast(data_or_fn: Any, *, success: bool = True, stage_name: str | None = None, rank: int = 0,
               pg: ProcessGroup | None = None) -> Any:  # fmt: skip
-    """The object of one rank, in all of them.
+    """Return the object of one rank, in all of them.
 
     Args:
         data_or_fn: the object, or a function that gives it, which only that rank calls.
@@ -76,7 +76,7 @@ def broadcast(data_or_fn: Any, *, success: bool = True, stage_name: str | None =
 
 
 def all_gather(data_or_fn: Any, stage_name: str | None = None, pg: ProcessGroup | None = None) -> list[Any]:
-    """The objects of all ranks, as a list.
+    """Return the objects of all ranks, as a list.
 
     Args:
         data_or_fn: an object, or a function that gives it.
@@ -105,7 +105,7 @@ def all_gather(data_or_fn: Any, stage_name: str | None = None, pg: ProcessGroup 
 
 def all_gather_object_enforce_type(pg: ProcessGroup | None, object_list: Any, obj: Any, type_checker: Any = lambda x,
                                    y: type(x) is type(y)) -> None:  # fmt: skip
-    """`all_gather_object` for objects of one type.
+    """Do `all_gather_object` for objects of one type.
 
     Args:
         pg: the group.

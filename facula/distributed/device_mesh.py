@@ -84,7 +84,8 @@ class DeviceMesh:
             raise ValueError(f"DeviceMesh: expected ranks below the world size {size}, each once, got {self._mesh.tolist()}")
 
     def _groups_of_dimension(self, dim):
-        """The group of this process along a dimension; groups of all lines are made, for all processes must take part."""
+        """Return the group of this process along a dimension; groups of all lines are made, for all processes must take
+        part."""
         lines = self._mesh.movedim(dim, -1).reshape(-1, self._mesh.shape[dim]).tolist()
         everybody = list(range(dist.get_world_size()))
         mine = None
@@ -114,7 +115,7 @@ class DeviceMesh:
         return tuple(self._mesh.shape)
 
     def size(self, mesh_dim: int | str | None = None) -> int:
-        """Number of processes, or of those along a dimension.
+        """Return the number of processes, or of those along a dimension.
 
         Args:
             mesh_dim: its number or name. Default: all of the grid.
@@ -122,15 +123,15 @@ class DeviceMesh:
         return self._mesh.numel() if mesh_dim is None else self._mesh.size(self._number(mesh_dim))
 
     def get_rank(self) -> int:
-        """The rank of this process among all."""
+        """Return the rank of this process among all."""
         return dist.get_rank()
 
     def get_coordinate(self) -> tuple[Any, ...] | None:
-        """Where this process is in the grid, a tuple; None when it is not part of it."""
+        """Return where this process is in the grid, a tuple; None when it is not part of it."""
         return self._coordinate
 
     def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
-        """The place of this process along a dimension. RuntimeError when it is not part of the grid.
+        """Return the place of this process along a dimension. RuntimeError when it is not part of the grid.
 
         Args:
             mesh_dim: its number or name, which a grid of one dimension need not name (else RuntimeError).
@@ -140,7 +141,7 @@ class DeviceMesh:
         return self._coordinate[self._the_dimension("get_local_rank", mesh_dim)]
 
     def get_group(self, mesh_dim: int | str | None = None) -> Any:
-        """The group of this process along a dimension.
+        """Return the group of this process along a dimension.
 
         Args:
             mesh_dim: its number or name, which a grid of one dimension need not name (else RuntimeError).
@@ -151,7 +152,7 @@ class DeviceMesh:
         return self._groups[number]
 
     def get_all_groups(self) -> list[Any | ProcessGroup | int | None]:
-        """The groups of this process, one for each dimension."""
+        """Return the groups of this process, one for each dimension."""
         return [self.get_group(dim) for dim in range(self.ndim)]
 
     def _the_dimension(self, caller, mesh_dim) -> int:
@@ -173,7 +174,7 @@ class DeviceMesh:
     # ---- parts of it
 
     def __getitem__(self, names: Any) -> Any:
-        """The part of the grid along one or several dimensions that this process is in."""
+        """Return the part of the grid along one or several dimensions that this process is in."""
         names = (names,) if isinstance(names, str) else tuple(names)
         if not self.mesh_dim_names:
             raise RuntimeError(f"DeviceMesh: a mesh without names of dimensions cannot be sliced, got {names}")
@@ -197,7 +198,7 @@ class DeviceMesh:
         return self._root()
 
     def _flatten(self, mesh_dim_name=None, backend_override=None):
-        """The grid as one dimension; all processes of the whole grid must call it."""
+        """Return the grid as one dimension; all processes of the whole grid must call it."""
         name = mesh_dim_name or "_".join(self.mesh_dim_names or ())
         root = self._root()
         if name in root._flattened:
@@ -218,7 +219,7 @@ class DeviceMesh:
         return mine
 
     def _all_parts(self):
-        """The parts of the whole grid that are cut as this one is."""
+        """Return the parts of the whole grid that are cut as this one is."""
         root = self._root()
         if root is self:
             return [self._mesh]
@@ -230,7 +231,7 @@ class DeviceMesh:
     @staticmethod
     def from_group(group: ProcessGroup, device_type: str, mesh: DeviceMesh | None = None, *,
                    mesh_dim_names: Sequence[str] | None = None) -> DeviceMesh:  # fmt: skip
-        """A grid whose groups exist already.
+        """Return a grid whose groups exist already.
 
         Args:
             group: one group, or one for each dimension of `mesh`.
@@ -278,7 +279,7 @@ class DeviceMesh:
 
 def init_device_mesh(device_type: str, mesh_shape: Any, *, mesh_dim_names: Sequence[str] | None = None,
                      backend_override: Any = None) -> DeviceMesh:  # fmt: skip
-    """A grid of all processes with the given sizes, in the order of ranks.
+    """Return a grid of all processes with the given sizes, in the order of ranks.
 
     Args:
         device_type: "cpu" or "cuda", without an index.
@@ -310,6 +311,6 @@ def init_device_mesh(device_type: str, mesh_shape: Any, *, mesh_dim_names: Seque
 
 
 def _current() -> DeviceMesh | None:
-    """The mesh of the innermost `with`, if there is one."""
+    """Return the mesh of the innermost `with`, if there is one."""
     stack = getattr(_context, "stack", None)
     return stack[-1] if stack else None

@@ -30,36 +30,36 @@ default_pg_nccl_timeout: timedelta = default_pg_timeout
 
 
 def _get_default_group():
-    """The group of all processes. ValueError before init_process_group."""
+    """Return the group of all processes. ValueError before init_process_group."""
     return member("_get_default_group")
 
 
 def _get_default_store():
-    """The store by which the processes met."""
+    """Return the store by which the processes met."""
     return member("_get_default_store").get_group_store()
 
 
 def _get_process_group_store(pg):
-    """The store of a group."""
+    """Return the store of a group."""
     return member("_get_process_group_store", pg).get_group_store()
 
 
 def _get_process_group_name(pg):
-    """The name that `_resolve_process_group` takes."""
+    """Return the name that `_resolve_process_group` takes."""
     return member("_get_process_group_name", pg).group_name
 
 
 def _resolve_process_group(group_name):
-    """The group of that name. ValueError where there is none."""
+    """Return the group of that name. ValueError where there is none."""
     return _group_named(group_name)
 
 
 def _get_group_size(group):
-    """The number of processes."""
+    """Return the number of processes."""
     return distributed.get_world_size(group)
 
 
 def _get_pg_default_device(group=None):
-    """Where tensors of object collectives lie."""
+    """Return where tensors of object collectives lie."""
     member("_get_pg_default_device", group)
     return facula.device("cpu")

@@ -15,7 +15,7 @@ __all__ = ["launch", "main", "parse_args"]
 
 
 def parse_args(args: Any) -> Any:
-    """The options of a command line, which has `--use-env` beside those of `facula.distributed.run`.
+    """Return the options of a command line, which has `--use-env` beside those of `facula.distributed.run`.
 
     Args:
         args: a list of texts; None for those of this program.
@@ -30,7 +30,7 @@ def parse_args(args: Any) -> Any:
 
 
 def launch(args: Any) -> None:
-    """Launches what the options say, and waits. ChildFailedError when processes failed.
+    """Launch what the options say, and wait. ChildFailedError when processes failed.
 
     Args:
         args: options of a command line. ValueError for --no-python without --use-env.
@@ -46,7 +46,7 @@ def launch(args: Any) -> None:
 
 
 def main(args: Any = None) -> int:
-    """The command: 0, or 1 after a summary of what failed.
+    """Run the command; return 0, or 1 after a summary of what failed.
 
     Args:
         args: a list of texts; None for those of this program.

@@ -17,7 +17,7 @@ __all__ = ["register_rendezvous_handler", "rendezvous"]
 
 
 def register_rendezvous_handler(scheme: str, handler: Any) -> None:
-    """Lets `init_process_group` meet by URLs of a scheme of your own.
+    """Let `init_process_group` meet by URLs of a scheme of your own.
 
     Args:
         scheme: what stands before "://". RuntimeError for one that there is already.
@@ -39,7 +39,7 @@ def register_rendezvous_handler(scheme: str, handler: Any) -> None:
 
 def rendezvous(url: str, rank: int = -1, world_size: int = -1, timeout: timedelta = default_pg_timeout,
                **options: Any) -> Iterator[Any]:  # fmt: skip
-    """A generator of (store, rank, world_size), by which processes meet as a URL says.
+    """Yield (store, rank, world_size), by which processes meet as a URL says.
 
     Args:
         url: "env://", "tcp://address:port", "file://path", or a scheme of `register_rendezvous_handler`.

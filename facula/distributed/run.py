@@ -42,7 +42,7 @@ __all__ = [
 
 
 def get_args_parser() -> argparse.ArgumentParser:
-    """The parser of the command line, an `argparse.ArgumentParser`. Defaults come from PET_<OPTION> of the environment.
+    """Return the parser of the command line, an `argparse.ArgumentParser`. Defaults come from PET_<OPTION> of the environment.
 
     >>> from torch.distributed.run import get_args_parser
     >>> get_args_parser().parse_args(["--nnodes", "2", "train.py"]).nnodes
@@ -59,7 +59,7 @@ def get_args_parser() -> argparse.ArgumentParser:
 
 
 def _add(parser, name: str, action=env, **kwargs) -> None:
-    """An option under both spellings, with - and with _."""
+    """Add an option under both spellings, with - and with _."""
     names = [f"--{name}"] + ([f"--{name.replace('-', '_')}"] if "-" in name else [])
     parser.add_argument(*names, action=action, **kwargs)
 
@@ -111,7 +111,7 @@ def _add_program(parser) -> None:
 
 
 def parse_args(args: Any) -> argparse.Namespace:
-    """The options of a command line.
+    """Return the options of a command line.
 
     Args:
         args: a list of texts; None for those of this program.
@@ -125,7 +125,7 @@ def parse_args(args: Any) -> argparse.Namespace:
 
 
 def parse_min_max_nnodes(nnodes: str) -> tuple[int, int]:
-    """(least, greatest) number of machines.
+    """Return (least, greatest) number of machines.
 
     Args:
         nnodes: "N" or "MIN:MAX". RuntimeError for anything else.
@@ -141,7 +141,7 @@ def parse_min_max_nnodes(nnodes: str) -> tuple[int, int]:
 
 
 def determine_local_world_size(nproc_per_node: str) -> int:
-    """How many processes a machine gets.
+    """Return how many processes a machine gets.
 
     Args:
         nproc_per_node: a number; "cpu" for as many as there are processors, "gpu" for GPUs (ValueError without any), "auto" for
@@ -167,7 +167,7 @@ def determine_local_world_size(nproc_per_node: str) -> int:
 
 
 def get_use_env(args: Any) -> bool:
-    """Whether the local rank is told by the environment only, not by an argument `--local-rank`.
+    """Return whether the local rank is told by the environment only, not by an argument `--local-rank`.
 
     Args:
         args: options of a command line; those of `facula.distributed.launch` may say no.
@@ -180,7 +180,7 @@ def get_use_env(args: Any) -> bool:
 
 
 def config_from_args(args: Any) -> tuple[LaunchConfig, Callable[..., Any] | str, list[str]]:
-    """(how to launch, what, with which arguments): a LaunchConfig, a command or function, and a list.
+    """Return (how to launch, what, with which arguments): a LaunchConfig, a command or function, and a list.
 
     Args:
         args: options of a command line. ValueError for those that do not fit together; NotImplementedError for --numa-binding.
@@ -211,7 +211,7 @@ def config_from_args(args: Any) -> tuple[LaunchConfig, Callable[..., Any] | str,
 
 
 def _logs_specs(name: str | None):
-    """The class that decides where output goes: the default, or what a package offers under a name."""
+    """Return the class that decides where output goes: the default, or what a package offers under a name."""
     if name is None:
         return DefaultLogsSpecs
     offered = importlib.metadata.entry_points(group="torchrun.logs_specs")
@@ -221,7 +221,7 @@ def _logs_specs(name: str | None):
 
 
 def _texts(text: str) -> list[str] | None:
-    """Parts between commas; a double comma is one of the text."""
+    """Return the parts between commas; a double comma is one of the text."""
     return [part.replace("\0", ",") for part in text.replace(",,", "\0").split(",") if part] or None
 
 
@@ -233,7 +233,7 @@ def _ranks(text: str) -> set[int] | None:
 
 
 def _meeting(args, least: int, greatest: int) -> tuple[str, str, dict]:
-    """(backend, endpoint, settings)."""
+    """Return (backend, endpoint, settings)."""
     settings = read_settings(args.rdzv_conf)
     if args.standalone:
         args.rdzv_id = uuid.uuid4().hex
@@ -249,7 +249,7 @@ def _meeting(args, least: int, greatest: int) -> tuple[str, str, dict]:
 
 
 def get_rdzv_endpoint(args: Any) -> str:
-    """Where the machines meet, as "host:port".
+    """Return where the machines meet, as "host:port".
 
     Args:
         args: options of a command line.
@@ -265,7 +265,7 @@ def get_rdzv_endpoint(args: Any) -> str:
 
 
 def _command(args) -> tuple[Callable | str, list[str]]:
-    """(what to run, arguments)."""
+    """Return (what to run, arguments)."""
     rank = [] if get_use_env(args) else [f"--local-rank={macros.local_rank}"]
     rest = [*rank, *args.training_script_args]
     if args.run_path:
@@ -282,7 +282,7 @@ def _command(args) -> tuple[Callable | str, list[str]]:
 
 
 def run_script_path(training_script: str, *training_script_args: str) -> None:
-    """Runs a script in this process, as `python -m facula` would: the process becomes its program (arguments, `__main__`,
+    """Run a script in this process, as `python -m facula` would: the process becomes its program (arguments, `__main__`,
     `torch`), and `--run-path` has the launcher's children call it. SystemExit where the script ends with another code than 0.
 
     Args:
@@ -300,7 +300,7 @@ def run_script_path(training_script: str, *training_script_args: str) -> None:
 
 
 def run(args: Any) -> None:
-    """Launches what the options say, and waits. ChildFailedError when processes failed.
+    """Launch what the options say, and wait. ChildFailedError when processes failed.
 
     Args:
         args: options of a command line.
@@ -315,7 +315,7 @@ def run(args: Any) -> None:
 
 
 def main(args: Any = None, parse: Any = parse_args) -> int:
-    """The command: 0, or 1 after a summary of what failed (128 and the number of a signal that ended it).
+    """Run the command; return 0, or 1 after a summary of what failed (128 and the number of a signal that ended it).
 
     Args:
         args: a list of texts; None for those of this program.

@@ -68,7 +68,7 @@ class ProbsOrLogits:
     _kept = ("_given",)
 
     def _take(self, probs, logits):
-        """Notes which one is given and returns it."""
+        """Note which one is given and return it."""
         if (probs is None) == (logits is None):
             raise ValueError(
                 f"{type(self).__name__}: expected either probs or logits, got {'neither' if probs is None else 'both'}"
@@ -77,7 +77,7 @@ class ProbsOrLogits:
         return logits if probs is None else probs
 
     def _set_binary(self, probs, logits, **others):
-        """Broadcasts the one that is given, and others, to one shape; returns it."""
+        """Broadcast the one that is given, and others, to one shape; return it."""
         given = self._take(probs, logits)
         *values, value = broadcast_all(*others.values(), given)
         self.__dict__.update(zip(others, values, strict=True))
@@ -85,7 +85,7 @@ class ProbsOrLogits:
         return value.size()
 
     def _set_categories(self, probs, logits):
-        """Normalises the one that is given over the last dimension; returns its shape."""
+        """Normalise the one that is given over the last dimension; return its shape."""
         value = self._take(probs, logits)
         if value.dim() < 1:
             raise ValueError(f"{type(self).__name__}: {self._given} must have at least one dimension, got none")

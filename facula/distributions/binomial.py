@@ -81,7 +81,7 @@ class Binomial(ProbsOrLogits, Distribution):
         return log_choices + value * logits - n * facula.nn.functional.softplus(logits, threshold=100)
 
     def entropy(self) -> Tensor:
-        """Only for batches of one total_count."""
+        """Return the entropy, only for batches of one total_count."""
         log_prob = self.log_prob(self._all_counts("entropy", expand=False))
         return -(facula.exp(log_prob) * log_prob).sum(0)
 

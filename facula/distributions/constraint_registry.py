@@ -34,7 +34,7 @@ class ConstraintRegistry:
         super().__init__()
 
     def register(self, constraint: Constraint | type, factory: Callable[..., Any] | None = None) -> Callable[..., Any]:
-        """Notes which transform leads to the values of a constraint.
+        """Note which transform leads to the values of a constraint.
 
         Args:
             constraint: a constraint, of which the class counts, or its class.
@@ -61,7 +61,7 @@ class ConstraintRegistry:
         return factory
 
     def __call__(self, constraint: Constraint) -> Any:
-        """The transform for a constraint.
+        """Return the transform for a constraint.
 
         Raises:
             NotImplementedError: none is known.
@@ -114,7 +114,7 @@ for _kind in (constraints.positive_semidefinite, constraints.positive_definite):
 
 
 def _register_compound(registry):
-    """Constraints made of others: transforms made of the others' transforms."""
+    """Register constraints made of others: transforms made of the others' transforms."""
 
     @registry.register(constraints.independent)
     def _independent(constraint):

@@ -75,7 +75,7 @@ class Constraint:
     event_dim = 0
 
     def check(self, value: Tensor) -> Any:
-        """Whether each value lies in the set: a bool tensor of the shape without the event's dimensions."""
+        """Return whether each value lies in the set: a bool tensor of the shape without the event's dimensions."""
         raise NotImplementedError(f"{type(self).__name__}.check")
 
     def __repr__(self) -> str:
@@ -495,7 +495,7 @@ class _Dependent(Constraint):
         return value
 
     def __call__(self, *, is_discrete: bool | Any = NotImplemented, event_dim: int | Any = NotImplemented) -> Any:
-        """The same with more known of it."""
+        """Return the same with more known of it."""
         return _Dependent(
             is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
             event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
@@ -530,12 +530,12 @@ class _DependentProperty(property, _Dependent):
         self._event_dim = event_dim
 
     def __call__(self, fn: Callable[..., Any]) -> Constraint:
-        """As a decorator that was given arguments."""
+        """Decorate, as a decorator that was given arguments."""
         return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 
 def is_dependent(constraint: Constraint) -> bool:
-    """Whether a constraint is known only when the distribution is there.
+    """Return whether a constraint is known only when the distribution is there.
 
     Args:
         constraint: the constraint, as the class shows it.

@@ -54,7 +54,7 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
             self.probs: Any = clamp_probs(self.probs)
 
     def _split(self, formula, series):
-        """formula(probs) away from 1/2, and series(x, x^2) with x = probs - 1/2 near it.
+        """Return formula(probs) away from 1/2, and series(x, x^2) with x = probs - 1/2 near it.
 
         In float64: the formulas are differences of large numbers around there.
         """

@@ -60,7 +60,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether distributions check their arguments where their constructor is not told.
+        """Set whether distributions check their arguments where their constructor is not told.
 
         Args:
             value: True or False.
@@ -87,7 +87,7 @@ class Distribution:
         super().__init__()  # of a class beside this one
 
     def _set_parameters(self, validate_args, **parameters):
-        """The constructor of families whose values and parameters are single numbers."""
+        """Construct a distribution of a family whose values and parameters are single numbers."""
         tensors = broadcast_all(*parameters.values())
         self.__dict__.update(zip(parameters, tensors, strict=True))
         Distribution.__init__(self, tensors[0].size(), validate_args=validate_args)
@@ -115,7 +115,7 @@ class Distribution:
                 )
 
     def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Self:
-        """The distribution with parameters expanded to a larger batch shape, without copying them.
+        """Return the distribution with parameters expanded to a larger batch shape, without copying them.
 
         A subclass with a constructor of its own overrides this, and passes an object that has its own attributes
         as `_instance`.
@@ -140,7 +140,7 @@ class Distribution:
         return new
 
     def _get_checked_instance(self, cls, _instance=None):
-        """The object that expand fills in: `_instance`, or a new one where no subclass has anything to add."""
+        """Return the object that expand fills in: `_instance`, or a new one where no subclass has anything to add."""
         if _instance is not None:
             return _instance
         if type(self).__init__ is not cls.__init__ or cls is Distribution:
@@ -190,16 +190,16 @@ class Distribution:
         return self.variance.sqrt()
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Values without a gradient, of shape sample_shape + batch_shape + event_shape."""
+        """Draw values without a gradient, of shape sample_shape + batch_shape + event_shape."""
         with facula.no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values that are differentiable functions of the parameters; see has_rsample."""
+        """Draw values that are differentiable functions of the parameters; see has_rsample."""
         raise self._missing("rsample")
 
     def sample_n(self, n: int) -> Any:
-        """``sample((n,))``, deprecated: a FutureWarning says so.
+        """Return ``sample((n,))``, deprecated: a FutureWarning says so.
 
         Args:
             n: how many samples.
@@ -214,27 +214,27 @@ class Distribution:
         return self.sample(Size((n,)))
 
     def log_prob(self, value: Tensor) -> Any:
-        """Logarithm of the density or probability of `value`, of the shape without the event's dimensions."""
+        """Return the logarithm of the density or probability of `value`, of the shape without the event's dimensions."""
         raise self._missing("log_prob")
 
     def cdf(self, value: Tensor) -> Any:
-        """Probability of values up to `value`."""
+        """Return the probability of values up to `value`."""
         raise self._missing("cdf")
 
     def icdf(self, value: Tensor) -> Any:
-        """The value up to which the probability is `value`."""
+        """Return the value up to which the probability is `value`."""
         raise self._missing("icdf")
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """All values in the first dimension, of size 1 in the batch dimensions unless `expand`."""
+        """Return all values in the first dimension, of size 1 in the batch dimensions unless `expand`."""
         raise self._missing("enumerate_support")
 
     def entropy(self) -> Any:
-        """In nats, of shape batch_shape."""
+        """Return the entropy in nats, of shape batch_shape."""
         raise self._missing("entropy")
 
     def perplexity(self) -> Tensor:
-        """Exponential of the entropy."""
+        """Return the exponential of the entropy."""
         return facula.exp(self.entropy())
 
     def _missing(self, name):
@@ -246,7 +246,7 @@ class Distribution:
         return Size(sample_shape + self._batch_shape + self._event_shape)
 
     def _validate_sample(self, value):
-        """Checks type, shape and support of a value that log_prob, cdf or icdf was given.
+        """Check type, shape and support of a value that log_prob, cdf or icdf was given.
 
         Raises:
             ValueError: with what is wrong.

@@ -56,7 +56,7 @@ class GeneralizedPareto(Distribution):
         return constraints.interval(self.loc, end)
 
     def _split(self, formula, limit):
-        """formula(concentration), and `limit` where that is zero."""
+        """Return formula(concentration), and `limit` where that is zero."""
         zero = facula.isclose(self.concentration, facula.zeros_like(self.concentration))
         return facula.where(zero, limit, formula(facula.where(zero, 1.0, self.concentration)))
 
@@ -74,14 +74,14 @@ class GeneralizedPareto(Distribution):
         return self._split(lambda c: -(1 + 1 / c) * facula.log1p(c * z), -z) - self.scale.log()
 
     def log_survival_function(self, value: Tensor) -> Tensor:
-        """Logarithm of the probability of values above `value`."""
+        """Return the logarithm of the probability of values above `value`."""
         if self._validate_args:
             self._validate_sample(value)
         z = self._z(value)
         return self._split(lambda c: -facula.log1p(c * z) / c, -z)
 
     def log_cdf(self, value: Tensor) -> Tensor:
-        """Logarithm of the probability of values up to `value`."""
+        """Return the logarithm of the probability of values up to `value`."""
         return facula.log1p(-facula.exp(self.log_survival_function(value)))
 
     def cdf(self, value: Tensor) -> Tensor:

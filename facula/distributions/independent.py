@@ -97,7 +97,7 @@ class Independent(Distribution):
         return _sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """Only of an Independent that takes no dimension."""
+        """Return all values, only of an Independent that takes no dimension."""
         if self.reinterpreted_batch_ndims > 0:
             raise NotImplementedError("Independent.enumerate_support: a cartesian product over the event's dimensions")
         return self.base_dist.enumerate_support(expand=expand)

@@ -52,7 +52,7 @@ _KL_REGISTRY = {}  # (class of p, class of q): function
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[..., Any]:
-    """A decorator: the function computes KL(p || q) for two classes of distributions and their subclasses.
+    """Return a decorator: the function computes KL(p || q) for two classes of distributions and their subclasses.
 
     Of several functions that fit, kl_divergence takes the one of the nearest classes.
 
@@ -84,7 +84,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[..., Any]:
 
 @functools.cache
 def _dispatch(type_p, type_q):
-    """The function of the nearest classes; None where there is none.
+    """Return the function of the nearest classes; None where there is none.
 
     Nearness counts steps in the order of method resolution; that of p comes first, with a warning where that of q
     first would choose otherwise.
@@ -109,7 +109,7 @@ def _dispatch(type_p, type_q):
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor | Any:
-    """The Kullback-Leibler divergence ``KL(p || q) = E_p[log p(x) - log q(x)]`` of each pair in the batch, in nats.
+    """Return the Kullback-Leibler divergence ``KL(p || q) = E_p[log p(x) - log q(x)]`` of each pair in the batch, in nats.
 
     Args:
         p: the distribution of which the expectation is taken.
@@ -144,7 +144,7 @@ def _bernoulli(p, q):
 
 @register_kl(Binomial, Binomial)
 def _binomial(p, q):
-    """Infinite where p has more trials than q; not implemented where it has fewer."""
+    """Return the divergence: infinite where p has more trials than q; not implemented where it has fewer."""
     if (p.total_count < q.total_count).any():
         raise NotImplementedError(
             f"kl_divergence of Binomials where q has more trials, got {p.total_count} and {q.total_count}"
@@ -246,13 +246,13 @@ def _uniform(p, q):
 
 @register_kl(Cauchy, Cauchy)
 def _cauchy(p, q):
-    """Chyzak and Nielsen 2019."""
+    """Return the divergence (Chyzak and Nielsen 2019)."""
     return ((p.scale + q.scale).pow(2) + (p.loc - q.loc).pow(2)).log() - (4 * p.scale * q.scale).log()
 
 
 @register_kl(ExponentialFamily, ExponentialFamily)
 def _exponential_family(p, q):
-    """A Bregman divergence of the log-normalizer (Nielsen and Nock 2010); for two of the same class."""
+    """Return a Bregman divergence of the log-normalizer (Nielsen and Nock 2010); for two of the same class."""
     if type(p) is not type(q):
         raise NotImplementedError(f"kl_divergence: no formula for p of {type(p).__name__} and q of {type(q).__name__}")
     p_params = [param.detach().requires_grad_() for param in p._natural_params]
@@ -278,7 +278,7 @@ def _independent(p, q):
 
 @register_kl(TransformedDistribution, TransformedDistribution)
 def _transformed(p, q):
-    """Of the bases, where both are transformed alike."""
+    """Return the divergence of the bases, where both are transformed alike."""
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
         raise NotImplementedError(
             "kl_divergence of distributions that are transformed differently, got "
@@ -291,14 +291,14 @@ def _transformed(p, q):
 
 
 def _columns(factor, matrix):
-    """trace((L L')^-1 M M') for factors L and any matrix M with as many rows."""
+    """Return trace((L L')^-1 M M') for factors L and any matrix M with as many rows."""
     batch = facula.broadcast_shapes(factor.shape[:-2], matrix.shape[:-2])
     matrix = matrix.expand(batch + matrix.shape[-2:])
     return facula.linalg.solve_triangular(factor.expand(batch + factor.shape[-2:]), matrix, upper=False).square().sum((-2, -1))
 
 
 def _roots(p):
-    """Matrices M of which the sum of M M' is the covariance."""
+    """Return the matrices M of which the sum of M M' is the covariance."""
     if isinstance(p, MultivariateNormal):
         return [p._unbroadcasted_scale_tril]
     return [p._unbroadcasted_cov_factor, p._unbroadcasted_cov_diag.sqrt().diag_embed()]
@@ -346,7 +346,7 @@ def _infinite_where(condition, found):
 
 
 def _mean_log(p):
-    """E[log x]"""
+    """Return E[log x]."""
     if isinstance(p, Beta):
         return p.concentration1.digamma() - (p.concentration1 + p.concentration0).digamma()
     if isinstance(p, Gamma):
@@ -359,14 +359,14 @@ def _mean_log(p):
 
 
 def _mean_log_rest(p):
-    """E[log(1 - x)] for x in [0, 1]."""
+    """Return E[log(1 - x)] for x in [0, 1]."""
     if isinstance(p, Beta):
         return p.concentration0.digamma() - (p.concentration1 + p.concentration0).digamma()
     return (_x_log_x(1 - p.low) - _x_log_x(1 - p.high)) / (p.high - p.low) - 1  # Uniform
 
 
 def _mean_exp(p, slope):
-    """E[exp(-slope x)] for slope > 0."""
+    """Return E[exp(-slope x)] for slope > 0."""
     if isinstance(p, Exponential):
         return p.rate / (p.rate + slope)
     if isinstance(p, Gamma):
@@ -377,7 +377,7 @@ def _mean_exp(p, slope):
 
 
 def _mean_distance(p, center):
-    """E|x - center| of a normal x."""
+    """Return E|x - center| of a normal x."""
     apart = p.loc - center
     z = apart / (p.scale * math.sqrt(2))
     return p.scale * math.sqrt(2 / math.pi) * (-z * z).exp() + apart * facula.erf(z)

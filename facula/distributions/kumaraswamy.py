@@ -53,7 +53,7 @@ class Kumaraswamy(TransformedDistribution):
         super().__init__(base, steps, validate_args=validate_args)
 
     def _moment(self, n):
-        """E[x^n] = b B(1 + n / a, b)."""
+        """Return E[x^n] = b B(1 + n / a, b)."""
         a, b = self.concentration1, self.concentration0
         first = 1 + n / a
         return facula.exp(b.log() + first.lgamma() + b.lgamma() - (first + b).lgamma())

@@ -22,18 +22,18 @@ __all__ = ["LowRankMultivariateNormal"]
 
 
 def _batch_capacitance_tril(W, D):
-    """Cholesky factor of I + W' D^-1 W."""
+    """Return the Cholesky factor of I + W' D^-1 W."""
     scaled = W.mT / D.unsqueeze(-2)
     return facula.linalg.cholesky(scaled @ W + facula.eye(W.shape[-1], dtype=W.dtype, device=W.device))
 
 
 def _batch_lowrank_logdet(W, D, capacitance_tril):
-    """log det(W W' + D), by the matrix determinant lemma."""
+    """Return log det(W W' + D), by the matrix determinant lemma."""
     return 2 * _log_diagonal(capacitance_tril) + D.log().sum(-1)
 
 
 def _batch_lowrank_mahalanobis(W, D, x, capacitance_tril):
-    """x' (W W' + D)^-1 x, by Woodbury's identity."""
+    """Return x' (W W' + D)^-1 x, by Woodbury's identity."""
     scaled = W.mT / D.unsqueeze(-2)
     return (x.square() / D).sum(-1) - _batch_mahalanobis(capacitance_tril, _batch_mv(scaled, x))
 

@@ -83,7 +83,7 @@ class MixtureSameFamily(Distribution):
         return self._component_distribution
 
     def _average(self, values):
-        """Of values of the components, weighted."""
+        """Return the average of values of the components, weighted."""
         probs = self._mixture_distribution.probs
         probs = probs.reshape(probs.shape + (1,) * self._event_ndims)
         return (probs * values).sum(-1 - self._event_ndims)

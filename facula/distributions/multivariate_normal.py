@@ -21,12 +21,12 @@ __all__ = ["MultivariateNormal"]
 
 
 def _batch_mv(matrix, vector):
-    """Matrix times vector, both with batch dimensions."""
+    """Return matrix times vector, both with batch dimensions."""
     return facula.matmul(matrix, vector.unsqueeze(-1)).squeeze(-1)
 
 
 def _batch_mahalanobis(scale_tril, x):
-    """x' (L L')^-1 x for factors (..., n, n) and vectors (..., n).
+    """Return x' (L L')^-1 x for factors (..., n, n) and vectors (..., n).
 
     Leading dimensions that only x has become columns of one triangular solution.
     """
@@ -39,12 +39,12 @@ def _batch_mahalanobis(scale_tril, x):
 
 
 def _log_diagonal(scale_tril):
-    """Half the logarithm of the determinant of L L'."""
+    """Return half the logarithm of the determinant of L L'."""
     return scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
 def _precision_to_scale_tril(precision):
-    """The factor L of the inverse: with the order of the axes reversed, P = U U' and L = U'^-1."""
+    """Return the factor L of the inverse: with the order of the axes reversed, P = U U' and L = U'^-1."""
     reversed_factor = facula.linalg.cholesky(facula.flip(precision, (-2, -1)))
     upper = facula.flip(reversed_factor, (-2, -1)).mT
     identity = facula.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
@@ -58,7 +58,7 @@ class GivenScale:
     """
 
     def _set_scale(self, covariance_matrix, precision_matrix, scale_tril):
-        """Notes which one is given; returns its name and the tensor."""
+        """Note which one is given; return its name and the tensor."""
         given = {
             name: value
             for name, value in (

@@ -113,14 +113,14 @@ class TransformedDistribution(Distribution):
         return log_prob + _sum_rightmost(base, event_dim - len(self.base_dist.event_shape))
 
     def _monotonize_cdf(self, value):
-        """1 - value where the transforms decrease."""
+        """Return 1 - value where the transforms decrease."""
         sign = 1
         for transform in self.transforms:
             sign = sign * transform.sign
         return value if isinstance(sign, int) and sign == 1 else sign * (value - 0.5) + 0.5
 
     def cdf(self, value: Tensor) -> Tensor:
-        """Of monotonic transforms."""
+        """Return the cumulative distribution function, for monotonic transforms."""
         if self._validate_args:
             self._validate_sample(value)
         for transform in reversed(self.transforms):
@@ -128,5 +128,5 @@ class TransformedDistribution(Distribution):
         return self._monotonize_cdf(self.base_dist.cdf(value))
 
     def icdf(self, value: Tensor) -> Tensor:
-        """Of monotonic transforms."""
+        """Return the inverse of the cumulative distribution function, for monotonic transforms."""
         return self._forward(self.base_dist.icdf(self._monotonize_cdf(value)))

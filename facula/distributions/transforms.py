@@ -119,7 +119,7 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__}.sign")
 
     def with_cache(self, cache_size: int = 1) -> Self:
-        """The same transform with that cache."""
+        """Return the same transform with that cache."""
         if self._cache_size == cache_size:
             return self
         if type(self).__init__ is Transform.__init__:
@@ -159,18 +159,18 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__}._inverse")
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
-        """log |det dy/dx|, of the shape of x without the domain's event."""
+        """Return log |det dy/dx|, of the shape of x without the domain's event."""
         raise NotImplementedError(f"{type(self).__name__}.log_abs_det_jacobian")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
     def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
-        """Shape of the output for an input of that shape."""
+        """Return the shape of the output for an input of that shape."""
         return shape
 
     def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
-        """Shape of the input for an output of that shape."""
+        """Return the shape of the input for an output of that shape."""
         return shape
 
 
@@ -453,12 +453,12 @@ class AffineTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self):
-        """Real numbers."""
+        """Return real numbers."""
         return constraints.independent(constraints.real, self.event_dim) if self.event_dim else constraints.real
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self):
-        """Real numbers."""
+        """Return real numbers."""
         return self.domain
 
     def with_cache(self, cache_size: int = 1) -> Any:
@@ -689,7 +689,7 @@ class CorrCholeskyTransform(Transform):
 
     @staticmethod
     def _keep(z):
-        """Squared lengths left after each element, of a row of partial correlations."""
+        """Return the squared lengths left after each element, of a row of partial correlations."""
         return 1 - z.square()
 
     def _call(self, x):
@@ -751,7 +751,7 @@ class ComposeTransform(Transform):
         return hash((ComposeTransform, *self.parts))
 
     def _event_dims(self):
-        """Of domain and codomain: those of the ends, more where a part between needs more."""
+        """Return the event dimensions of domain and codomain: those of the ends, more where a part between needs more."""
         first, last = self.parts[0].domain.event_dim, self.parts[-1].codomain.event_dim
         for part in reversed(self.parts):  # backwards for the domain
             last = max(last - part.codomain.event_dim, 0) + part.domain.event_dim
@@ -780,7 +780,7 @@ class ComposeTransform(Transform):
 
     @lazy_property
     def sign(self):
-        """The product of the parts' signs."""
+        """Return the product of the parts' signs."""
         return functools.reduce(operator.mul, (part.sign for part in self.parts), 1)
 
     @property
@@ -858,12 +858,12 @@ class IndependentTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self):
-        """The base's, over more event dimensions."""
+        """Return the base's domain, over more event dimensions."""
         return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self):
-        """The base's, over more event dimensions."""
+        """Return the base's codomain, over more event dimensions."""
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property
@@ -923,12 +923,12 @@ class ReshapeTransform(Transform):
 
     @constraints.dependent_property
     def domain(self) -> Constraint:
-        """Real numbers of shape in_shape."""
+        """Return real numbers of shape in_shape."""
         return constraints.independent(constraints.real, len(self.in_shape))
 
     @constraints.dependent_property
     def codomain(self) -> Constraint:
-        """Real numbers of shape out_shape."""
+        """Return real numbers of shape out_shape."""
         return constraints.independent(constraints.real, len(self.out_shape))
 
     def with_cache(self, cache_size: int = 1) -> Any:
@@ -963,7 +963,7 @@ class _PartsTransform(Transform):
         return all(part.bijective for part in self.transforms)
 
     def _each(self, apply, *values):
-        """apply(transform, part of each value) for all parts, with sizes checked."""
+        """Return apply(transform, part of each value) for all parts, with sizes checked."""
         for value in values:
             _check_shape(
                 self, value.shape, -value.dim() <= self.dim < value.dim() and value.size(self.dim) == self._size(),
@@ -1034,12 +1034,12 @@ class CatTransform(_PartsTransform):
 
     @constraints.dependent_property
     def domain(self) -> Constraint:
-        """The domains of the parts, side by side."""
+        """Return the domains of the parts, side by side."""
         return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
 
     @constraints.dependent_property
     def codomain(self) -> Any:
-        """The codomains of the parts, side by side."""
+        """Return the codomains of the parts, side by side."""
         return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
 
 
@@ -1081,12 +1081,12 @@ class StackTransform(_PartsTransform):
 
     @constraints.dependent_property
     def domain(self) -> Constraint:
-        """The domains of the parts, along a dimension."""
+        """Return the domains of the parts, along a dimension."""
         return constraints.stack([t.domain for t in self.transforms], self.dim)
 
     @constraints.dependent_property
     def codomain(self) -> Any:
-        """The codomains of the parts, along a dimension."""
+        """Return the codomains of the parts, along a dimension."""
         return constraints.stack([t.codomain for t in self.transforms], self.dim)
 
 

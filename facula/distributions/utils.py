@@ -28,7 +28,7 @@ __all__ = [
 
 
 def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
-    """The values as tensors of one shape.
+    """Return the values as tensors of one shape.
 
     Args:
         values: numbers, which take dtype and device of the first tensor, and tensors.
@@ -56,12 +56,12 @@ def _standard_normal(shape, dtype, device):
 
 
 def _sum_rightmost(value, dim):
-    """The sum over the last `dim` dimensions."""
+    """Return the sum over the last `dim` dimensions."""
     return value.sum(tuple(range(-dim, 0))) if dim else value
 
 
 def clamp_probs(probs: Tensor | float) -> Tensor:
-    """Probabilities kept away from 0 and 1 by the dtype's eps, so that their logarithms are finite.
+    """Return probabilities kept away from 0 and 1 by the dtype's eps, so that their logarithms are finite.
 
     Args:
         probs: a floating-point tensor.
@@ -74,7 +74,7 @@ def clamp_probs(probs: Tensor | float) -> Tensor:
 
 
 def logits_to_probs(logits: Tensor | float, is_binary: bool = False) -> Tensor:
-    """Probabilities of log-odds or of logarithms of weights.
+    """Return the probabilities of log-odds or of logarithms of weights.
 
     Args:
         logits: a tensor.
@@ -88,7 +88,7 @@ def logits_to_probs(logits: Tensor | float, is_binary: bool = False) -> Tensor:
 
 
 def probs_to_logits(probs: Tensor | float, is_binary: bool = False) -> Tensor:
-    """Logarithms or log-odds of probabilities, which are kept away from 0 and 1.
+    """Return the logarithms or log-odds of probabilities, which are kept away from 0 and 1.
 
     Args:
         probs: a floating-point tensor.
@@ -141,7 +141,7 @@ class _lazy_property_and_property(lazy_property, property):
 
 
 def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Tensor:
-    """The elements of (..., n, n) on and below a diagonal, row by row.
+    """Return the elements of (..., n, n) on and below a diagonal, row by row.
 
     Args:
         mat: the matrices.
@@ -160,7 +160,7 @@ def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Tensor:
 
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
-    """The inverse of tril_matrix_to_vec; the other elements are zero.
+    """Return the inverse of tril_matrix_to_vec; the other elements are zero.
 
     Args:
         vec: the elements, (..., count).

@@ -21,7 +21,7 @@ __all__ = ["VonMises"]
 
 
 def _log_modified_bessel_fn(x, order=0):
-    """log I_order(x), order 0 or 1, x > 0."""
+    """Return log I_order(x), order 0 or 1, x > 0."""
     scaled = facula.special.i0e if order == 0 else facula.special.i1e
     return scaled(x).log() + x
 
@@ -67,7 +67,7 @@ class VonMises(SymmetricAroundLoc, Distribution):
         return facula.where(kappa < 1e-5, 1 / kappa + kappa, (1 + rho**2) / (2 * rho))
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """By rejection from a wrapped Cauchy distribution (Best and Fisher 1979), in float64."""
+        """Sample by rejection from a wrapped Cauchy distribution (Best and Fisher 1979), in float64."""
         with facula.no_grad():
             shape = self._extended_shape(sample_shape)
             kappa, r = self.concentration.double(), self._proposal_r

@@ -47,7 +47,7 @@ class Weibull(TransformedDistribution):
         super().__init__(base, steps, validate_args=validate_args)
 
     def _moment(self, n):
-        """E[(x / scale)^n]."""
+        """Return E[(x / scale)^n]."""
         return facula.exp(facula.lgamma(1 + n / self.concentration))
 
     @property

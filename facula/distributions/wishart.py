@@ -27,7 +27,7 @@ __all__ = ["Wishart"]
 
 
 def _mvdigamma(x, p):
-    """Derivative of mvlgamma."""
+    """Return the derivative of mvlgamma."""
     steps = facula.arange(p, dtype=x.dtype, device=x.device) / 2
     return facula.digamma(x.unsqueeze(-1) - steps).sum(-1)
 
@@ -111,7 +111,7 @@ class Wishart(GivenScale, ExponentialFamily):
         return self.df.reshape(self._batch_shape + (1, 1)) * (covariance.pow(2) + outer)
 
     def _bartlett_sampling(self, sample_shape):
-        """L A A' L' with chi values on the diagonal of A and normal ones below (Bartlett's decomposition)."""
+        """Return L A A' L' with chi values on the diagonal of A and normal ones below (Bartlett's decomposition)."""
         n = self._event_shape[0]
         eps = facula.finfo(self.df.dtype).eps
         noise = self._dist_chi2.rsample(sample_shape).sqrt().clamp(min=eps).diag_embed()
@@ -122,7 +122,8 @@ class Wishart(GivenScale, ExponentialFamily):
         return factor @ factor.mT
 
     def rsample(self, sample_shape: Sequence[int] = (), max_try_correction: Any = None) -> Tensor:
-        """Samples that rounding has made singular are drawn again, `max_try_correction` times at most (3; 10 for n > 1)."""
+        """Draw samples; those that rounding has made singular are drawn again, `max_try_correction` times at most (3; 10 for n
+        > 1)."""
         tries = max_try_correction if max_try_correction is not None else 3 if self._event_shape[0] > 1 else 10
         sample_shape = Size(sample_shape)
         self._bartlett_sampling(sample_shape)  # dropped: PyTorch's seeds give the second ones

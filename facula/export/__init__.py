@@ -39,7 +39,7 @@ __all__ = [
 
 
 def register_dataclass(cls: type, *, serialized_type_name: Any = None) -> None:
-    """Lets a dataclass be an input or an output.
+    """Let a dataclass be an input or an output.
 
     Args:
         cls: the dataclass.
@@ -63,7 +63,7 @@ def register_dataclass(cls: type, *, serialized_type_name: Any = None) -> None:
 
 def save(ep: ExportedProgram, f: FileLike, *, extra_files: dict[str, Any] | None = None,
          opset_version: dict[str, int] | None = None, pickle_protocol: int = 2) -> None:  # fmt: skip
-    """Writes an ExportedProgram as PyTorch's archive, ".pt2".
+    """Write an ExportedProgram as PyTorch's archive, ".pt2".
 
     Args:
         ep: the program.
@@ -94,7 +94,7 @@ def save(ep: ExportedProgram, f: FileLike, *, extra_files: dict[str, Any] | None
 
 
 def load(f: FileLike, *, extra_files: dict[str, Any] | None = None, expected_opset_version: Any = None) -> ExportedProgram:
-    """Reads an ExportedProgram that PyTorch or Facula has written.
+    """Read an ExportedProgram that PyTorch or Facula has written.
 
     Args:
         f: a path, or a readable binary file.
@@ -122,7 +122,7 @@ def load(f: FileLike, *, extra_files: dict[str, Any] | None = None, expected_ops
 def export(mod: Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *, dynamic_shapes: Any = None,
            strict: bool = False, preserve_module_call_signature: Sequence[str] = (),
            prefer_deferred_runtime_asserts_over_guards: bool = False) -> ExportedProgram:  # fmt: skip
-    """The program that a module runs for these arguments.
+    """Return the program that a module runs for these arguments.
 
     Args:
         mod: a Module.
@@ -152,7 +152,7 @@ def export(mod: Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = N
 
 
 def _export(mod, args, kwargs, dynamic_shapes, function=None, tracing=False):
-    """The program of a call.
+    """Return the program of a call.
 
     Args:
         mod: whose parameters and buffers the program holds.
@@ -184,7 +184,7 @@ def _export(mod, args, kwargs, dynamic_shapes, function=None, tracing=False):
 def draft_export(mod: Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *, dynamic_shapes: Any = None,
                  preserve_module_call_signature: Sequence[str] = (), strict: bool = False,
                  prefer_deferred_runtime_asserts_over_guards: bool = False) -> ExportedProgram:  # fmt: skip
-    """As export: what cannot be recorded is an error here too.
+    """Return what export gives: what cannot be recorded is an error here too.
 
     Args:
         mod: a Module.
@@ -220,7 +220,7 @@ class _Export:
         self.names = _leaf_names(signature, args, kwargs)
 
     def run(self):
-        """The exported program."""
+        """Return the exported program."""
         symbols = [(name, least, most, sample) for name, (least, most, sample) in self.sizes.symbols.items()]
         if not symbols:
             program, results = self.record(self.flat)
@@ -236,7 +236,7 @@ class _Export:
         return ExportedProgram(program, self.in_spec, out_spec, (self.args, self.kwargs), names)
 
     def record(self, flat, symbols=(), sizes_of=None):
-        """A recording with these inputs."""
+        """Return a recording with these inputs."""
         by_leaf = self.sizes.by_leaf if symbols else [None] * len(flat)
         leaves = [Leaf(v, name, path, s) for v, (name, path), s in zip(flat, self.names, by_leaf)]
         args, kwargs = _pytree.tree_unflatten(flat, self.in_spec)
@@ -244,7 +244,7 @@ class _Export:
         return record(self.mod, call, leaves, symbols, sizes_of, self.tracing)
 
     def survey(self):
-        """Recordings with other sizes."""
+        """Return recordings with other sizes."""
         base = {name: sample for name, (_, _, sample) in self.sizes.symbols.items()}
         first, _ = self.record(self.flat)
         points, programs = [base], [first]
@@ -264,7 +264,7 @@ class _Export:
         return Survey(points, programs)
 
     def merged(self, base, name):
-        """Raises `_Same` if a size that may not be another one alone may be so together with equal ones."""
+        """Raise `_Same` if a size that may not be another one alone may be so together with equal ones."""
         hinted = self.sizes.hinted
         group = [n for n in base if n in hinted and n != name and base[n] == base[name]] if name in hinted else []
         choices = [group, *([m for m in group if m != n] for n in group)]  # one of them may have to stay
@@ -277,7 +277,7 @@ class _Export:
         raise _Same(name, group)
 
     def runs(self, base, changed):
-        """Whether the call runs with another size, the same for these symbols."""
+        """Return whether the call runs with another size, the same for these symbols."""
         try:
             self.other(base, changed, "")
         except SizeDependence:
@@ -285,7 +285,7 @@ class _Export:
         return True
 
     def other(self, base, changed, shown, start=None):
-        """A recording where some symbols have other values, of those that the program runs with."""
+        """Return a recording where some symbols have other values, of those that the program runs with."""
         last = None
         for factor, offset in ((1, 1), (2, 0), (2, 1), (3, 0), (1, 2), (4, 0), (1, -1)):
             point = dict(base)
@@ -313,7 +313,7 @@ class _Export:
 
     @staticmethod
     def _resized(value, sizes, point):
-        """An example of other sizes, whose elements are those of the given one."""
+        """Return an example of other sizes, whose elements are those of the given one."""
         if sizes is None:
             return value
         made = value.detach()
@@ -325,7 +325,8 @@ class _Export:
 
 
 def _signature(function, args, kwargs):
-    """Of the function, or of a module's forward; of what has none (builtins) one with as many arguments as are given."""
+    """Return the signature of the function, or of a module's forward; of what has none (builtins) one with as many arguments as
+    are given."""
     try:
         found = inspect.signature(function.forward if isinstance(function, facula.nn.Module) else function)
         found.bind(*args, **kwargs)
@@ -338,7 +339,7 @@ def _signature(function, args, kwargs):
 
 
 def _argument_names(signature, args, kwargs):
-    """What the function calls the arguments that were given."""
+    """Return what the function calls the arguments that were given."""
     names = []
     for parameter in signature.parameters.values():
         if parameter.kind == parameter.VAR_POSITIONAL:
@@ -349,7 +350,7 @@ def _argument_names(signature, args, kwargs):
 
 
 def _leaf_names(signature, args, kwargs):
-    """For every leaf its name in the graph, and its path: "x", "pair_0" and "pair[0]"."""
+    """Return for every leaf its name in the graph, and its path: "x", "pair_0" and "pair[0]"."""
     positional, names = list(signature.parameters), []
     for key_path, _ in _pytree.tree_flatten_with_path((args, kwargs))[0]:
         which, entry, *rest = key_path

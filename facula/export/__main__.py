@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _scaled(number, unit):
-    """1234567 as "1.23 M"."""
+    """Return 1234567 as "1.23 M"."""
     for word in ("", "k", "M", "G", "T"):
         if number < 1000 or word == "T":
             return f"{number:.3g} {word}{unit}".rstrip()
@@ -31,7 +31,7 @@ def _scaled(number, unit):
 
 
 def summary(exported: ExportedProgram, most: float = 20) -> str:
-    """The text that the command prints.
+    """Return the text that the command prints.
 
     Args:
         exported: an ExportedProgram.
@@ -74,7 +74,7 @@ def summary(exported: ExportedProgram, most: float = 20) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; its exit status."""
+    """Run the command; return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m facula.export", description=__doc__.splitlines()[0])
     parser.add_argument("program", help="a file that export.save wrote, of Facula or PyTorch")
     parser.add_argument("--text", action="store_true", help="print every node")

@@ -21,7 +21,7 @@ RULES = {}
 
 
 def private(function):
-    """Notes a rule under its function's name, the op's."""
+    """Note a rule under its function's name, the op's."""
     RULES[f"{function.__name__}.default"] = function
     return function
 
@@ -122,7 +122,7 @@ def _bce_logits_each(x, target):
 
 
 def _classes(target, ignored):
-    """Which targets count, and the class of each, with a dimension for the classes."""
+    """Return which targets count, and the class of each, with a dimension for the classes."""
     counts = op("ne.default", target, ignored)
     return counts, op("unsqueeze.default", where(counts, target, op("full.default", [], 0, target.dtype)), 1)
 
@@ -136,7 +136,7 @@ def _of_target(x, index):
 
 
 def _picked(scores, target, weight, reduction, ignored, smoothing=0.0):
-    """The loss of log-probabilities, and the sum of the weights that count."""
+    """Return the loss of log-probabilities, and the sum of the weights that count."""
     counts, index = _classes(target, ignored)
     each, share, smooth = op("neg.default", _of_target(scores, index)), _cast(counts, scores.dtype), scores
     if weight is not None:
@@ -154,7 +154,7 @@ def _picked(scores, target, weight, reduction, ignored, smoothing=0.0):
 
 
 def _of_each(grad, target, weight_sum, reduction, ignored):
-    """The gradient of every target's loss, with a dimension for the classes."""
+    """Return the gradient of every target's loss, with a dimension for the classes."""
     counts, index = _classes(target, ignored)
     grad = over(grad, weight_sum) if reduction == 1 else grad
     return op("unsqueeze.default", times(_cast(counts, grad.dtype), grad), 1), index
@@ -247,7 +247,7 @@ _STEPS = {"LSTM": _lstm, "GRU": _gru, "RNN_TANH": _plain("tanh.default"), "RNN_R
 
 
 def _places(batch_sizes, reverse):
-    """(start, end) of every step's rows, in the order in which they run; None for packed sequences."""
+    """Return (start, end) of every step's rows, in the order in which they run; None for packed sequences."""
     if not batch_sizes or any(n != batch_sizes[0] for n in batch_sizes):
         return None
     places = [(k * batch_sizes[0], (k + 1) * batch_sizes[0]) for k in range(len(batch_sizes))]
@@ -255,7 +255,7 @@ def _places(batch_sizes, reverse):
 
 
 def steps(gates, h0, c0, weight, bias, mode, batch_sizes, reverse):
-    """_rnn_steps: output, final states, and what `steps_backward` takes."""
+    """Compute _rnn_steps: output, final states, and what `steps_backward` takes."""
     places = _places(batch_sizes, reverse)
     if places is None or h0.shape[0] != batch_sizes[0]:
         return NotImplemented
@@ -305,7 +305,7 @@ _BACK = {"LSTM": _lstm_back, "GRU": _gru_back, "RNN_TANH": _tanh_back, "RNN_RELU
 def steps_backward(
     grad_output, grad_h, grad_c, weight, saved, before, c_before, mode, batch_sizes, reverse, rows, of_state, of_weight, of_bias
 ):  # fmt: skip
-    """_rnn_steps_backward: gradients of the gates, the states, the weight and the bias."""
+    """Compute _rnn_steps_backward: gradients of the gates, the states, the weight and the bias."""
     places = _places(batch_sizes, reverse)
     if places is None or rows != batch_sizes[0]:
         return NotImplemented
@@ -464,7 +464,7 @@ def _attention_backward(grad, q, k, v, mask, seed, attended, sums, dropout, caus
 
 
 def _normalized(x, channels):
-    """The last dimensions, of that many elements; None where there are none."""
+    """Return the last dimensions, of that many elements; None where there are none."""
     for k in range(x.dim()):
         if math.prod(int(n) for n in x.shape[k:]) == channels:
             return list(x.shape[k:])
@@ -472,7 +472,7 @@ def _normalized(x, channels):
 
 
 def _groups(x, groups, channels):
-    """native_group_norm's numbers: N, C, HxW, groups."""
+    """Return native_group_norm's numbers: N, C, HxW, groups."""
     return x.shape[0], groups * channels, math.prod(x.shape[2:]), groups
 
 

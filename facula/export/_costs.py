@@ -13,7 +13,7 @@ from facula import _C
 
 
 def _product(a, b, out):
-    """Matrix products, batches included; vectors are not counted."""
+    """Return the cost of matrix products, batches included; vectors are not counted."""
     if a.dim() < 2 or b.dim() < 2:
         return 0
     return 2 * out.numel() * a.shape[-1]
@@ -33,7 +33,7 @@ def _attention(query, key, value, out):
 
 
 def _einsum(equation, operands, out):
-    """Factor by factor from the left; a label is summed over as soon as nothing that follows has it."""
+    """Return the cost, factor by factor from the left; a label is summed over as soon as nothing that follows has it."""
     if not isinstance(equation, str) or "." in equation:
         raise NotImplementedError(f"costs: einsum with sublists or an ellipsis, got {equation!r}")
     operands = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
@@ -51,7 +51,7 @@ def _einsum(equation, operands, out):
 
 
 def _take(first, *names):
-    """The arguments from position `first` on, by position or keyword; "mat1/batch1" is either keyword."""
+    """Return the arguments from position `first` on, by position or keyword; "mat1/batch1" is either keyword."""
 
     def take(args, kwargs):
         found = list(args[first : first + len(names)])
@@ -116,7 +116,7 @@ class Costs:
         self.nodes = [self._node(*node[:4]) for node in program.nodes]
 
     def by_op(self):
-        """Cost by name of op, the dearest first."""
+        """Return the cost by name of op, the dearest first."""
         found = {}
         for node, cost in zip(self.program.nodes, self.nodes):
             name = node[1] or node[0]
@@ -124,23 +124,24 @@ class Costs:
         return dict(sorted(found.items(), key=lambda item: -item[1].operations))
 
     def total(self):
-        """The cost of all nodes."""
+        """Return the cost of all nodes."""
         return sum(self.nodes, Cost())
 
     def sizes(self, number):
-        """The sizes of a value, as numbers; None for one that is no tensor."""
+        """Return the sizes of a value, as numbers; None for one that is no tensor."""
         meta = self.values[number][2]
         if meta is None:
             return None
         return [s if isinstance(s, int) else _C._evaluate(s, self.samples) for s in meta[1]]
 
     def bytes(self, number):
-        """How many bytes a value has."""
+        """Return how many bytes a value has."""
         sizes = self.sizes(number)
         return 0 if sizes is None else math.prod(sizes) * self.values[number][2][0].itemsize
 
     def peak(self):
-        """The most bytes that values made by nodes have at once: each from its node to its last use. Views count as values."""
+        """Return the most bytes that values made by nodes have at once: each from its node to its last use. Views count as
+        values."""
         last, kept = {}, set()
         for i, node in enumerate(self.program.nodes):
             for number in (*_values_in(node[2]), *(v for made in node[3] for v in made)):

@@ -21,7 +21,7 @@ RULES = {}
 
 
 def rule(*names):
-    """Notes a rule under names of PyTorch's."""
+    """Note a rule under names of PyTorch's."""
 
     def note(function):
         for name in names:
@@ -41,7 +41,8 @@ def _view(x, *sizes):
 
 
 def _broadcast(a, b):
-    """The sizes of both together. Numbers are compared, not expressions: this asks for no condition on sizes that vary."""
+    """Return the sizes of both together. Numbers are compared, not expressions: this asks for no condition on sizes that
+    vary."""
     n = max(len(a), len(b))
     a, b = ([1] * (n - len(sizes)) + list(sizes) for sizes in (a, b))
     return [y if int(x) == 1 else x for x, y in zip(a, b)]
@@ -137,7 +138,7 @@ def _in_order_of_query(attended, q):
 
 
 def _decomposed_scores(q, k, mask, is_causal, scale):
-    """Scores of queries and keys, and their soft-max."""
+    """Return the scores of queries and keys, and their soft-max."""
     scores = matmul(op("mul.default", q, math.sqrt(scale)), op("mul.default", _swapped(k, -2, -1), math.sqrt(scale)))
     if is_causal:
         rows, columns = q.shape[-2], k.shape[-2]
@@ -478,7 +479,7 @@ class CustomDecompTable(dict):
     """
 
     def materialize(self) -> dict[Any, Any]:
-        """A plain dict."""
+        """Return a plain dict."""
         return dict(self)
 
     def copy(self) -> CustomDecompTable:
@@ -486,7 +487,7 @@ class CustomDecompTable(dict):
 
 
 def table():
-    """All rules, by operator."""
+    """Return all rules, by operator."""
     made = CustomDecompTable()
     for name, function in RULES.items():
         packet, overload = name.split(".")

@@ -56,7 +56,7 @@ class Drawing:
         return len(self.boxes) - 1
 
     def dot(self):
-        """The text for Graphviz."""
+        """Return the text for Graphviz."""
         text = ["digraph program {", 'node [shape=box, style=filled, fontname="Helvetica"];']
         for i, box in enumerate(self.boxes):
             label = "\\n".join(line.replace("\\", "\\\\").replace('"', '\\"') for line in box.lines)
@@ -65,7 +65,7 @@ class Drawing:
         return "\n".join([*text, "}", ""])
 
     def svg(self):
-        """The picture."""
+        """Return the picture."""
         rows = self._rows()
         width = max((sum(b.width + _GAP for b in row) for row in rows), default=0) + _GAP
         height = len(rows) * _ROW + 20
@@ -84,7 +84,7 @@ class Drawing:
         return "\n".join([*text, "</svg>", ""])
 
     def _rows(self):
-        """Boxes by row; within a row under the middle of what they take."""
+        """Return the boxes by row; within a row under the middle of what they take."""
         takes = {}
         for a, b, _ in self.lines:
             takes.setdefault(b, []).append(a)

@@ -20,7 +20,7 @@ from facula.utils import _pytree
 
 
 def op(key, *arguments):
-    """Runs an op of the table, and records it."""
+    """Run an op of the table, and record it."""
     info = _C._boxed_op(key)
     missing = [a[5] for a in info["arguments"][len(arguments) :]]
     values = (*arguments, *missing)
@@ -39,7 +39,7 @@ def _plain(value):
 
 
 def rewritten(exported, rules):
-    """The program without writes, with ops opened up.
+    """Return the program without writes, with ops opened up.
 
     Args:
         exported: an ExportedProgram.
@@ -56,7 +56,7 @@ def rewritten(exported, rules):
 
 
 def surveyed(exported, run):
-    """A `Survey` of recordings with other sizes.
+    """Return a `Survey` of recordings with other sizes.
 
     Args:
         exported: an ExportedProgram with sizes that vary.
@@ -72,7 +72,7 @@ def surveyed(exported, run):
 
 
 def _elsewhere(exported, run, base, changed):
-    """A recording where some sizes are others, of those that the program runs with."""
+    """Return a recording where some sizes are others, of those that the program runs with."""
     last = None
     limits = {name: (max(least, 1), most) for name, least, most, _ in exported.program.symbols}
     for factor, offset in ((1, 1), (2, 0), (2, 1), (3, 0), (1, 2), (4, 0), (1, -1)):
@@ -88,7 +88,7 @@ def _elsewhere(exported, run, base, changed):
 
 
 def examples_at(exported, samples):
-    """For every input an example of these sizes, whose elements are those of the given ones; None for what is held.
+    """Return for every input an example of these sizes, whose elements are those of the given ones; None for what is held.
 
     Args:
         exported: an ExportedProgram.
@@ -137,7 +137,7 @@ class _Rewriter:
         self.first = {}  # what inputs were at the beginning
 
     def run(self):
-        """The new program."""
+        """Return the new program."""
         examples = examples_at(self.exported, self.samples)
         held = {id(i[4]): i[2] for i in self.program.inputs if i[0] != "user"}
         with facula.enable_grad():
@@ -314,7 +314,7 @@ class _Rewriter:
         return made
 
     def _channel_norm(self, arguments, given):
-        """A batch norm with what its derivative needs: (result, mean, 1 / deviation)."""
+        """Return a batch norm with what its derivative needs: (result, mean, 1 / deviation)."""
         x, weight, bias, mean, var, training, momentum, eps = given
         if training and mean is not None:
             key = "_native_batch_norm_legit_functional.default"
@@ -362,7 +362,7 @@ _WRITES = {
 
 
 def _put_back(key, whole, part, rest, i):
-    """`whole` with the new values of a view of it."""
+    """Return `whole` with the new values of a view of it."""
     name = key.split(".")[0]
     if name == "slice":
         return op("slice_scatter.default", whole, part, *rest)
@@ -388,7 +388,7 @@ def _put_back(key, whole, part, rest, i):
 
 
 def _inverse(whole, key, rest):
-    """The permutation that undoes an op which permutes dimensions."""
+    """Return the permutation that undoes an op which permutes dimensions."""
     names = facula.empty([2 + d for d in range(whole.dim())], device="meta")
     shown = [n - 2 for n in _C._boxed_call(key, (names, *_plain(rest)))[0].shape]
     return [shown.index(d) for d in range(whole.dim())]

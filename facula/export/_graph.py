@@ -24,7 +24,7 @@ _OF_INTEGERS = {
 
 
 def target_of(key, aten):
-    """The function that a node calls: an overload of torch.ops, by PyTorch's name where it has one."""
+    """Return the function that a node calls: an overload of torch.ops, by PyTorch's name where it has one."""
     name = key.split(".")[0]
     if name in HIGHER_ORDER:
         return getattr(facula.ops.higher_order, name)
@@ -56,7 +56,7 @@ class Builder:
         self.values = program.values
 
     def run(self):
-        """The graph without its output, and the outputs as a list."""
+        """Return the graph without its output, and the outputs as a list."""
         for kind, number, path, _, tensor, _ in self.program.inputs:
             name = self.values[number][0]
             if self.lifted or kind == "user":
@@ -124,7 +124,7 @@ class Builder:
         return value
 
     def _module_of(self, program):
-        """A graph that a node calls, as a module."""
+        """Return a graph that a node calls, as a module."""
         builder = Builder(program, lifted=True, keep=None)
         builder.graph.output(tuple(builder.run()))
         name = f"graph_{len(self.modules)}"

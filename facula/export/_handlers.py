@@ -36,7 +36,7 @@ def _select(view, dim, i):
 
 
 def _indices(x, key):
-    """The view that basic indices make, and the index tensors by dimension, None where it is taken whole."""
+    """Return the view that basic indices make, and the index tensors by dimension, None where it is taken whole."""
     items = list(key) if isinstance(key, tuple) else [key]
     consumed = sum(_dims_of(item) for item in items)
     if sum(item is Ellipsis for item in items) > 1:
@@ -75,7 +75,7 @@ def _dims_of(item):
 
 
 def getitem(x, key):
-    """x[key]"""
+    """Return x[key]"""
     view, indices = _indices(x, key)
     if indices:
         return _index(view, indices)
@@ -83,13 +83,13 @@ def getitem(x, key):
 
 
 def _index(view, indices):
-    """The table's `index` takes None for a dimension that is taken whole, and masks."""
+    """Return the table's `index`, which takes None for a dimension that is taken whole, and masks."""
     spread = _spread(view, indices)
     return _C._record_op("index.Tensor", (view, indices), lambda: view[spread], ())
 
 
 def _spread(view, indices):
-    """An index for Python that does the same."""
+    """Return an index for Python that does the same."""
     return tuple(slice(None) if i is None else i for i in indices)
 
 
@@ -108,7 +108,7 @@ def _without_leading_ones(value, dims):
 
 
 def setitem(x, key, value):
-    """x[key] = value"""
+    """Do x[key] = value."""
     view, indices = _indices(x, key)
     if not indices:
         if isinstance(value, facula.Tensor):

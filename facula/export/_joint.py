@@ -13,7 +13,7 @@ from facula.utils import _pytree
 
 
 def joint_program(exported, loss=0, differentiable=False):
-    """An ExportedProgram that gives the results of another one, and then gradients; `graph_signature` says of what.
+    """Return an ExportedProgram that gives the results of another one, and then gradients; `graph_signature` says of what.
 
     Args:
         exported: an ExportedProgram with examples.
@@ -36,7 +36,7 @@ def joint_program(exported, loss=0, differentiable=False):
 
 
 def generalized(survey):
-    """The first program of a survey, for all sizes: numbers that differ are expressions.
+    """Return the first program of a survey, for all sizes: numbers that differ are expressions.
 
     Args:
         survey: a `Survey`, whose programs have numbers only.
@@ -55,7 +55,7 @@ def generalized(survey):
 
 
 def _generalize(survey, program, i, k, node, given):
-    """Argument `k` of node `i`, which is `given` in the programs."""
+    """Generalize argument `k` of node `i`, which is `given` in the programs."""
     kinds, values = zip(*given)
     if set(kinds) != {"constant"} or all(v == values[0] or v != v for v in values):
         if len({str(g) for g in given}) > 1:
@@ -86,7 +86,7 @@ def _dependent(survey, node, values):
 
 
 def _exported(exported, program, loss):
-    """The program with its specs: results and gradients are a flat tuple."""
+    """Return the program with its specs: results and gradients are a flat tuple."""
     from facula.export.exported_program import ExportedProgram
 
     in_spec, inputs = exported.call_spec.in_spec, exported.example_inputs

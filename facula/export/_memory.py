@@ -26,7 +26,7 @@ class Memory:
         return self.versions.get(self.root(key), 0)
 
     def read(self, key):
-        """A value as it is now; a view of what was written is made anew."""
+        """Return a value as it is now; a view of what was written is made anew."""
         version = self.version(key)
         if self.seen.get(key, version) != version:
             of, again, _ = self.shown[key]
@@ -35,7 +35,7 @@ class Memory:
         return self.values[key]
 
     def show(self, key, of, again, put_back):
-        """Says that a key is a view.
+        """Say that a key is a view.
 
         Args:
             key: of the view, whose value is put into `values`.
@@ -47,12 +47,12 @@ class Memory:
         self.seen[key] = self.version(of)
 
     def show_same(self, key, of):
-        """Says that a key is another name of `of`: the result of a write."""
+        """Say that a key is another name of `of`: the result of a write."""
         self.show(key, of, lambda value: value, lambda _, value: value)
         self.values[key] = self.values[of]
 
     def write(self, key, value):
-        """Makes a value another one from now on, and what it shows a part of."""
+        """Make a value another one from now on, and what it shows a part of."""
         if key in self.shown:
             of, _, put_back = self.shown[key]
             self.write(of, put_back(self.read(of), value))

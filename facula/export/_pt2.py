@@ -48,7 +48,7 @@ class ArchiveError(RuntimeError):
 
 
 def to_srepr(text):
-    """The expression as `Mul(Integer(2), Symbol('s0', positive=True, integer=True))`."""
+    """Return the expression as `Mul(Integer(2), Symbol('s0', positive=True, integer=True))`."""
     return _srepr(ast.parse(text, mode="eval").body)
 
 
@@ -90,7 +90,7 @@ class _Writer:
         self.without_gradients = set()  # names of nodes that ran so
 
     def graph(self):
-        """The graph, and what each of its inputs is."""
+        """Return the graph, and what each of its inputs is."""
         inputs, specs = [], []
         for kind, number, path, persistent, _, constant in self.program.inputs:
             name, value_kind, meta = self.values[number]
@@ -121,7 +121,7 @@ class _Writer:
         return graph, specs
 
     def mutation(self, specs, place, value):
-        """What a file says of an input that is something else in the end."""
+        """Return what a file says of an input that is something else in the end."""
         kind, number, path, *_ = self.program.inputs[place]
         word = {"user": "user_input", "constant": "buffer"}.get(kind, kind)
         name = self.values[number][0]
@@ -149,7 +149,7 @@ class _Writer:
         }  # fmt: skip
 
     def role(self, place, output):
-        """What a file says of an output."""
+        """Return what a file says of an output."""
         kind, target = self.program.roles[place] if place < len(self.program.roles) else ("result", "")
         if kind == "result":
             return {"user_output": {"arg": output}}
@@ -319,7 +319,7 @@ class _Writer:
         return self.number_node(f"_operator.{name}", name, ["a", "b"], [operand(tree.left), operand(tree.right)], text)
 
     def fresh(self, base):
-        """A name that nothing else has."""
+        """Return a name that nothing else has."""
         name, i = base, 0
         while name in self.names:
             i += 1
@@ -338,7 +338,7 @@ class _Writer:
 
 
 def mutations(program):
-    """Of the writes at the end of a program: the node's number to (which input, the value written)."""
+    """Return the writes at the end of a program: {number of the node: (which input, the value written)}."""
     places = {number: i for i, (_, number, *_) in enumerate(program.inputs)}
     found = {}
     for i, (key, _, arguments, *_) in reversed(list(enumerate(program.nodes))):
@@ -356,7 +356,7 @@ def _graph(inputs, outputs, nodes, tensors, sym_ints):
 
 
 def _names_in(arg, see):
-    """Calls see(kind, name) for the values that an argument names: "as_tensor" or "as_sym_int"."""
+    """Call see(kind, name) for the values that an argument names: "as_tensor" or "as_sym_int"."""
     if isinstance(arg, list):
         for item in arg:
             _names_in(item, see)
@@ -407,7 +407,7 @@ class _Regions:
         self.graph["nodes"] = kept + self.closed(region)
 
     def closed(self, region):
-        """The node that stands for a region."""
+        """Return the node that stands for a region."""
         if not region:
             return []
         made, taken = {}, {}
@@ -430,14 +430,14 @@ class _Regions:
 
 
 def _json_float(value):
-    """JSON has no infinities; PyTorch writes their names."""
+    """Return a number for JSON, which has no infinities; PyTorch writes their names."""
     if value != value:
         return "NaN"
     return value if value not in (float("inf"), float("-inf")) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _optional_list(op, argument):
-    """Lists of tensors that may lack some, to PyTorch."""
+    """Return whether lists of tensors may lack some, to PyTorch."""
     return argument == "indices" and op.strip("_").startswith("index")
 
 
@@ -447,7 +447,7 @@ def _tensor_bytes(tensor):
 
 
 def save(exported, file, extra_files=None):
-    """Writes an ExportedProgram.
+    """Write an ExportedProgram.
 
     Args:
         file: a path, or a writable binary file.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def load(file) -> ExportedProgram:
-    """Reads an ExportedProgram.
+    """Read an ExportedProgram.
 
     Args:
         file: a path, or a readable binary file.
@@ -64,7 +64,7 @@ def extra_files(file, names):
 
 
 def _make_parameters(program):
-    """Gives the parameters of a program their class; tied ones stay one."""
+    """Give the parameters of a program their class; tied ones stay one."""
     made = {}
     for number, (kind, _, _, _, tensor, _) in enumerate(program.inputs):
         if kind == "parameter":

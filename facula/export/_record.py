@@ -16,7 +16,7 @@ _PACKAGE = str(Path(facula.__file__).resolve().parent) + "/"
 
 
 def named_state(module):
-    """(kind, path, tensor, persistent) of what a module holds: parameters, then buffers."""
+    """Yield (kind, path, tensor, persistent) of what a module holds: parameters, then buffers."""
     if not isinstance(module, facula.nn.Module):
         return
     for path, parameter in module.named_parameters(remove_duplicate=False):
@@ -28,7 +28,7 @@ def named_state(module):
 
 
 def _tensor_attributes(module):
-    """The paths of tensors that modules hold as plain attributes, by identity."""
+    """Return the paths of tensors that modules hold as plain attributes, by identity."""
     found = {}
     if isinstance(module, facula.nn.Module):
         for prefix, part in module.named_modules():
@@ -40,7 +40,7 @@ def _tensor_attributes(module):
 
 @contextlib.contextmanager
 def _undone(module):
-    """Puts back what running the module changes: buffers, gradients of none, and random numbers."""
+    """Put back what running the module changes: buffers, gradients of none, and random numbers."""
     state = [(tensor, tensor.detach().clone()) for kind, _, tensor, _ in named_state(module) if kind == "buffer"]
     numbers = facula.random._states_of_all()
     try:
@@ -54,7 +54,7 @@ def _undone(module):
 
 @contextlib.contextmanager
 def _modules_named(module):
-    """Says at every call of a module which one runs."""
+    """Say at every call of a module which one runs."""
     if not isinstance(module, facula.nn.Module):
         yield
         return
@@ -80,7 +80,7 @@ def _modules_named(module):
 
 
 def _checked(tensor, what):
-    """Python gets the values of a tensor, and every run checks that they are the same."""
+    """Check that Python gets the values of a tensor, and let every run check that they are the same."""
     values = _C._record_unseen(lambda: tensor.detach().clone(), ())
     where = _C._record_source()
     if tensor.numel() == 1:
@@ -109,7 +109,7 @@ def _refused(name, tracing):
 
 @contextlib.contextmanager
 def _values_refused(tracing):
-    """tolist() and numpy() of tensors that the program makes are errors; checks where a call is traced."""
+    """Refuse tolist() and numpy() of tensors that the program makes; check where a call is traced."""
     methods = {name: getattr(facula.Tensor, name) for name in ("tolist", "numpy")}
     for name, original in methods.items():
         refuse = _refused(name, tracing)
@@ -124,7 +124,7 @@ def _values_refused(tracing):
 
 @contextlib.contextmanager
 def _said_to_programs(tracing):
-    """`compiler.is_exporting()` holds within it, but for traces, which `jit.is_tracing()` tells of."""
+    """Make `compiler.is_exporting()` hold within it, but for traces, which `jit.is_tracing()` tells of."""
     compiler = facula.compiler
     before, compiler._exporting = compiler._exporting, not tracing
     try:
@@ -141,7 +141,7 @@ class Leaf:
 
 
 def plain_name(path):
-    """A path as a name of a graph: "layer.0.weight" is layer_0_weight."""
+    """Return a path as a name of a graph: "layer.0.weight" is layer_0_weight."""
     return re.sub(r"\W", "_", path)
 
 
@@ -149,7 +149,7 @@ _PREFIX = {"parameter": "p_", "buffer": "b_"}
 
 
 def record(module, call, leaves, symbols=(), sizes=None, tracing=False):
-    """The program of one call, and what the call returned.
+    """Return the program of one call, and what the call returned.
 
     Args:
         module: whose parameters and buffers become inputs; or any callable.
@@ -242,7 +242,7 @@ class Survey:
         return [self.fit([m[1][d] for m in metas]) for d in range(len(metas[0][1]))]
 
     def fit(self, values):
-        """An integer, the text of an expression, or None, for a number that is these values at the points."""
+        """Return an integer, the text of an expression, or None, for a number that is these values at the points."""
         if len(set(values)) == 1:
             return values[0]
         base, last = self.points[0], self.points[-1]
@@ -270,7 +270,7 @@ class Survey:
         return [*terms, f"({constant})"]
 
     def sizes_of(self, tensor):
-        """A Size whose numbers carry the expressions; None for a tensor that is not known."""
+        """Return a Size whose numbers carry the expressions; None for a tensor that is not known."""
         number = _C._record_value(tensor)
         fitted = self.sizes[number] if 0 <= number < len(self.sizes) else None
         if fitted is None or all(isinstance(f, int) for f in fitted):
@@ -279,7 +279,7 @@ class Survey:
         return facula.Size([SymInt(n, f) if isinstance(f, str) else n for n, f in zip(actual, fitted)])
 
     def check(self, program):
-        """Every number of the final recording is, at every point, what was recorded there."""
+        """Check that every number of the final recording is, at every point, what was recorded there."""
         recorded = [p.nodes for p in self.programs]
         for i, node in enumerate(program.nodes):
             for point, others in zip(self.points, recorded):
@@ -300,7 +300,7 @@ class Survey:
                 program.set_sizes(number, [n if f is None else f for n, f in zip(actual, sizes)])
 
     def _size_graphs(self, program, i, node, recorded):
-        """Says in the programs that a node calls which sizes vary, as in the one around it."""
+        """Say in the programs that a node calls which sizes vary, as in the one around it."""
         for k, (_, graph) in enumerate(node[2]):
             if isinstance(graph, _C._Program):
                 self._size_values(graph, [other[2][k][1] for other in recorded])
@@ -335,7 +335,7 @@ def _same_tensor(a, b):
 
 
 def _same_but_sizes(mine, other, point):
-    """Whether two programs of a function differ in nothing but the sizes of their values."""
+    """Return whether two programs of a function differ in nothing but the sizes of their values."""
     if len(mine.nodes) != len(other.nodes) or mine.outputs != other.outputs:
         return False
     ranks = lambda p: [None if v[2] is None else (v[2][0], len(v[2][1])) for v in p.values]

@@ -15,7 +15,7 @@ from facula import _C
 
 @contextlib.contextmanager
 def watching(guard):
-    """Within it, `guard(text)` is told of conditions on sizes that Python has asked for."""
+    """Tell `guard(text)` within it of conditions on sizes that Python has asked for."""
     before, SymInt._guard = SymInt._guard, guard
     try:
         yield
@@ -24,7 +24,7 @@ def watching(guard):
 
 
 def text_of(value):
-    """The expression of an integer, in parentheses where it has operators."""
+    """Return the expression of an integer, in parentheses where it has operators."""
     return f"({value._expr})" if isinstance(value, SymInt) else str(int(value))
 
 

@@ -139,7 +139,7 @@ class _Derived:
 
 
 def dims(*names: Any, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:
-    """A tuple with a Dim for each name, with the same range.
+    """Return a tuple with a Dim for each name, with the same range.
 
     Args:
         names: the names.
@@ -178,7 +178,7 @@ class ShapesCollection:
         return len(self._shapes)
 
     def dynamic_shapes(self, m: Any, args: Any, kwargs: Any = None) -> dict[str, dict[str, None] | list[dict[Any, Any]]]:
-        """The same as a structure like that of the arguments: {name of the argument: what was said of it, or None}.
+        """Return the same as a structure like that of the arguments: {name of the argument: what was said of it, or None}.
 
         Args:
             m: the module, or a function.
@@ -203,7 +203,7 @@ class AdditionalInputs:
         self._examples = []
 
     def add(self, args: Any, kwargs: Any = None) -> None:
-        """One more example.
+        """Add one more example.
 
         Args:
             args, kwargs: the arguments of a call.
@@ -211,7 +211,8 @@ class AdditionalInputs:
         self._examples.append((args, kwargs or {}))
 
     def dynamic_shapes(self, m: Any, args: Any, kwargs: Any = None) -> Any:
-        """The sizes that differ between the examples as Dim.DYNAMIC: {name of the argument: {dimension: Dim.DYNAMIC} or None}.
+        """Return the sizes that differ between the examples as Dim.DYNAMIC: {name of the argument: {dimension: Dim.DYNAMIC} or
+        None}.
 
         Args:
             m: the module, or a function.
@@ -228,7 +229,7 @@ class AdditionalInputs:
 
 
 def _bound(function, args, kwargs):
-    """The arguments by the names that the function gives them."""
+    """Return the arguments by the names that the function gives them."""
     forward = function.forward if isinstance(function, facula.nn.Module) else function
     signature = forward if isinstance(forward, inspect.Signature) else inspect.signature(forward)
     return dict(signature.bind(*args, **kwargs).arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def _export_forward_backward(ep, joint_loss_index=0):
-    """The program that gives the results and the gradients of another one.
+    """Return the program that gives the results and the gradients of another one.
 
     Args:
         ep: an ExportedProgram with examples, whose parameters require gradients.

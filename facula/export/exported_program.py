@@ -29,7 +29,7 @@ __all__ = ["ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "default
 
 
 def _keep(root, path, tensor, kind, persistent):
-    """Gives a module a parameter or a buffer under a path, with modules on the way."""
+    """Give a module a parameter or a buffer under a path, with modules on the way."""
     *parents, name = path.split(".")
     for parent in parents:
         if parent not in root._modules:
@@ -42,7 +42,7 @@ def _keep(root, path, tensor, kind, persistent):
 
 
 def _unlift(exported, check_guards):
-    """The GraphModule of `ExportedProgram.module()`."""
+    """Return the GraphModule of `ExportedProgram.module()`."""
     program, root = exported.program, facula.nn.Module()
     kinds = {path: (kind, persistent) for kind, _, path, persistent, _, _ in program.inputs}
     builder = Builder(program, lifted=False, keep=lambda path, tensor: _keep(root, path, tensor, *kinds[path]))
@@ -197,7 +197,7 @@ class ExportedProgram:
         return self._program
 
     def _writes_at_the_end(self):
-        """Of a program without other writes, the number of each node that writes to (which input, the value written)."""
+        """Return {number of a node that writes: (which input, the value written)} of a program without other writes."""
         from facula.export._pt2 import mutations
 
         return mutations(self._program) if self._functional else {}
@@ -298,23 +298,23 @@ class ExportedProgram:
         return []
 
     def parameters(self) -> Iterator[Tensor]:
-        """Its parameters."""
+        """Yield its parameters."""
         for _, parameter in self.named_parameters():
             yield parameter
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """(path, parameter) of each."""
+        """Yield (path, parameter) of each."""
         for kind, _, path, _, tensor, _ in self._program.inputs:
             if kind == "parameter":
                 yield path, tensor
 
     def buffers(self) -> Iterator[Any]:
-        """Its buffers."""
+        """Yield its buffers."""
         for _, buffer in self.named_buffers():
             yield buffer
 
     def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        """(path, buffer) of each."""
+        """Yield (path, buffer) of each."""
         for kind, _, path, _, tensor, _ in self._program.inputs:
             if kind == "buffer":
                 yield path, tensor
@@ -334,7 +334,7 @@ class ExportedProgram:
         return self._call_spec.in_spec.children_specs[1].context or []
 
     def _run(self, *args, **kwargs):
-        """Runs the program by the interpreter."""
+        """Run the program by the interpreter."""
         outputs = self._program.run(self._flat_inputs(args, kwargs))
         return _pytree.tree_unflatten(outputs, self._call_spec.out_spec)
 
@@ -342,7 +342,7 @@ class ExportedProgram:
         raise RuntimeError("ExportedProgram: it is not called itself; call what its module() returns")
 
     def module(self, check_guards: bool = True) -> GraphModule:
-        """A GraphModule that is called as the module was, with the parameters under their paths.
+        """Return a GraphModule that is called as the module was, with the parameters under their paths.
 
         Args:
             check_guards: whether sizes and dtypes of the inputs are checked at every call.
@@ -350,7 +350,7 @@ class ExportedProgram:
         return _unlift(self, check_guards)
 
     def run_decompositions(self, decomp_table: Any = None, decompose_custom_triton_ops: bool = False) -> ExportedProgram:
-        """The program without writes, and with ops opened up into others.
+        """Return the program without writes, and with ops opened up into others.
 
         What buffers are in the end is written to them by nodes at the end; files have it as mutations.
 
@@ -382,14 +382,14 @@ class ExportedProgram:
 
 
 def private_rules() -> dict[str, Callable[..., Any]]:
-    """The rules for ops without a name in PyTorch (`_backward_rules.py`)."""
+    """Return the rules for ops without a name in PyTorch (`_backward_rules.py`)."""
     from facula.export._backward_rules import RULES
 
     return RULES
 
 
 def default_decompositions() -> Any:
-    """The rules by which ops become those of the core IR, a table that can be changed (`_decompositions.py`).
+    """Return the rules by which ops become those of the core IR, a table that can be changed (`_decompositions.py`).
 
     >>> table = torch.export.default_decompositions()
     >>> torch.ops.aten.linear.default in table

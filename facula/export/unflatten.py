@@ -51,7 +51,7 @@ class FlatArgsAdapter:
 
     def adapt(self, target_spec: Any, input_spec: Any, input_args: Any, metadata: dict[str, Any] | None = None,
               obj: Any = None) -> Any:  # fmt: skip
-        """The leaves as the program takes them.
+        """Return the leaves as the program takes them.
 
         Args:
             target_spec: how the program's arguments are nested.
@@ -115,7 +115,7 @@ class UnflattenedModule(facula.nn.Module):
 
 
 def unflatten(module: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None) -> UnflattenedModule:
-    """The modules of an exported program.
+    """Return the modules of an exported program.
 
     Args:
         module: an ExportedProgram.
@@ -150,11 +150,11 @@ class _Part(Builder):
         self.calls = {}
 
     def placeholder(self, number):
-        """Makes a value an input."""
+        """Make a value an input."""
         self._note(number, self.graph.placeholder(self.values[number][0]))
 
     def build(self):
-        """Adds all nodes, those of inner modules as calls of these."""
+        """Add all nodes, those of inner modules as calls of these."""
         span = list(self.span)
         while span:
             child = self._child(span[0])
@@ -167,7 +167,7 @@ class _Part(Builder):
             span = span[count:]
 
     def _child(self, n):
-        """The name of the inner module that a node belongs to; None for one of this module itself."""
+        """Return the name of the inner module that a node belongs to; None for one of this module itself."""
         path = self.all[n][4]
         inside = path.removeprefix(self.path + ".") if self.path else path
         return inside.split(".")[0] if inside and path != self.path else None
@@ -185,7 +185,7 @@ class _Part(Builder):
             self.graph.call_function(facula.set_grad_enabled, (True,))
 
     def _take(self, values):
-        """Parameters that nodes take are read where they are held."""
+        """Read parameters that nodes take where they are held."""
         for number in values:
             if number not in self.nodes and number in self.held:
                 own = self.held[number].removeprefix(self.path + "." if self.path else "")
@@ -211,7 +211,7 @@ class _Part(Builder):
             self._note(v, self.graph.call_function(operator.getitem, (call, i), name=self.values[v][0]))
 
     def _place(self, child):
-        """The name of the module for this call: another one from the second on."""
+        """Return the name of the module for this call: another one from the second on."""
         count = self.calls[child] = self.calls.get(child, -1) + 1
         if child not in self.module._modules:
             self.module.add_module(child, facula.nn.Module())

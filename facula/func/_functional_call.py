@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def functional_call(module: Module, parameter_and_buffer_dicts: Sequence[dict[str, Any]] | dict[str, Tensor], args: Any = None,
                     kwargs: Any = None, *, tie_weights: bool = True, strict: bool = False) -> Tensor:  # fmt: skip
-    """``module(*args, **kwargs)`` with the given tensors in place of its parameters and buffers of those names.
+    """Return ``module(*args, **kwargs)`` with the given tensors in place of its parameters and buffers of those names.
 
     Args:
         module: the module, which is the same afterwards.
@@ -51,7 +51,8 @@ def functional_call(module: Module, parameter_and_buffer_dicts: Sequence[dict[st
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[Any, Any]]:
-    """The parameters and buffers of models of one architecture, stacked along a new first dimension: for ensembles with vmap.
+    """Return the parameters and buffers of models of one architecture, stacked along a new first dimension: for ensembles with
+    vmap.
 
     Args:
         models: a list of modules of one class, all in training or all in evaluation.
@@ -89,7 +90,7 @@ def _stacked(tensors):
 
 
 def replace_all_batch_norm_modules_(root: _M) -> _M:
-    """Makes the batch normalisations in a module normalise by the batch at hand in training and evaluation alike.
+    """Make the batch normalisations in a module normalise by the batch at hand in training and evaluation alike.
 
     They keep no running statistics then, which vmap could not write.
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _units(shape, dtype, device, start, count, outer):
-    """Unit tensors number `start` on, `count` of them in front, the same for every example of `outer` vmaps."""
+    """Return unit tensors number `start` on, `count` of them in front, the same for every example of `outer` vmaps."""
     numel = 1
     for size in shape:
         numel *= size
@@ -56,7 +56,7 @@ def _filled(args, numbers, argnums, own):
 
 def jacrev(func: Callable[..., Any], argnums: int = 0, *, has_aux: bool = False, chunk_size: int | None = None,
            _preallocate_and_copy: bool = False) -> Callable[..., Any]:  # fmt: skip
-    """A function that gives the Jacobian, computed output by output: the better one where outputs are fewer than inputs.
+    """Return a function that gives the Jacobian, computed output by output: the better one where outputs are fewer than inputs.
 
     Args:
         func: gives a tensor or nested containers of them; with has_aux, ``(output, aux)``.
@@ -96,7 +96,7 @@ def jacrev(func: Callable[..., Any], argnums: int = 0, *, has_aux: bool = False,
 
 
 def _rows(output, inputs, flat, chunk_size):
-    """Per input the block of derivatives of one output: one backward pass over a batch of unit cotangents."""
+    """Return, per input, the block of derivatives of one output: one backward pass over a batch of unit cotangents."""
     value, levels = _physical(_expanded(output) if _levels_of(output) else output)
     count = output.numel()
     shapes = [(*output.shape, *x.shape) for x in flat]
@@ -127,7 +127,7 @@ def _joined(parts):
 
 
 def _rewrap_rows(rows, levels, shape):
-    """Rows in front of the batches of outer vmaps: as examples of those, of the given shape."""
+    """Return the rows in front of the batches of outer vmaps: as examples of those, of the given shape."""
     return _rewrap(rows.movedim(0, len(levels)) if levels else rows, levels).reshape(shape)
 
 
@@ -139,7 +139,7 @@ def _wrapped_zeros(shape, x, original):
 
 def jacfwd(func: Callable[..., Any], argnums: int = 0, has_aux: bool = False, *,
            randomness: str = "error") -> Callable[..., Any]:  # fmt: skip
-    """A function that gives the Jacobian, computed input by input: the better one where inputs are fewer than outputs.
+    """Return a function that gives the Jacobian, computed input by input: the better one where inputs are fewer than outputs.
 
     Args:
         func: gives a tensor or nested containers of them; with has_aux, ``(output, aux)``.
@@ -177,7 +177,7 @@ def jacfwd(func: Callable[..., Any], argnums: int = 0, has_aux: bool = False, *,
 
 
 def _columns(flat_output, inputs, flat, k):
-    """Per output the block of derivatives by input k: one forward-mode pass over a batch of unit tangents."""
+    """Return, per output, the block of derivatives by input k: one forward-mode pass over a batch of unit tangents."""
     x, leaf = flat[k], inputs.leaves[k]
     count = x.numel()
     outer = leaf.shape[: len(_levels_of(inputs.originals[k]))]
@@ -197,7 +197,7 @@ def _column_block(output, leaf, units, shape, original):
 
 
 def hessian(func: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
-    """A function that gives the matrix of second derivatives of a scalar function, forward over reverse.
+    """Return a function that gives the matrix of second derivatives of a scalar function, forward over reverse.
 
     Args:
         func: gives a tensor of one element.

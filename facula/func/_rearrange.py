@@ -17,7 +17,7 @@ _WORDS = re.compile(r"\(|\)|\.\.\.|[A-Za-z_]\w*|\d+|\S")
 
 
 def _side(text, pattern):
-    """[[names of an axis]], "..." among them; any number of axes, a "..." outside of brackets, are EVERY."""
+    """Return [[names of an axis]], "..." among them; any number of axes, a "..." outside of brackets, are EVERY."""
     found: list[Any] = []
     group = None
     for word in _WORDS.findall(text):
@@ -44,7 +44,7 @@ def _side(text, pattern):
 
 
 def _lengths(axis, size, known, pattern):
-    """Lengths of the names of one axis, of which one may be unknown."""
+    """Return the lengths of the names of one axis, of which one may be unknown."""
     product, unknown = 1, [name for name in axis if name not in known]
     for name in axis:
         product *= known.get(name, 1)
@@ -56,7 +56,7 @@ def _lengths(axis, size, known, pattern):
 
 
 def rearrange(tensor: Tensor, pattern: Any, **axes_lengths: Any) -> Tensor:
-    """The tensor with its axes in another order, some put together or taken apart.
+    """Return the tensor with its axes in another order, some put together or taken apart.
 
     Args:
         tensor: a tensor, or a list of tensors of one shape, which are stacked first.
@@ -109,7 +109,7 @@ def rearrange(tensor: Tensor, pattern: Any, **axes_lengths: Any) -> Tensor:
 
 
 def _spread(axis, others):
-    """An axis with "..." as what that stands for; outside of brackets it is as many axes."""
+    """Return an axis with "..." as what that stands for; outside of brackets it is as many axes."""
     if axis is EVERY:
         return [[name] for name in others]
     return [[part for name in axis for part in (others if name == "..." else [name])]]

@@ -34,7 +34,7 @@ def _levels_of(tensor):
 
 
 def _expanded(tensor, levels=None):
-    """The tensor with a wrapper for every vmap that runs, or for those of `levels` besides its own."""
+    """Return the tensor with a wrapper for every vmap that runs, or for those of `levels` besides its own."""
     live = _vmap.live_levels()
     if not live:
         return tensor
@@ -47,7 +47,7 @@ def _expanded(tensor, levels=None):
 
 
 def _rebuild_missing(tensor, live):
-    """In memory the outermost vmap's batch comes first; its wrapper is the innermost."""
+    """Wrap in all levels: in memory the outermost vmap's batch comes first; its wrapper is the innermost."""
     present = _levels_of(tensor)
     value = _vmap.debug_unwrap(tensor)
     for position, (level, size) in enumerate(live):
@@ -57,20 +57,20 @@ def _rebuild_missing(tensor, live):
 
 
 def _physical(tensor):
-    """The values behind all wrappers and the levels, outermost vmap first."""
+    """Return the values behind all wrappers and the levels, outermost vmap first."""
     levels = sorted(_levels_of(tensor))
     return _vmap.debug_unwrap(tensor), levels
 
 
 def _behind(tensor, levels):
-    """What lies behind the wrappers of `levels`; a vmap that runs over cotangents or tangents alone keeps its own."""
+    """Return what lies behind the wrappers of `levels`; a vmap that runs over cotangents or tangents alone keeps its own."""
     value, present = _physical(_expanded(tensor, levels))
     own = [level for level in present if level not in levels]
     return _rewrap(value.movedim([present.index(level) for level in own], list(range(len(own)))), own) if own else value
 
 
 def _in_front(result, levels):
-    """The inverse: the batches of `levels` in their wrappers again."""
+    """Return the inverse: the batches of `levels` in their wrappers again."""
     value, own = _physical(result)
     if not own:
         return _rewrap(value, levels)
@@ -102,12 +102,12 @@ class _Inputs:
         self.own = self.leaves  # and in jvp what functions with a rule of their own have made
 
     def cut(self, tensor):
-        """A result without history, unless it depends on tracked tensors beyond these inputs."""
+        """Return a result without history, unless it depends on tracked tensors beyond these inputs."""
         return _cut(tensor, self.own)
 
 
 def _rewrap(value, levels):
-    """A physical tensor laid out as `_physical` gives it, in wrappers again."""
+    """Return a physical tensor laid out as `_physical` gives it, in wrappers again."""
     for level in levels:
         value = _vmap.wrap(value, level)
     return value
@@ -143,7 +143,7 @@ def _checked(values, name, what):
 
 
 def _inexact(values, name, what):
-    """Forward mode has tangents of floating-point and complex tensors only."""
+    """Return the values, which must be floating-point or complex: forward mode has tangents of those only."""
     for value in _checked(values, name, what):
         if not _is_differentiable(value):
             raise ValueError(f"{name}: expected {what} to be floating-point or complex, got {value.dtype}")
@@ -151,7 +151,7 @@ def _inexact(values, name, what):
 
 
 def _real(values, name, what):
-    """Jacobians are of real functions: of complex ones, rows and columns would be different derivatives."""
+    """Return the values, which must be real: of complex functions, rows and columns would be different derivatives."""
     for k, value in enumerate(_checked(values, name, f"the {what}")):
         if value.is_complex():
             raise RuntimeError(f"{name}: Expected all {what} to be real, got {value.dtype} at flattened position {k}")
@@ -183,7 +183,7 @@ def _argnums(args, argnums, name):
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Sequence[int] | int = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """A function that gives the gradient of the scalar function `func` and its value: ``(grads, value)``.
+    """Return a function that gives the gradient of the scalar function `func` and its value: ``(grads, value)``.
 
     Args:
         func: gives a tensor of one element; with has_aux, ``(output, aux)``.
@@ -220,7 +220,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Sequence[int] | int = 0, h
 
 
 def grad(func: Callable[..., Any], argnums: Sequence[int] | int = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """A function that gives the gradient of the scalar function `func`.
+    """Return a function that gives the gradient of the scalar function `func`.
 
     Args:
         func: gives a tensor of one element; with has_aux, ``(output, aux)``.
@@ -258,14 +258,14 @@ def _with_aux(output, has_aux, name):
 
 
 def _some(flat_output, name):
-    """The outputs of a function, of which there must be one at least."""
+    """Return the outputs of a function, of which there must be one at least."""
     if not flat_output:
         raise RuntimeError(f"{name}: Expected the function to return at least one Tensor, got none")
     return flat_output
 
 
 def _outward(tensor, recorded):
-    """A result as the caller sees it: without history where it does not record."""
+    """Return a result as the caller sees it: without history where it does not record."""
     return tensor if recorded or _C._is_dual(tensor) else tensor.detach()
 
 
@@ -281,7 +281,7 @@ def _check_scalar(output):
 
 
 def _pull(outputs, cotangents, inputs):
-    """Gradients of the inputs, in their wrappers; `cotangents` of None stand for ones."""
+    """Return the gradients of the inputs, in their wrappers; `cotangents` of None stand for ones."""
     roots, seeds = [], []
     for output, cotangent in zip(outputs, cotangents):
         value, levels = _physical(output)
@@ -320,7 +320,7 @@ def _zeros(leaf, original):
 
 
 def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tuple[Tensor, Callable[..., Any]]:
-    """The value of a function and a function that multiplies the Jacobian's transpose.
+    """Return the value of a function and a function that multiplies the Jacobian's transpose.
 
     Args:
         func: gives a tensor or nested containers of them; with has_aux, ``(output, aux)``.
@@ -396,7 +396,7 @@ def _push(flat_output, leaves, directions, strict=False):
 
 def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[Tensor], *, strict: bool = False,
         has_aux: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The value of a function and its derivative in direction of `tangents`.
+    """Return the value of a function and its derivative in direction of `tangents`.
 
     Args:
         func: gives a tensor or nested containers of them; with has_aux, ``(output, aux)``.
@@ -444,7 +444,7 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
 
 
 def linearize(func: Callable[..., Any], *primals: Tensor) -> tuple[Tensor, Callable[..., Any]]:
-    """The function's value, and its derivative at the primals as a linear function of tangents.
+    """Return the function's value, and its derivative at the primals as a linear function of tangents.
 
     That function can be called many times.
 
@@ -480,7 +480,7 @@ def linearize(func: Callable[..., Any], *primals: Tensor) -> tuple[Tensor, Calla
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Any:
-    """The function itself: writes in place are recorded as they are, and need not be taken out first.
+    """Return the function itself: writes in place are recorded as they are, and need not be taken out first.
 
     Args:
         func: the function.

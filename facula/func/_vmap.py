@@ -21,7 +21,7 @@ _RANDOMNESS = ("error", "same", "different")
 
 
 def live_levels():
-    """(level, batch size) of the vmaps that run on this thread, outermost first."""
+    """Return (level, batch size) of the vmaps that run on this thread, outermost first."""
     return [(level, size) for level, (size, _) in enumerate(_C._vmap_levels(), 1)]
 
 
@@ -84,7 +84,7 @@ def is_batched(value, level=None):
 
 
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
-    """The batch behind a tensor inside vmap, to look at.
+    """Return the batch behind a tensor inside vmap, to look at.
 
     Args:
         tensor: any tensor.
@@ -116,7 +116,7 @@ class new_level:
 
 
 def batch_of(tensor, level, size):
-    """What `tensor` stands for in vmap `level`, the batch in front; one that all examples share is expanded."""
+    """Return what `tensor` stands for in vmap `level`, the batch in front; one that all examples share is expanded."""
     if is_batched(tensor, level):
         return _C._batch_value(tensor)
     return tensor.expand(size, *tensor.shape)
@@ -147,7 +147,7 @@ def _tensors_in(value):
 
 
 def map_tensors(function, value):
-    """The same nest of tuples, lists and dicts with every tensor replaced."""
+    """Return the same nest of tuples, lists and dicts with every tensor replaced."""
     if isinstance(value, Tensor):
         return function(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -166,7 +166,7 @@ def map_tensors(function, value):
 
 def vmap(func: Callable[..., Any], in_dims: Sequence[int | None] | int = 0, out_dims: dict[str, Any] | int | None = 0,
          randomness: str = "error", *, chunk_size: int | None = None) -> Callable[..., Any]:  # fmt: skip
-    """The function over a batch: ``vmap(func)(xs)[i] == func(xs[i])``, in one run of ops on all examples.
+    """Return the function over a batch: ``vmap(func)(xs)[i] == func(xs[i])``, in one run of ops on all examples.
 
     Args:
         func: a function of tensors, or nested containers of them, that gives such.
@@ -198,7 +198,7 @@ def vmap(func: Callable[..., Any], in_dims: Sequence[int | None] | int = 0, out_
 
 
 def apply_function(cls, args):
-    """autograd.Function within vmap: its own vmap rule, or a generated one."""
+    """Apply an autograd.Function within vmap: its own vmap rule, or a generated one."""
     from ..utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
 
     level = max(map(_C._batch_level, _tensors_in(args)))
@@ -233,7 +233,7 @@ def apply_function(cls, args):
 
 
 def _apply_generated(cls, level, size, args):
-    """Example by example, so that what forward saves and backward reads is of one example."""
+    """Apply it example by example, so that what forward saves and backward reads is of one example."""
     rows = [cls.apply(*(a._value[i] if is_batched(a, level) else a for a in args)) for i in range(size)]
     if isinstance(rows[0], Tensor):
         return wrap(_C.stack(rows), level)

@@ -47,7 +47,7 @@ _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["compl
 
 
 def astype(x: Tensor, dtype: facula.dtype, /, *, copy: bool = True, device: Device = None) -> Tensor:
-    """The values of `x` in another dtype.
+    """Return the values of `x` in another dtype.
 
     Args:
         x: the tensor.
@@ -62,7 +62,7 @@ def astype(x: Tensor, dtype: facula.dtype, /, *, copy: bool = True, device: Devi
 
 
 def isdtype(dtype: facula.dtype, kind: facula.dtype | str | tuple[facula.dtype | str, ...]) -> bool:
-    """Whether a dtype is of a kind.
+    """Return whether a dtype is of a kind.
 
     Args:
         dtype: the dtype.
@@ -90,7 +90,7 @@ def isdtype(dtype: facula.dtype, kind: facula.dtype | str | tuple[facula.dtype |
 
 
 def bitwise_invert(x: Tensor, /) -> Tensor:
-    """The bits of integers exchanged, or the logical not of bools.
+    """Return the bits of integers exchanged, or the logical not of bools.
 
     Args:
         x: a tensor of integers or bools.
@@ -102,7 +102,7 @@ def bitwise_invert(x: Tensor, /) -> Tensor:
 
 
 def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:
-    """The tensors expanded to the shape that they broadcast to, as a tuple of views.
+    """Return the tensors expanded to the shape that they broadcast to, as a tuple of views.
 
     Args:
         arrays: tensors of shapes that broadcast.
@@ -130,7 +130,7 @@ def _cumulative(op, identity, x, axis, dtype, include_initial):
 
 def cumulative_sum(x: Tensor, /, *, axis: int | None = None, dtype: facula.dtype | None = None,
                    include_initial: bool = False) -> Tensor:  # fmt: skip
-    """Running sums along `axis`.
+    """Return the running sums along `axis`.
 
     Args:
         x: the tensor.
@@ -148,7 +148,7 @@ def cumulative_sum(x: Tensor, /, *, axis: int | None = None, dtype: facula.dtype
 
 def cumulative_prod(x: Tensor, /, *, axis: int | None = None, dtype: facula.dtype | None = None,
                     include_initial: bool = False) -> Tensor:  # fmt: skip
-    """Running products along `axis`.
+    """Return the running products along `axis`.
 
     Args:
         x: the tensor.
@@ -165,7 +165,7 @@ def cumulative_prod(x: Tensor, /, *, axis: int | None = None, dtype: facula.dtyp
 
 
 def expand_dims(x: Tensor, /, axis: int = 0) -> Tensor:
-    """A view of `x` with a dimension of size 1 at `axis`.
+    """Return a view of `x` with a dimension of size 1 at `axis`.
 
     Args:
         x: the tensor.
@@ -180,7 +180,7 @@ def expand_dims(x: Tensor, /, axis: int = 0) -> Tensor:
 
 
 def matrix_transpose(x: Tensor, /) -> Tensor:
-    """A view with the last two dimensions exchanged.
+    """Return a view with the last two dimensions exchanged.
 
     Args:
         x: a tensor of two or more dimensions.
@@ -192,7 +192,7 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
 
 
 def permute_dims(x: Tensor, /, axes: int | Sequence[int]) -> Tensor:
-    """A view with the dimensions in the order of `axes`.
+    """Return a view with the dimensions in the order of `axes`.
 
     Args:
         x: the tensor.
@@ -207,7 +207,7 @@ def permute_dims(x: Tensor, /, axes: int | Sequence[int]) -> Tensor:
 
 
 def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> Tensor:
-    """Each element several times in a row.
+    """Return each element several times in a row.
 
     Args:
         x: the tensor.
@@ -223,7 +223,7 @@ def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> T
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
-    """The elements at `indices` along `axis`.
+    """Return the elements at `indices` along `axis`.
 
     Args:
         x: the tensor.
@@ -240,7 +240,7 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
 
 
 def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """The slices along `axis`, as a tuple of views.
+    """Return the slices along `axis`, as a tuple of views.
 
     Args:
         x: a tensor of one or more dimensions.
@@ -253,7 +253,7 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
-    """The dot products of vectors along `axis`: sum(conj(x1) * x2).
+    """Return the dot products of vectors along `axis`: sum(conj(x1) * x2).
 
     Args:
         x1, x2: tensors of equal size along axis, whose other dimensions broadcast; the first is conjugated.
@@ -297,7 +297,7 @@ class UniqueInverse(NamedTuple):
 
 
 def first_positions(inverse: Tensor, count: int) -> Tensor:
-    """Where each of `count` values is first, given which value each element is."""
+    """Return where each of `count` values is first, given which value each element is."""
     flat = inverse.reshape(-1)
     positions = facula.arange(flat.numel(), device=flat.device)
     first = facula.full((count,), flat.numel(), dtype=facula.int64, device=flat.device)
@@ -305,7 +305,8 @@ def first_positions(inverse: Tensor, count: int) -> Tensor:
 
 
 def unique_all(x: Tensor, /) -> UniqueAll:
-    """The distinct values of a tensor in ascending order, where each is first, which one each element is, and their counts.
+    """Return the distinct values of a tensor in ascending order, where each is first, which one each element is, and their
+    counts.
 
     Args:
         x: a tensor of any shape.
@@ -320,7 +321,7 @@ def unique_all(x: Tensor, /) -> UniqueAll:
 
 
 def unique_counts(x: Tensor, /) -> UniqueCounts:
-    """The distinct values of a tensor in ascending order, and how often each is there.
+    """Return the distinct values of a tensor in ascending order, and how often each is there.
 
     Args:
         x: a tensor of any shape.
@@ -334,7 +335,7 @@ def unique_counts(x: Tensor, /) -> UniqueCounts:
 
 
 def unique_inverse(x: Tensor, /) -> UniqueInverse:
-    """The distinct values of a tensor in ascending order, and which of them each element is.
+    """Return the distinct values of a tensor in ascending order, and which of them each element is.
 
     Args:
         x: a tensor of any shape.
@@ -348,7 +349,7 @@ def unique_inverse(x: Tensor, /) -> UniqueInverse:
 
 
 def unique_values(x: Tensor, /) -> Tensor | Any:
-    """The distinct values of a tensor in ascending order.
+    """Return the distinct values of a tensor in ascending order.
 
     Args:
         x: a tensor of any shape.
@@ -386,5 +387,5 @@ class _Info:
 
 
 def __array_namespace_info__() -> Any:
-    """An object that answers capabilities(), default_device(), default_dtypes(), devices() and dtypes()."""
+    """Return an object that answers capabilities(), default_device(), default_dtypes(), devices() and dtypes()."""
     return _Info()

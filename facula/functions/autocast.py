@@ -36,7 +36,7 @@ _others = _Others()
 
 
 def known_device_type(name: str, device_type: str) -> str:
-    """`device_type`, if there is such a type; TypeError or RuntimeError otherwise."""
+    """Return `device_type`, if there is such a type; TypeError or RuntimeError otherwise."""
     if not isinstance(device_type, str):
         raise TypeError(f"{name}: argument 'device_type' must be str, got {type(device_type).__name__}")
     kind = device_type.split(":")[0]
@@ -51,7 +51,7 @@ def _check(name: str, argument: str, value, kind: type) -> None:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether there is autocast for a device type, whether or not this machine has such a device.
+    """Return whether there is autocast for a device type, whether or not this machine has such a device.
 
     Args:
         device_type: "cpu", "cuda" or another type's name.
@@ -65,7 +65,7 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Whether this thread is in an autocast region of a device type.
+    """Return whether this thread is in an autocast region of a device type.
 
     Args:
         device_type: "cpu", "cuda" or another type's name.
@@ -81,7 +81,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
 
 
 def set_autocast_enabled(device_type: str, enabled: bool | None = None) -> None:
-    """Switches autocast of a device type on this thread; `autocast` does it for a block.
+    """Switch autocast of a device type on this thread; `autocast` does it for a block.
 
     Args:
         device_type: the type's name; or the switch alone, for "cuda".
@@ -105,7 +105,7 @@ def set_autocast_enabled(device_type: str, enabled: bool | None = None) -> None:
 
 
 def get_autocast_dtype(device_type: str) -> facula.dtype:
-    """The lower precision in which ops of a device type compute in an autocast region.
+    """Return the lower precision in which ops of a device type compute in an autocast region.
 
     Args:
         device_type: "cpu", "cuda" or another type's name.
@@ -122,7 +122,7 @@ def get_autocast_dtype(device_type: str) -> facula.dtype:
 
 
 def set_autocast_dtype(device_type: str, dtype: facula.dtype) -> None:
-    """Sets the lower precision of a device type on this thread; `autocast` does it for a block.
+    """Set the lower precision of a device type on this thread; `autocast` does it for a block.
 
     Args:
         device_type: "cpu", "cuda" or another type's name.
@@ -144,7 +144,7 @@ def set_autocast_dtype(device_type: str, dtype: facula.dtype) -> None:
 
 
 def exchange(kind: str, enabled: bool, dtype: facula.dtype) -> tuple[bool, facula.dtype]:
-    """Sets switch and lower precision of a known device type; returns what they were."""
+    """Set switch and lower precision of a known device type; return what they were."""
     if kind in _OF_THE_CORE:
         before = _C._is_autocast_enabled(kind), _C._get_autocast_dtype(kind)
         _C._set_autocast_enabled(kind, enabled)
@@ -158,7 +158,7 @@ def exchange(kind: str, enabled: bool, dtype: facula.dtype) -> tuple[bool, facul
 # Names of older programs: one function for each of four device types.
 
 
-_ANSWERS = """{replacement}, under a deprecated name: {what} on this thread. Warns of that.
+_ANSWERS = """Return {what} on this thread: {replacement}, under a deprecated name, which warns.
 
 Args: none.
 
@@ -168,7 +168,7 @@ Args: none.
 ...     torch.{name}()
 {shown}
 """
-_SETS = """{replacement}, under a deprecated name: sets {what} on this thread. Warns of that.
+_SETS = """Set {what} on this thread: {replacement}, under a deprecated name, which warns.
 
 Args:
     {argument}
@@ -181,7 +181,7 @@ Args:
 
 
 def _text_of_older(name, replacement, kind):
-    """The docstring of such a function."""
+    """Return the docstring of such a function."""
     switch = "enabled" in name
     what = f"whether {kind} tensors are cast" if switch else f"the lower precision of {kind} tensors"
     if name.startswith("set"):

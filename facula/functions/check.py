@@ -8,7 +8,7 @@ from facula import _C
 
 
 def _check_with(error_type, cond, message=None):
-    """Raises `error_type` unless `cond`; `message` is a function that gives the text."""
+    """Raise `error_type` unless `cond`; `message` is a function that gives the text."""
     if not isinstance(cond, bool):
         raise TypeError(f"_check: cond is a bool (_check_tensor_all is for tensors), got {cond!r}")
     if cond:
@@ -26,12 +26,12 @@ _check_not_implemented = functools.partial(_check_with, NotImplementedError)
 
 
 def _check_is_size(i, message=None, *, max=None):
-    """Raises RuntimeError unless 0 <= i (<= max)."""
+    """Raise RuntimeError unless 0 <= i (<= max)."""
     _check_with(RuntimeError, i >= 0 and (max is None or i <= max), message)
 
 
 def _check_tensor_all_with(error_type, cond, message=None):
-    """Raises `error_type` unless every element of the tensor `cond` is true."""
+    """Raise `error_type` unless every element of the tensor `cond` is true."""
     if not isinstance(cond, _C.Tensor) or cond.dtype is not _C.bool:
         raise TypeError(f"_check_tensor_all: cond is a tensor of bool, got {cond!r}")
     _check_with(error_type, bool(cond.all()), message)
@@ -41,13 +41,13 @@ _check_tensor_all = functools.partial(_check_tensor_all_with, RuntimeError)
 
 
 def _assert(condition, message):
-    """Raises AssertionError with `message` unless `condition`."""
+    """Raise AssertionError with `message` unless `condition`."""
     if not condition:
         raise AssertionError(message)
 
 
 def _assert_async(input, assert_msg=None):
-    """Raises RuntimeError unless the one element of `input` is not zero."""
+    """Raise RuntimeError unless the one element of `input` is not zero."""
     if input.numel() != 1:
         raise RuntimeError(f"_assert_async: expected one element, got shape {list(input.shape)}")
     if not input:

@@ -25,7 +25,7 @@ __all__ = ["cond", "while_loop"]  # the others are under `_higher_order_ops`
 
 def cond(pred: Tensor, true_fn: Callable[..., Any] | Module, false_fn: Callable[..., Any] | Module,
          operands: Sequence[Tensor] | tuple[Tensor, ...] = ()) -> Tensor | Any:  # fmt: skip
-    """``true_fn(*operands)`` where `pred` holds, else ``false_fn(*operands)``.
+    """Return ``true_fn(*operands)`` where `pred` holds, else ``false_fn(*operands)``.
 
     In a program that export records both branches stay, and `pred` chooses when it runs.
 
@@ -51,7 +51,7 @@ def cond(pred: Tensor, true_fn: Callable[..., Any] | Module, false_fn: Callable[
 
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any],
                carried_inputs: Sequence[Tensor | int]) -> tuple[Tensor | int, ...]:  # fmt: skip
-    """Repeats ``carried = body_fn(*carried)`` as long as ``cond_fn(*carried)`` holds; the last values, as a tuple.
+    """Repeat ``carried = body_fn(*carried)`` as long as ``cond_fn(*carried)`` holds; return the last values, as a tuple.
 
     Args:
         cond_fn: gives a bool or a tensor of one element.
@@ -71,7 +71,7 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any],
 
 
 def map(f: Callable[..., Any], xs: Sequence[Tensor] | Tensor, *args: Any) -> dict[str, Tensor] | tuple[Tensor, Tensor]:
-    """f(x, *args) for every x along the first dimension of `xs` (a tensor, or several of the same length), stacked.
+    """Return f(x, *args) for every x along the first dimension of `xs` (a tensor, or several of the same length), stacked.
 
     Args:
         f: takes what `xs` is with one dimension less, and `args`.
@@ -87,7 +87,7 @@ def map(f: Callable[..., Any], xs: Sequence[Tensor] | Tensor, *args: Any) -> dic
 
 def scan(combine_fn: Callable[..., Any], init: Sequence[Tensor] | Tensor, xs: Sequence[Tensor] | Tensor, *, dim: int = 0,
          reverse: bool = False) -> tuple[Tensor | list[Tensor], Tensor | list[Tensor]]:  # fmt: skip
-    """``carry, y = combine_fn(carry, x)`` for every x along a dimension: the last carry, and all y stacked.
+    """Do ``carry, y = combine_fn(carry, x)`` for every x along a dimension; return the last carry, and all y stacked.
 
     Args:
         combine_fn: takes what is carried and one x, gives the next to carry and y.
@@ -154,7 +154,7 @@ class _Graphs:
         self.name, self.arguments, self.programs = name, list(arguments), []
 
     def record(self, function, *args):
-        """Runs a function; its results as (leaves, structure)."""
+        """Run a function; return its results as (leaves, structure)."""
         before = [t._version for t in self.arguments]
         _C._record_inner_begin()
         try:
@@ -172,7 +172,7 @@ class _Graphs:
         return leaves, spec
 
     def finish(self):
-        """(programs, tensors read besides), once all functions are recorded."""
+        """Return (programs, tensors read besides), once all functions are recorded."""
         known = {id(t) for t in self.arguments}
         besides = []
         for program in self.programs:
@@ -186,12 +186,12 @@ class _Graphs:
 
 
 def _fresh(tensors):
-    """Tensors with the same elements that are nothing that the program knows yet."""
+    """Return tensors with the same elements that are nothing that the program knows yet."""
     return _C._record_unseen(lambda: [t.detach().clone().requires_grad_(t.requires_grad) for t in tensors], ())
 
 
 def _node(key, arguments, run):
-    """Records a node whose results are new tensors."""
+    """Record a node whose results are new tensors."""
     return _C._record_op(f"{key}.default", arguments, lambda: [t.clone() for t in run()], ())
 
 

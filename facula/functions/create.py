@@ -32,7 +32,7 @@ def _warn_read_only(name):
 
 
 def from_dlpack(ext_tensor: Any, *, device: Device = None, copy: bool | None = None) -> Tensor:
-    """A tensor on the memory of an object with `__dlpack__`, or of a DLPack capsule.
+    """Return a tensor on the memory of an object with `__dlpack__`, or of a DLPack capsule.
 
     Args:
         ext_tensor: an array of any library that exports DLPack, or the capsule that it exports. A capsule serves once.
@@ -75,7 +75,7 @@ def _import_dlpack(source, device, copy):
 
 
 def _stream_of_this_thread(source):
-    """What tells a producer with memory of CUDA the stream that will use it: 1 is DLPack's number of the default one."""
+    """Return what tells a producer with memory of CUDA the stream that will use it: 1 is DLPack's number of the default one."""
     kind, index = source.__dlpack_device__() if hasattr(source, "__dlpack_device__") else (1, 0)
     if int(kind) != 2 or not _C._cuda_device_count():
         return {}
@@ -83,7 +83,8 @@ def _stream_of_this_thread(source):
 
 
 def frombuffer(buffer: Any, *, dtype: facula.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """A 1-D tensor on the memory of any object with the buffer protocol, such as bytes, bytearray, array.array or memoryview.
+    """Return a 1-D tensor on the memory of any object with the buffer protocol, such as bytes, bytearray, array.array or
+    memoryview.
 
     Args:
         buffer: the object; it is kept alive by the tensor.
@@ -134,7 +135,7 @@ def frombuffer(buffer: Any, *, dtype: facula.dtype, count: int = -1, offset: int
 
 def asarray(obj: Any, *, dtype: facula.dtype | None = None, device: Device = None, copy: bool | None = None,
             requires_grad: bool | None = None) -> Tensor:  # fmt: skip
-    """A tensor of any array-like: a tensor, a NumPy array, something with DLPack or the buffer protocol, or numbers.
+    """Return a tensor of any array-like: a tensor, a NumPy array, something with DLPack or the buffer protocol, or numbers.
 
     Args:
         obj: the values. What has memory of its own is shared; nested sequences of numbers are copied.
@@ -178,7 +179,7 @@ def asarray(obj: Any, *, dtype: facula.dtype | None = None, device: Device = Non
 
 
 def _as_tensor(obj, dtype):
-    """(tensor, whether it is on the memory of `obj`)"""
+    """Return (tensor, whether it is on the memory of `obj`)"""
     if isinstance(obj, Tensor):
         return obj, True
     if isinstance(obj, np.ndarray) and obj.ndim:  # asking for the interface would build a dictionary
@@ -211,7 +212,7 @@ def _exports_buffer(obj):
 def from_file(filename: Any, shared: bool | None = None, size: int = 0, *, dtype: facula.dtype | None = None,
               layout: facula.layout | None = None, device: Device = None, pin_memory: bool | None = None,
               requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """A 1-D tensor on the bytes of a file, which are read when they are used.
+    """Return a 1-D tensor on the bytes of a file, which are read when they are used.
 
     Args:
         filename: the path of the file.

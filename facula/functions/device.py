@@ -65,7 +65,7 @@ _entered = _Entered()
 
 
 def enter(device: facula.device) -> facula.device:
-    """What `with device:` calls."""
+    """Begin a block of `with device:`."""
     context = DeviceContext(device)
     _entered.contexts.append(context)
     context.__enter__()
@@ -73,12 +73,12 @@ def enter(device: facula.device) -> facula.device:
 
 
 def exit(device: facula.device) -> None:
-    """What the end of `with device:` calls."""
+    """End a block of `with device:`."""
     _entered.contexts.pop().__exit__(None, None, None)
 
 
 def set_default_device(device: Device) -> None:
-    """Sets the device of factories that are not told one, for this thread.
+    """Set the device of factories that are not told one, for this thread.
 
     Args:
         device: a device, its name or its number; None goes back to the CPU.
@@ -102,7 +102,7 @@ def set_default_device(device: Device) -> None:
 
 
 def get_default_device() -> facula.device:
-    """The device of factories that are not told one: of set_default_device, or of the innermost ``with device:``.
+    """Return the device of factories that are not told one: of set_default_device, or of the innermost ``with device:``.
 
     >>> torch.get_default_device()
     device(type='cpu')
@@ -117,7 +117,7 @@ def get_default_device() -> facula.device:
 
 
 def get_device_module(device: Device = None) -> ModuleType:
-    """The module of a kind of device, such as cpu or cuda.
+    """Return the module of a kind of device, such as cpu or cuda.
 
     Args:
         device: a device or the name of its kind; by default that of the accelerator, or the CPU where there is none.
@@ -136,14 +136,14 @@ def get_device_module(device: Device = None) -> ModuleType:
 
 
 def _get_accelerator():
-    """The device that is not the CPU, or that."""
+    """Return the device that is not the CPU, or that."""
     import facula
 
     return facula.accelerator.current_accelerator() or facula.device("cpu")
 
 
 def _get_default_device():
-    """The kind and number of the default device, as text."""
+    """Return the kind and number of the default device, as text."""
     return str(get_default_device())
 
 

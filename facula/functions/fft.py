@@ -29,7 +29,7 @@ def _warn_of_no_window(op):
 
 
 def _window(op: str, window, win_length: int, n_fft: int, like):
-    """The window in the middle of n_fft points; ones when none is given."""
+    """Return the window in the middle of n_fft points; ones when none is given."""
     if not 0 < win_length <= n_fft:
         raise RuntimeError(f"{op}: win_length is positive and at most n_fft = {n_fft}, got {win_length}")
     if window is None:
@@ -45,7 +45,7 @@ def _window(op: str, window, win_length: int, n_fft: int, like):
 def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None,
          center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
          return_complex: bool | None = None, align_to_window: Any = None) -> Tensor:  # fmt: skip
-    """Fourier transforms of windowed frames of a signal: how its frequencies change with time.
+    """Return the Fourier transforms of windowed frames of a signal: how its frequencies change with time.
 
     Args:
         input: the signal, (time) or (batch, time), floating or complex.
@@ -104,7 +104,7 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
 def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None,
           center: bool = True, normalized: bool = False, onesided: bool | None = None, length: Any = None,
           return_complex: bool = False) -> Tensor:  # fmt: skip
-    """The signal whose `stft` is `input`: overlapping frames are averaged, weighted by the window.
+    """Return the signal whose `stft` is `input`: overlapping frames are averaged, weighted by the window.
 
     Args:
         input: complex, (frequencies, frames) or (batch, frequencies, frames).
@@ -163,7 +163,7 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
 
 
 def _overlapped(frames, hop_length: int):
-    """Frames (batch, count, size) added up at distances of hop_length: (batch, time)."""
+    """Return the frames (batch, count, size) added up at distances of hop_length: (batch, time)."""
     batch, count, size = frames.shape
     places = (_C.arange(count).unsqueeze(1) * hop_length + _C.arange(size)).reshape(-1)
     total = _C.zeros(batch, (count - 1) * hop_length + size, dtype=frames.dtype, device=frames.device)

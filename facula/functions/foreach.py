@@ -31,7 +31,7 @@ _OPS = {
 
 
 def _tensors(name, tensors):
-    """The tensors of a list, of which there must be one."""
+    """Return the tensors of a list, of which there must be one."""
     if not isinstance(tensors, (list, tuple)) or not all(isinstance(tensor, facula.Tensor) for tensor in tensors):
         raise TypeError(f"_foreach_{name}: a list of tensors, got {type(tensors).__name__}")
     if not tensors:
@@ -40,7 +40,7 @@ def _tensors(name, tensors):
 
 
 def _per_tensor(name, argument, kinds, count):
-    """`argument` as one value for each tensor."""
+    """Return `argument` as one value for each tensor."""
     if isinstance(argument, facula.Tensor):
         argument = _of_one_tensor(name, argument, kinds)
         if not isinstance(argument, list):
@@ -67,7 +67,7 @@ def _of_one_tensor(name, argument, kinds):
 
 
 def _over_lists(name, method, parameters):
-    """The function `_foreach_<name>`, which calls `method` of each tensor."""
+    """Return the function `_foreach_<name>`, which calls `method` of each tensor."""
     in_place = name.endswith("_")
 
     def run(self, *args, **kwargs):
@@ -97,29 +97,29 @@ for _name, (_method, _parameters) in _OPS.items():
 
 
 def _foreach_zero_(self):
-    """Sets every element of every tensor to zero; returns the list."""
+    """Set every element of every tensor to zero; return the list."""
     for tensor in _tensors("zero_", self):
         tensor.zero_()
     return self
 
 
 def _foreach_copy_(self, src, non_blocking=False):
-    """Copies each tensor of `src` into its counterpart; returns the list."""
+    """Copy each tensor of `src` into its counterpart; return the list."""
     for tensor, source in zip(_tensors("copy_", self), _per_tensor("copy_", src, (), len(self))):
         tensor.copy_(source, non_blocking)
     return self
 
 
 def _foreach_norm(self, ord=2, dtype=None):
-    """The vector norm of each tensor."""
+    """Return the vector norm of each tensor."""
     return tuple(facula.linalg.vector_norm(tensor, ord, dtype=dtype) for tensor in _tensors("norm", self))
 
 
 def _foreach_powsum(self, ord=2, dtype=None):
-    """The sum of the sizes of each tensor's elements to the power of `ord`: a vector norm without its root."""
+    """Return the sum of the sizes of each tensor's elements to the power of `ord`: a vector norm without its root."""
     return tuple(facula.sum(tensor.abs() ** ord, dtype=dtype) for tensor in _tensors("powsum", self))
 
 
 def _foreach_max(self):
-    """The greatest element of each tensor."""
+    """Return the greatest element of each tensor."""
     return tuple(tensor.max() for tensor in _tensors("max", self))

@@ -20,14 +20,14 @@ def _put(target, values):
 
 
 def _averaged(running, new, empty, share):
-    """The moving average; the new values where there is none yet."""
+    """Return the moving average; the new values where there is none yet."""
     if running.numel() == 0:
         return new
     return facula.where(running == empty, new, running + share * (new - running))
 
 
 def _scale_and_zero(low, high, quant_min, quant_max, symmetric):
-    """Of one channel; `low` and `high` are numbers that float32 holds."""
+    """Return the scale and the zero point of one channel; `low` and `high` are numbers that float32 holds."""
     both = low < 0 < high
     if both and symmetric:
         least, most = -((quant_max - quant_min) // 2 + 1), (quant_max - quant_min) // 2
@@ -53,7 +53,7 @@ def fused_moving_avg_obs_fake_quant(input: Tensor, observer_on: Tensor, fake_qua
                                     running_max: Tensor, scale: Tensor, zero_point: Tensor, averaging_const: float,
                                     quant_min: int, quant_max: int, ch_axis: int, per_row_fake_quant: bool = False,
                                     symmetric_quant: bool = False) -> Tensor:  # fmt: skip
-    """Updates the moving averages of the least and the greatest value, the scale and zero point, and rounds to levels.
+    """Update the moving averages of the least and the greatest value, the scale and zero point, and round to levels.
 
     Args:
         input: a tensor of floating point, any shape.

@@ -15,7 +15,7 @@ Tensor = _C.Tensor
 
 def gradient(input: Tensor, *, spacing: Sequence[Tensor | float] | float = 1, dim: int | None = None,
              edge_order: int = 1) -> tuple[Tensor, ...]:  # fmt: skip
-    """The derivatives of the samples `input` along each dimension, or along `dim`, by finite differences.
+    """Return the derivatives of the samples `input` along each dimension, or along `dim`, by finite differences.
 
     Inside, the difference quotient of second order of the two neighbours, weighted by their distances (Fornberg 1988);
     at the two ends one of order `edge_order` from one side.
@@ -65,7 +65,7 @@ def _dims(input, dim):
 
 
 def _spacings(spacing, dims, chosen):
-    """One distance, or 1-D tensor of coordinates, for each of `dims`."""
+    """Return one distance, or 1-D tensor of coordinates, for each of `dims`."""
     if isinstance(spacing, Tensor) and spacing.dim() == 0:
         spacing = spacing.item()
     if spacing is None or isinstance(spacing, Number):
@@ -115,7 +115,7 @@ def _inside(at, n, gaps, step, d):
 
 
 def _edge(at, places, gaps, step, d, edge_order):
-    """The derivative in the direction from places[0] to places[1]."""
+    """Return the derivative in the direction from places[0] to places[1]."""
     if edge_order == 1:
         return (at(places[1]) - at(places[0])) / (step if gaps is None else gaps.narrow(d, 0, 1))
     f0, f1, f2 = (at(p) for p in places)

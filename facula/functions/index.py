@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Tensor | Any:
-    """The positions of the elements of `input` that are not zero, in the order of the elements.
+    """Return the positions of the elements of `input` that are not zero, in the order of the elements.
 
     Args:
         input: a tensor of any shape and dtype.
@@ -43,7 +43,7 @@ _C._install_methods({"nonzero": nonzero})
 
 
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
-    """Scales the rows of `input` that `indices` names down to a norm of at most `max_norm`, in place.
+    """Scale the rows of `input` that `indices` names down to a norm of at most `max_norm`, in place.
 
     Args:
         input: a floating matrix, which is written and returned.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Tensor | None = None) -> Any:
-    """The LU factors of matrices in one matrix, and the row exchanges: P L U = A.
+    """Return the LU factors of matrices in one matrix, and the row exchanges: P L U = A.
 
     Args:
         A: (..., m, n), floating or complex.
@@ -43,7 +43,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Tensor | Non
 
 
 def _range_basis(A, q: int, niter: int, M):
-    """Orthonormal columns that nearly span the range of A - M, by randomised subspace iteration (Halko et al. 2009)."""
+    """Return orthonormal columns that nearly span the range of A - M, by randomised subspace iteration (Halko et al. 2009)."""
 
     def times(x):
         return A @ x if M is None else A @ x - M @ x
@@ -60,7 +60,7 @@ def _range_basis(A, q: int, niter: int, M):
 
 
 def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """U, S and V of about the q largest singular values of A - M: A - M is near U diag(S) V^H.
+    """Return U, S and V of about the q largest singular values of A - M: A - M is near U diag(S) V^H.
 
     Found by random projection (Halko et al. 2009).
 
@@ -91,7 +91,7 @@ def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) 
 
 
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """U, S and V of about the q principal directions of the rows of A: the columns of V, found by random projection.
+    """Return U, S and V of about the q principal directions of the rows of A: the columns of V, found by random projection.
 
     Args:
         A: (..., m, n), m samples of n numbers each.
@@ -119,7 +119,7 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
 
 
 def frobenius_norm(input: Tensor, dim: int | Sequence[int], keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The root of the sum of squared absolute values over one dimension or two.
+    """Return the root of the sum of squared absolute values over one dimension or two.
 
     Args:
         input: a floating or complex tensor.
@@ -142,7 +142,7 @@ def frobenius_norm(input: Tensor, dim: int | Sequence[int], keepdim: bool = Fals
 
 def nuclear_norm(input: Tensor, dim: Sequence[int] | None = None, keepdim: bool = False, *,
                  out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The sum of the singular values of a matrix, or of those in two dimensions.
+    """Return the sum of the singular values of a matrix, or of those in two dimensions.
 
     Args:
         input: a matrix, or a floating or complex tensor that has `dim`.
@@ -166,7 +166,7 @@ def nuclear_norm(input: Tensor, dim: Sequence[int] | None = None, keepdim: bool 
 
 def native_norm(input: Tensor, p: float = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False,
                 dtype: facula.dtype | None = None) -> Tensor:  # fmt: skip
-    """The vector norm over all elements, or over `dim`: sum(abs(x) ** p) ** (1 / p).
+    """Return the vector norm over all elements, or over `dim`: sum(abs(x) ** p) ** (1 / p).
 
     Args:
         input: a floating or complex tensor.
@@ -182,7 +182,7 @@ def native_norm(input: Tensor, p: float = 2, dim: int | Sequence[int] | None = N
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """The norm of each slice along `dim`, in a shape that broadcasts with `v`: what weight normalisation divides by.
+    """Return the norm of each slice along `dim`, in a shape that broadcasts with `v`: what weight normalisation divides by.
 
     Args:
         v: a floating tensor.

@@ -25,7 +25,7 @@ def lobpcg(A: Tensor, k: int | None = None, B: Tensor | None = None, X: Tensor |
            iK: Any = None, niter: int | None = None, tol: float | None = None, largest: bool | None = None, method: Any = None,
            tracker: Any = None, ortho_iparams: Any = None, ortho_fparams: Any = None,
            ortho_bparams: Any = None) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The `k` largest (or smallest) eigenvalues (..., k) of A x = e B x and their eigenvectors (..., m, k).
+    """Return the `k` largest (or smallest) eigenvalues (..., k) of A x = e B x and their eigenvectors (..., m, k).
 
     Args:
         A: symmetric, (..., m, m).
@@ -165,7 +165,8 @@ class _Worker:
         return x if self.B is None else self.B @ x
 
     def orthogonalised(self, s):
-        """A basis of the columns' span that is orthonormal with respect to B; directions lost in rounding are left out."""
+        """Return a basis of the columns' span that is orthonormal with respect to B; directions lost in rounding are left
+        out."""
         s = s / _C.linalg.vector_norm(s, 2, [0], True).clamp_min(finfo(s.dtype).tiny)
         for _ in range(2):
             values, vectors = _C.linalg.eigh(s.mT @ self.times_b(s))

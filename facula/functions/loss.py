@@ -27,7 +27,7 @@ def _functional():
 
 
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0) -> Tensor:
-    """1 - cos(input1, input2) where target is 1, and max(0, cos(input1, input2) - margin) where it is -1.
+    """Return 1 - cos(input1, input2) where target is 1, and max(0, cos(input1, input2) - margin) where it is -1.
 
     Args:
         input1, input2: (N, D), or (D) for one pair.
@@ -45,7 +45,8 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
 
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0) -> Tensor:
-    """`input` where target is 1, and max(0, margin - input) where it is -1: for distances of pairs that are alike or not.
+    """Return `input` where target is 1, and max(0, margin - input) where it is -1: for distances of pairs that are alike or
+    not.
 
     Args:
         input: distances, of any shape.
@@ -64,7 +65,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
 
 @in_float32
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0) -> Tensor:
-    """max(0, -target * (input1 - input2) + margin): target 1 wants input1 to be larger, -1 input2.
+    """Return max(0, -target * (input1 - input2) + margin): target 1 wants input1 to be larger, -1 input2.
 
     Args:
         input1, input2, target: of shapes that broadcast.
@@ -83,7 +84,8 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
 
 
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
-    """The negative log likelihood of counts: exp(input) - target * input; without log_input, input - target * log(input + eps).
+    """Return the negative log likelihood of counts: exp(input) - target * input; without log_input, input - target * log(input
+    + eps).
 
     Args:
         input: the expected counts, or their logarithms.
@@ -104,7 +106,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool,
 
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0,
                         eps: float = 1e-6, swap: bool = False, reduction: int = 0) -> Any:  # fmt: skip
-    """max(0, |anchor - positive| - |anchor - negative| + margin): the anchor is to be nearer to the positive.
+    """Return max(0, |anchor - positive| - |anchor - negative| + margin): the anchor is to be nearer to the positive.
 
     Args:
         anchor, positive, negative: (N, D), or (D).

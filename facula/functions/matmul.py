@@ -15,7 +15,7 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def _term(labels) -> str:
-    """The letters of one subscript list, in which an Ellipsis stands for dots."""
+    """Return the letters of one subscript list, in which an Ellipsis stands for dots."""
     term = ""
     for label in labels:
         if label is Ellipsis:
@@ -30,7 +30,7 @@ def _term(labels) -> str:
 
 
 def einsum(*args: Any) -> Tensor:
-    """The sum over indices that an equation states: `einsum('ij,jk->ik', a, b)`.
+    """Return the sum over indices that an equation states: `einsum('ij,jk->ik', a, b)`.
 
     Every letter names a dimension of the operands, the same letter the same size. Letters behind the arrow are the dimensions
     of the result, in that order; the products are summed over the others. Without an arrow the result has the letters that
@@ -82,7 +82,8 @@ def _dimension_lists(dims, a, b):
 
 
 def tensordot(a: Any, b: Any, dims: Any = 2, out: Tensor | None = None) -> Any:
-    """The sum of products over dimensions of two tensors; the result has the other ones, first those of `a`, then those of `b`.
+    """Return the sum of products over dimensions of two tensors; the result has the other ones, first those of `a`, then those
+    of `b`.
 
     Args:
         a, b: the tensors; the dimensions that are summed over are of equal size in both.
@@ -101,7 +102,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Tensor | None = None) -> Any:
 
 
 def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Any:
-    """The product of matrices, in the order of multiplications that is the cheapest.
+    """Return the product of matrices, in the order of multiplications that is the cheapest.
 
     Args:
         matrices: matrices whose sizes fit one another, one by one or as one sequence.

@@ -61,7 +61,7 @@ def _scale(name, scale):
 
 def quantize_per_tensor(input: Sequence[Tensor] | Tensor, scale: Tensor | float, zero_point: Tensor | int,
                         dtype: facula.dtype) -> Tensor | Any:  # fmt: skip
-    """The tensor with its values rounded to levels: clamp(round(input / scale) + zero_point).
+    """Return the tensor with its values rounded to levels: clamp(round(input / scale) + zero_point).
 
     Args:
         input: a tensor of float32, any shape; or a list of tensors.
@@ -85,7 +85,7 @@ def quantize_per_tensor(input: Sequence[Tensor] | Tensor, scale: Tensor | float,
 
 
 def quantize_per_channel(input: Tensor, scales: Tensor, zero_points: Tensor, axis: int, dtype: facula.dtype) -> Tensor:
-    """As `quantize_per_tensor`, with a scale and a zero point for every index along a dimension.
+    """Return what `quantize_per_tensor` gives, with a scale and a zero point for every index along a dimension.
 
     Args:
         input: a tensor of float32, any shape.
@@ -126,7 +126,7 @@ def quantize_per_channel(input: Tensor, scales: Tensor, zero_points: Tensor, axi
 
 
 def choose_levels(name: str, low: float, high: float, dtype: facula.dtype, reduce_range: bool = False) -> tuple[float, int]:
-    """The scale and the zero point that spread the levels of a dtype from `low` to `high` and hit zero."""
+    """Return the scale and the zero point that spread the levels of a dtype from `low` to `high` and hit zero."""
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"{name}: expected finite values, got some from {low} to {high}")
     least, most = LIMITS[dtype]
@@ -146,7 +146,7 @@ def choose_levels(name: str, low: float, high: float, dtype: facula.dtype, reduc
 
 
 def quantize_per_tensor_dynamic(input: Tensor, dtype: facula.dtype, reduce_range: bool) -> Tensor:
-    """`quantize_per_tensor` with levels from the least to the greatest value of `input`.
+    """Return `quantize_per_tensor` with levels from the least to the greatest value of `input`.
 
     Args:
         input: a tensor of float32, any shape.
@@ -169,20 +169,20 @@ def quantize_per_tensor_dynamic(input: Tensor, dtype: facula.dtype, reduce_range
 
 
 def _empty_affine_quantized(shape, *, scale=1.0, zero_point=0, dtype, device=None):
-    """A quantised tensor without values of its own: `torch._empty_affine_quantized`."""
+    """Return a quantised tensor without values of its own: `torch._empty_affine_quantized`."""
     low, _ = limits("_empty_affine_quantized", dtype)
     scheme = PerTensor(dtype, float(scale), _zero_point("_empty_affine_quantized", int(zero_point), dtype))
     return wrap(facula.full(tuple(shape), max(low, -1), dtype=dtype._levels, device=device), scheme)
 
 
 def _make_per_tensor_quantized_tensor(levels, scale, zero_point):
-    """A quantised tensor of a copy of these levels: `torch._make_per_tensor_quantized_tensor`."""
+    """Return a quantised tensor of a copy of these levels: `torch._make_per_tensor_quantized_tensor`."""
     scheme = PerTensor(_dtype_of("_make_per_tensor_quantized_tensor", levels), float(scale), int(zero_point))
     return wrap(levels.detach().clone(), scheme)
 
 
 def _make_per_channel_quantized_tensor(levels, scales, zero_points, axis):
-    """A quantised tensor of a copy of these levels: `torch._make_per_channel_quantized_tensor`."""
+    """Return a quantised tensor of a copy of these levels: `torch._make_per_channel_quantized_tensor`."""
     dtype = _dtype_of("_make_per_channel_quantized_tensor", levels)
     if scales.numel() != levels.size(axis) or zero_points.numel() != levels.size(axis):
         raise RuntimeError(
@@ -200,7 +200,7 @@ def _dtype_of(name, levels):
 
 
 def dequantize(tensor: Sequence[Tensor] | Tensor) -> Tensor | Any:
-    """The values of a quantised tensor in float32; of a list or tuple of tensors, a tuple of them.
+    """Return the values of a quantised tensor in float32; of a list or tuple of tensors, a tuple of them.
 
     Args:
         tensor: the quantised tensor, or several.
@@ -232,25 +232,25 @@ def _method(name, doc, made, shown):
 
     function.__name__ = function.__qualname__ = name
     about = "Args:\n    input: the quantised tensor.\n\nErrors: NotImplementedError for a tensor that is not quantised."
-    function.__doc__ = f"{doc}\n\n{about}\n\n>>> x = {made}\n>>> torch.{name}(x)\n{shown}\n"
+    function.__doc__ = f"Return {doc}\n\n{about}\n\n>>> x = {made}\n>>> torch.{name}(x)\n{shown}\n"
     return function
 
 
 int_repr: Callable[[Tensor], Tensor] = _method(
-    "int_repr", "A copy of a quantised tensor's levels.", _PER_TENSOR, "tensor([11, 12], dtype=torch.uint8)",
+    "int_repr", "a copy of a quantised tensor's levels.", _PER_TENSOR, "tensor([11, 12], dtype=torch.uint8)",
 )
-q_scale: Callable[[Tensor], float] = _method("q_scale", "The scale of a tensor quantised per tensor.", _PER_TENSOR, "0.5")
+q_scale: Callable[[Tensor], float] = _method("q_scale", "the scale of a tensor quantised per tensor.", _PER_TENSOR, "0.5")
 q_zero_point: Callable[[Tensor], int] = _method(
-    "q_zero_point", "The level of zero of a tensor quantised per tensor.", _PER_TENSOR, "10",
+    "q_zero_point", "the level of zero of a tensor quantised per tensor.", _PER_TENSOR, "10",
 )
 q_per_channel_scales: Callable[[Tensor], Tensor] = _method(
-    "q_per_channel_scales", "The scales of a tensor quantised per channel, float64.", _PER_CHANNEL,
+    "q_per_channel_scales", "the scales of a tensor quantised per channel, float64.", _PER_CHANNEL,
     "tensor([0.5000, 1.0000], dtype=torch.float64)",
 )  # fmt: skip
 q_per_channel_zero_points: Callable[[Tensor], Tensor] = _method(
-    "q_per_channel_zero_points", "The levels of zero of a tensor quantised per channel, int64.", _PER_CHANNEL, "tensor([0, 5])"
+    "q_per_channel_zero_points", "the levels of zero of a tensor quantised per channel, int64.", _PER_CHANNEL, "tensor([0, 5])"
 )
 q_per_channel_axis: Callable[[Tensor], int] = _method(
-    "q_per_channel_axis", "The dimension whose indices are channels.", _PER_CHANNEL, "0",
+    "q_per_channel_axis", "the dimension whose indices are channels.", _PER_CHANNEL, "0",
 )
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _chosen(results, return_inverse: bool, return_counts: bool):
-    """The first result alone, or a tuple with those that were asked for."""
+    """Return the first result alone, or a tuple with those that were asked for."""
     values, inverse, counts = results
     if not return_inverse and not return_counts:
         return values
@@ -43,7 +43,7 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
 
 def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
            dim: int | None = None) -> Tensor | Any:  # fmt: skip
-    """The distinct elements of a tensor in ascending order, or its distinct slices along `dim`.
+    """Return the distinct elements of a tensor in ascending order, or its distinct slices along `dim`.
 
     Args:
         input: the tensor.
@@ -82,7 +82,7 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
 
 def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False,
                        dim: int | None = None) -> Tensor | Any:  # fmt: skip
-    """The first of every run of equal neighbours, of the flattened tensor or among its slices along `dim`.
+    """Return the first of every run of equal neighbours, of the flattened tensor or among its slices along `dim`.
 
     Args:
         input: the tensor.
@@ -108,7 +108,7 @@ class histogramdd_result(NamedTuple):
 
 
 def _edges(values, bins: int, limits):
-    """`bins + 1` evenly spaced edges over `limits`, or over the range of `values` (widened when it is a point)."""
+    """Return `bins + 1` evenly spaced edges over `limits`, or over the range of `values` (widened when it is a point)."""
     return (
         _C.histogram(values, bins, range=limits)[1] if limits is not None else _C.histogram(values, bins)[1]
     )
@@ -116,7 +116,7 @@ def _edges(values, bins: int, limits):
 
 def histogramdd(input: Tensor, bins: int | Sequence[int] | Sequence[Tensor], range: Sequence[float] | None = None,
                 weight: Tensor | None = None, density: bool = False) -> histogramdd_result:  # fmt: skip
-    """The histogram of points in several dimensions.
+    """Return the histogram of points in several dimensions.
 
     Args:
         input: the points, (..., D), a coordinate for each of D dimensions.
@@ -165,7 +165,7 @@ _SEGMENT_REDUCE = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "
 def segment_reduce(data: Any, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None,
                    offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False,
                    initial: int | None = None) -> Tensor:  # fmt: skip
-    """Reduces consecutive runs along the last dimension of `lengths`.
+    """Reduce consecutive runs along the last dimension of `lengths`.
 
     Args:
         data: floating, (*batch, n, ...).
@@ -223,7 +223,7 @@ def segment_reduce(data: Any, reduce: str, *, lengths: Tensor | None = None, ind
 
 
 def _reduced(first, axis, index, data, reduce, gradient):
-    """`first` with the elements of `data` at the places `index`, reduced; `gradient` says what of it goes to `data`."""
+    """Return `first` with the elements of `data` at the places `index`, reduced; `gradient` says what of it goes to `data`."""
     from facula.autograd import Function
 
     class Reduced(Function):
@@ -241,14 +241,14 @@ def _reduced(first, axis, index, data, reduce, gradient):
 
 
 def _gradient_of_extremes(grad, data, result, first, axis, index):
-    """The equals of an extreme share its gradient, and the NaNs of a run: not what the run started from."""
+    """Return the gradient that the equals of an extreme share, and the NaNs of a run: not what the run started from."""
     chosen = ((data == result.gather(axis, index)) | data.isnan()).to(data.dtype)
     shares = _C.zeros(first.shape, dtype=data.dtype).scatter_add(axis, index, chosen)
     return chosen * (grad / shares.clamp(min=1)).gather(axis, index)
 
 
 def _gradient_of_product(grad, data, result, first, axis, index):
-    """The product of the others: of the whole by the element, where that is neither 0 nor NaN."""
+    """Return the product of the others: of the whole by the element, where that is neither 0 nor NaN."""
     zero, nan = data == 0, data.isnan()
     special = zero | nan
     plain = first.scatter_reduce(axis, index, _C.where(special, 1.0, data), "prod", include_self=True)

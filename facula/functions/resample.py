@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
-    """Where a grid of points lands under affine maps: what `grid_sampler` takes to move, turn and scale images.
+    """Return where a grid of points lands under affine maps: what `grid_sampler` takes to move, turn and scale images.
 
     Args:
         theta: (N, 2, 3) for images, or (N, 3, 4) for volumes: the maps.

@@ -61,7 +61,7 @@ _GATES = {"LSTM": 4, "GRU": 3}
 
 
 def _shown(mode, name):
-    """What differs between the texts of the kinds of networks."""
+    """Return what differs between the texts of the kinds of networks."""
     long, gates = mode == "LSTM", _GATES.get(mode, 1)
     layer = mode if gates > 1 else "RNN"
     return {
@@ -71,7 +71,7 @@ def _shown(mode, name):
 
 
 def _network(mode: str, name: str, doc: str):
-    """``torch.lstm`` and its like: (input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
+    """Return ``torch.lstm`` and its like: (input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
     batch_first), or with packed data (data, batch_sizes, hx, params, ... bidirectional).
     """
     states = 2 if mode == "LSTM" else 1
@@ -116,13 +116,13 @@ def _run_network(
     return (output.transpose(0, 1) if batch_first else output, *final)
 
 
-lstm: Callable[..., tuple[Tensor, ...]] = _network("LSTM", "lstm", "A long short-term memory network, whose state is (h, c).")
-gru: Callable[..., tuple[Tensor, ...]] = _network("GRU", "gru", "A network of gated recurrent units.")
+lstm: Callable[..., tuple[Tensor, ...]] = _network("LSTM", "lstm", "Run a long short-term memory network, of state (h, c).")
+gru: Callable[..., tuple[Tensor, ...]] = _network("GRU", "gru", "Run a network of gated recurrent units.")
 rnn_tanh: Callable[..., tuple[Tensor, ...]] = _network(
-    "RNN_TANH", "rnn_tanh", "An Elman network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh)."
+    "RNN_TANH", "rnn_tanh", "Run an Elman network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh)."
 )
 rnn_relu: Callable[..., tuple[Tensor, ...]] = _network(
-    "RNN_RELU", "rnn_relu", "An Elman network: h' = relu(W_ih x + b_ih + W_hh h + b_hh)."
+    "RNN_RELU", "rnn_relu", "Run an Elman network: h' = relu(W_ih x + b_ih + W_hh h + b_hh)."
 )
 
 
@@ -144,12 +144,12 @@ def _cell(mode: str, name: str, doc: str):
 
 
 lstm_cell: Callable[..., tuple[Tensor, Tensor]] = _cell(
-    "LSTM", "lstm_cell", "One step of a long short-term memory network, from state (h, c) to the next."
+    "LSTM", "lstm_cell", "Make one step of a long short-term memory network, from state (h, c) to the next."
 )
-gru_cell: Callable[..., Tensor] = _cell("GRU", "gru_cell", "One step of a network of gated recurrent units.")
+gru_cell: Callable[..., Tensor] = _cell("GRU", "gru_cell", "Make one step of a network of gated recurrent units.")
 rnn_tanh_cell: Callable[..., Tensor] = _cell(
-    "RNN_TANH", "rnn_tanh_cell", "One step of an Elman network: tanh(W_ih x + b_ih + W_hh h + b_hh)."
+    "RNN_TANH", "rnn_tanh_cell", "Make one step of an Elman network: tanh(W_ih x + b_ih + W_hh h + b_hh)."
 )
 rnn_relu_cell: Callable[..., Tensor] = _cell(
-    "RNN_RELU", "rnn_relu_cell", "One step of an Elman network: relu(W_ih x + b_ih + W_hh h + b_hh)."
+    "RNN_RELU", "rnn_relu_cell", "Make one step of an Elman network: relu(W_ih x + b_ih + W_hh h + b_hh)."
 )

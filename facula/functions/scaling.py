@@ -11,7 +11,7 @@ __all__ = ["_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"]
 
 
 def _amp_foreach_non_finite_check_and_unscale_(self, found_inf, inv_scale) -> None:
-    """Multiplies gradients by inv_scale in place; found_inf becomes 1 where one is infinite or NaN."""
+    """Multiply gradients by inv_scale in place; found_inf becomes 1 where one is infinite or NaN."""
     if not found_inf.is_cpu:
         _C._unscale(list(self), found_inf, inv_scale)
         return
@@ -26,7 +26,7 @@ def _amp_foreach_non_finite_check_and_unscale_(self, found_inf, inv_scale) -> No
 def _amp_update_scale_(
     self, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval
 ):
-    """One update of the scale and of the count of good steps, in place."""
+    """Update the scale and the count of good steps once, in place."""
     if not self.is_cpu:
         _C._update_scale(self, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval)
         return self

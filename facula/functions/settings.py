@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def set_printoptions(precision: int | None = None, threshold: Any = None, edgeitems: Any = None, linewidth: Any = None,
                      profile: Any = None, sci_mode: Any = None) -> None:  # fmt: skip
-    """Sets how tensors print, for all threads. What is not given stays.
+    """Set how tensors print, for all threads. What is not given stays.
 
     Args:
         precision: digits behind the point, 4 at first.
@@ -39,7 +39,7 @@ def set_printoptions(precision: int | None = None, threshold: Any = None, edgeit
 
 
 def get_printoptions() -> dict[str, Any]:
-    """The settings of printing, as a dict of the arguments that set_printoptions takes.
+    """Return the settings of printing, as a dict of the arguments that set_printoptions takes.
 
     >>> torch.get_printoptions()["precision"]
     4
@@ -53,7 +53,7 @@ def get_printoptions() -> dict[str, Any]:
 
 
 def set_default_tensor_type(t: Any, /) -> None:
-    """Sets the default dtype by a type such as DoubleTensor or its name.
+    """Set the default dtype by a type such as DoubleTensor or its name.
 
     Args:
         t: a floating tensor type of the CPU, or its name ("torch.DoubleTensor").
@@ -120,7 +120,7 @@ def _set_deterministic(mode, warn_only):
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether use_deterministic_algorithms asked for results that do not vary.
+    """Return whether use_deterministic_algorithms asked for results that do not vary.
 
     >>> torch.are_deterministic_algorithms_enabled()
     False
@@ -129,7 +129,7 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether use_deterministic_algorithms was called with warn_only: an op without such a way warns rather than raises.
+    """Return whether use_deterministic_algorithms was called with warn_only: an op without such a way warns rather than raises.
 
     >>> torch.is_deterministic_algorithms_warn_only_enabled()
     False
@@ -138,7 +138,7 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """Sets what use_deterministic_algorithms sets, by a word or a number.
+    """Set what use_deterministic_algorithms sets, by a word or a number.
 
     Args:
         debug_mode: "default" or 0, "warn" or 1, "error" or 2: what happens where an op's results vary from run to run.
@@ -163,7 +163,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """What happens where an op's results vary from run to run: 0 (nothing), 1 (a warning) or 2 (an error).
+    """Return what happens where an op's results vary from run to run: 0 (nothing), 1 (a warning) or 2 (an error).
 
     >>> torch.get_deterministic_debug_mode()
     0
@@ -172,7 +172,7 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_warn_always(b: Any, /) -> None:
-    """Whether warnings that appear once appear every time.
+    """Set whether warnings that appear once appear every time.
 
     Args:
         b: True for every time.
@@ -187,7 +187,7 @@ def set_warn_always(b: Any, /) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    """Whether warnings that appear once appear every time, as set_warn_always set it.
+    """Return whether warnings that appear once appear every time, as set_warn_always set it.
 
     >>> torch.is_warn_always_enabled()
     False
@@ -196,7 +196,7 @@ def is_warn_always_enabled() -> bool:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """How exact float32 products must be on a GPU; on the CPU they are always float32's.
+    """Set how exact float32 products must be on a GPU; on the CPU they are always float32's.
 
     Args:
         precision: "highest" for float32, "high" for TensorFloat-32 (10 bits of mantissa), "medium" for what is fastest.
@@ -214,7 +214,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """How exact float32 products are on a GPU: "highest", "high" or "medium".
+    """Return how exact float32 products are on a GPU: "highest", "high" or "medium".
 
     >>> torch.get_float32_matmul_precision()
     'highest'
@@ -223,7 +223,7 @@ def get_float32_matmul_precision() -> str:
 
 
 def get_num_interop_threads() -> int:
-    """Threads for independent work (backward of several graphs): by default as many as one op may use.
+    """Return the number of threads for independent work (backward of several graphs): by default as many as one op may use.
 
     >>> torch.get_num_interop_threads() > 0
     True
@@ -232,14 +232,14 @@ def get_num_interop_threads() -> int:
 
 
 def init_num_threads() -> None:
-    """Does nothing: threads are counted when the first op needs them.
+    """Do nothing: threads are counted when the first op needs them.
 
     >>> torch.init_num_threads()
     """
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
-    """Switches the search for the source of NaNs in backward on or off for good; autograd.detect_anomaly does it for a block.
+    """Switch the search for the source of NaNs in backward on or off for good; autograd.detect_anomaly does it for a block.
 
     Args:
         mode: whether forward remembers where each op was called, for backward's error to tell.
@@ -254,7 +254,7 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
 
 
 def is_vulkan_available() -> bool:
-    """False: there are no kernels for Vulkan.
+    """Return False: there are no kernels for Vulkan.
 
     >>> torch.is_vulkan_available()
     False
@@ -263,7 +263,7 @@ def is_vulkan_available() -> bool:
 
 
 def set_num_interop_threads(count: Any, /) -> None:
-    """Sets the number of threads for independent work that get_num_interop_threads tells.
+    """Set the number of threads for independent work that get_num_interop_threads tells.
 
     Args:
         count: at least 1.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def broadcast_shapes(*shapes: Sequence[int] | int | tuple[Any, ...]) -> Size:
-    """The shape that tensors of these shapes broadcast to.
+    """Return the shape that tensors of these shapes broadcast to.
 
     Shapes are aligned at their ends; sizes that meet are equal or one of them is 1. No tensor is made.
 

@@ -23,7 +23,7 @@ _NAMES = {
 
 
 def _part(op, name, data, dtype=None, device=None):
-    """Indices or values as a tensor, with their history."""
+    """Return indices or values as a tensor, with their history."""
     made = data if isinstance(data, _C.Tensor) else _C.tensor(data, dtype=dtype, device=device)
     if device is not None and made.device != _C.device(device):
         made = made.to(device)
@@ -81,7 +81,7 @@ def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Sequence[in
                       dtype: facula.dtype | None = None, device: Device = None, pin_memory: bool = False,
                       requires_grad: bool = False, check_invariants: bool | None = None,
                       is_coalesced: bool | None = None) -> Tensor:  # fmt: skip
-    """A sparse tensor in the layout COO: values, and an index for each in every sparse dimension.
+    """Return a sparse tensor in the layout COO: values, and an index for each in every sparse dimension.
 
     Called with a size only, a tensor without entries.
 
@@ -140,7 +140,7 @@ def sparse_compressed_tensor(compressed_indices: Any, plain_indices: Any, values
                              dtype: facula.dtype | None = None, layout: facula.layout | None = None, device: Device = None,
                              pin_memory: bool = False, requires_grad: bool = False,
                              check_invariants: bool | None = None) -> Tensor:  # fmt: skip
-    """A sparse tensor in one of the layouts CSR, CSC, BSR and BSC.
+    """Return a sparse tensor in one of the layouts CSR, CSC, BSR and BSC.
 
     Args:
         compressed_indices: (batch ..., rows or columns of blocks + 1), where each begins among the values.
@@ -190,7 +190,7 @@ def sparse_csr_tensor(crow_indices: Any, col_indices: Any, values: Any, size: Se
                       dtype: facula.dtype | None = None, layout: facula.layout | None = None, device: Device = None,
                       pin_memory: bool = False, requires_grad: bool = False,
                       check_invariants: bool | None = None) -> Tensor:  # fmt: skip
-    """A sparse tensor in the layout CSR: rows are compressed.
+    """Return a sparse tensor in the layout CSR: rows are compressed.
 
     Args:
         crow_indices: (batch ..., rows + 1), where each row begins among the values.
@@ -217,7 +217,7 @@ def sparse_csc_tensor(ccol_indices: Any, row_indices: Any, values: Any, size: Se
                       dtype: facula.dtype | None = None, layout: facula.layout | None = None, device: Device = None,
                       pin_memory: bool = False, requires_grad: bool = False,
                       check_invariants: bool | None = None) -> Tensor:  # fmt: skip
-    """A sparse tensor in the layout CSC: columns are compressed.
+    """Return a sparse tensor in the layout CSC: columns are compressed.
 
     Args:
         ccol_indices: (batch ..., columns + 1), where each column begins among the values.
@@ -244,7 +244,7 @@ def sparse_bsr_tensor(crow_indices: Any, col_indices: Any, values: Any, size: Se
                       dtype: facula.dtype | None = None, layout: facula.layout | None = None, device: Device = None,
                       pin_memory: bool = False, requires_grad: bool = False,
                       check_invariants: bool | None = None) -> Tensor:  # fmt: skip
-    """A sparse tensor in the layout BSR: rows of blocks are compressed.
+    """Return a sparse tensor in the layout BSR: rows of blocks are compressed.
 
     Args:
         crow_indices: (batch ..., rows of blocks + 1), where each row of blocks begins among the values.
@@ -271,7 +271,7 @@ def sparse_bsc_tensor(ccol_indices: Any, row_indices: Any, values: Any, size: Se
                       dtype: facula.dtype | None = None, layout: facula.layout | None = None, device: Device = None,
                       pin_memory: bool = False, requires_grad: bool = False,
                       check_invariants: bool | None = None) -> Any:  # fmt: skip
-    """A sparse tensor in the layout BSC: columns of blocks are compressed.
+    """Return a sparse tensor in the layout BSC: columns of blocks are compressed.
 
     Args:
         ccol_indices: (batch ..., columns of blocks + 1), where each column of blocks begins among the values.
@@ -301,17 +301,17 @@ def _of_layout(layout, compressed, plain, values, size, given, **keywords):
 
 
 def _validate_sparse_coo_tensor_args(indices, values, size, is_coalesced=None, check_pinning=True):
-    """Raises RuntimeError where the parts do not make a COO tensor."""
+    """Raise RuntimeError where the parts do not make a COO tensor."""
     sparse_coo_tensor(indices, values, size, check_invariants=True, is_coalesced=is_coalesced)
 
 
 def _validate_sparse_compressed_tensor_args(compressed_indices, plain_indices, values, size, layout, check_pinning=True):
-    """Raises RuntimeError where the parts do not make a tensor of the layout."""
+    """Raise RuntimeError where the parts do not make a tensor of the layout."""
     sparse_compressed_tensor(compressed_indices, plain_indices, values, size, layout=layout, check_invariants=True)
 
 
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """The product of a sparse and a strided matrix.
+    """Return the product of a sparse and a strided matrix.
 
     Args:
         input: the sparse matrix, (m, k).
@@ -331,7 +331,7 @@ dsmm = spmm
 
 
 def hsmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """The product of a sparse and a strided matrix, as a sparse one whose rows are strided.
+    """Return the product of a sparse and a strided matrix, as a sparse one whose rows are strided.
 
     Args:
         input: the COO matrix, (m, k).
@@ -348,7 +348,7 @@ def hsmm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
-    """The product of a sparse and a strided matrix, as a COO tensor with one sparse dimension: its rows.
+    """Return the product of a sparse and a strided matrix, as a COO tensor with one sparse dimension: its rows.
 
     Args:
         mat1: the COO matrix, (m, k).
@@ -369,7 +369,7 @@ def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
 
 
 def smm(input: Tensor, mat: Any) -> Tensor:
-    """The product of a sparse and a strided matrix, as a COO tensor.
+    """Return the product of a sparse and a strided matrix, as a COO tensor.
 
     Args:
         input: the sparse matrix, (m, k).
@@ -386,7 +386,7 @@ def smm(input: Tensor, mat: Any) -> Tensor:
 
 
 def saddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """``beta * input + alpha * (mat1 @ mat2)``.
+    """Return ``beta * input + alpha * (mat1 @ mat2)``.
 
     Args:
         input: a strided matrix.
@@ -405,7 +405,7 @@ def saddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha:
 
 
 def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """``beta * input + alpha * (mat1 @ mat2)`` as a COO tensor.
+    """Return ``beta * input + alpha * (mat1 @ mat2)`` as a COO tensor.
 
     Args:
         input: a COO matrix.
@@ -430,7 +430,7 @@ def _places(op, *tensors):
 
 
 def _convert_indices_from_coo_to_csr(self, size, *, out_int32=False):
-    """Where the entries of each row end, as the layout CSR says it.
+    """Return where the entries of each row end, as the layout CSR says it.
 
     Args:
         self: (n), int32 or int64, in order: the row of each entry.
@@ -458,7 +458,7 @@ def _convert_indices_from_coo_to_csr(self, size, *, out_int32=False):
 
 
 def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
-    """The indices of the layout COO of those of CSR.
+    """Return the indices of the layout COO of those of CSR.
 
     Args:
         crow_indices: (..., rows + 1), where the entries of each row end.

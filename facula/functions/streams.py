@@ -41,7 +41,7 @@ class Stream:
 
 
 def _asked_kind(device=None, *_, device_type=None, **__):
-    """"cpu", "cuda", or None where the call does not say."""
+    """Return "cpu", "cuda", or None where the call does not say."""
     if isinstance(device, (str, facula.device)):
         return facula.device(device).type
     return {0: "cpu", 1: "cuda"}.get(device_type, device_type)
@@ -67,11 +67,11 @@ class _OfCpu(Stream):
         return False
 
     def record_event(self, event=None):
-        """RuntimeError: the CPU has no events."""
+        """Raise RuntimeError: the CPU has no events."""
         raise RuntimeError("Stream.record_event: cpu backend doesn't support events, got a stream of the CPU")
 
     def wait_stream(self, other):
-        """RuntimeError: the CPU has no events to wait for."""
+        """Raise RuntimeError: the CPU has no events to wait for."""
         raise RuntimeError("Stream.wait_stream: cpu backend doesn't support events, got a stream of the CPU")
 
     def wait_event(self, event):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def sym_float(a: Any) -> float:
-    """The number as a float, or what ``a.__sym_float__()`` gives where `a` has that.
+    """Return the number as a float, or what ``a.__sym_float__()`` gives where `a` has that.
 
     Args:
         a: a number.
@@ -25,7 +25,7 @@ def sym_float(a: Any) -> float:
 
 
 def sym_int(a: Any) -> int:
-    """The number `a` without its fraction, rounded towards zero.
+    """Return the number `a` without its fraction, rounded towards zero.
 
     Args:
         a: a number.
@@ -37,7 +37,7 @@ def sym_int(a: Any) -> int:
 
 
 def sym_max(a: Any, b: Any) -> int:
-    """The larger of two numbers, as a float where one of them is a float.
+    """Return the larger of two numbers, as a float where one of them is a float.
 
     Args:
         a, b: numbers, such as sizes.
@@ -49,7 +49,7 @@ def sym_max(a: Any, b: Any) -> int:
 
 
 def sym_min(a: Any, b: Any) -> Any:
-    """The smaller of two numbers, as a float where one of them is a float.
+    """Return the smaller of two numbers, as a float where one of them is a float.
 
     Args:
         a, b: numbers, such as sizes.
@@ -65,7 +65,7 @@ def _extreme(choose, a, b):
 
 
 def sym_not(a: Any) -> bool:
-    """``not a``, for conditions on sizes.
+    """Return ``not a``, for conditions on sizes.
 
     Args:
         a: a bool.
@@ -77,7 +77,7 @@ def sym_not(a: Any) -> bool:
 
 
 def sym_ite(b: Any, t: Any, f: Any) -> int:
-    """`t` if `b`, else `f`; both are evaluated before the call.
+    """Return `t` if `b`, else `f`; both are evaluated before the call.
 
     Args:
         b: a bool.
@@ -90,7 +90,7 @@ def sym_ite(b: Any, t: Any, f: Any) -> int:
 
 
 def sym_sum(*args: Any) -> int:
-    """The sum of numbers, given one by one or as one sequence.
+    """Return the sum of numbers, given one by one or as one sequence.
 
     Args:
         args: the numbers, or a list or tuple of them.
@@ -102,7 +102,7 @@ def sym_sum(*args: Any) -> int:
 
 
 def sym_sqrt(a: Any) -> float:
-    """The square root of a number, as a float.
+    """Return the square root of a number, as a float.
 
     Args:
         a: a number that is not negative.
@@ -116,7 +116,7 @@ def sym_sqrt(a: Any) -> float:
 
 
 def sym_constrain_range(size: Any, *, min: Any = None, max: Any = None) -> None:
-    """Checks a number: RuntimeError where it is not from `min` to `max`, either of which may be None.
+    """Check a number: RuntimeError where it is not from `min` to `max`, either of which may be None.
 
     A program that is recorded with sizes that vary knows from it how large the number can be.
 
@@ -136,7 +136,7 @@ def sym_constrain_range(size: Any, *, min: Any = None, max: Any = None) -> None:
 
 
 def sym_constrain_range_for_size(size: Any, *, min: Any = None, max: Any = None) -> None:
-    """Checks a number that is to be a length: RuntimeError where it is not from `min` (0 by default) to `max`.
+    """Check a number that is to be a length: RuntimeError where it is not from `min` (0 by default) to `max`.
 
     Args:
         size: the number.

@@ -14,7 +14,7 @@ Tensor = _C.Tensor
 
 
 def is_tensor(obj: Any, /) -> bool:
-    """Whether `obj` is a Tensor; instances of its subclasses, such as nn.Parameter, are.
+    """Return whether `obj` is a Tensor; instances of its subclasses, such as nn.Parameter, are.
 
     Args:
         obj: any object.
@@ -26,7 +26,7 @@ def is_tensor(obj: Any, /) -> bool:
 
 
 def is_storage(obj: Any, /) -> bool:
-    """Whether `obj` is an UntypedStorage or a TypedStorage.
+    """Return whether `obj` is an UntypedStorage or a TypedStorage.
 
     Args:
         obj: any object.
@@ -42,7 +42,7 @@ def is_storage(obj: Any, /) -> bool:
 
 
 def _ask(name, doc, example):
-    """A function that asks a tensor by calling its method `name`."""
+    """Return a function that asks a tensor by calling its method `name`."""
 
     def question(input):
         if not isinstance(input, Tensor):
@@ -56,39 +56,39 @@ def _ask(name, doc, example):
 
 
 is_floating_point: Callable[[Tensor], bool] = _ask(
-    "is_floating_point", "Whether the dtype has a fraction: float32, bfloat16 and so on, not complex64.",
+    "is_floating_point", "Return whether the dtype has a fraction: float32, bfloat16 and so on, not complex64.",
     ">>> torch.is_floating_point(torch.ones(2)), torch.is_floating_point(torch.tensor([1, 2]))\n(True, False)",
 )  # fmt: skip
 is_complex: Callable[[Tensor], bool] = _ask(
-    "is_complex", "Whether the dtype is complex.",
+    "is_complex", "Return whether the dtype is complex.",
     ">>> torch.is_complex(torch.tensor(1j)), torch.is_complex(torch.ones(2))\n(True, False)",
 )  # fmt: skip
 is_signed: Callable[[Tensor], bool] = _ask(
-    "is_signed", "Whether the dtype has negative numbers.",
+    "is_signed", "Return whether the dtype has negative numbers.",
     ">>> torch.is_signed(torch.ones(2)), torch.is_signed(torch.ones(2, dtype=torch.uint8))\n(True, False)",
 )  # fmt: skip
 is_conj: Callable[[Tensor], bool] = _ask(
-    "is_conj", "Whether the elements in memory are the conjugates of the tensor's, as lazy conjugation leaves them.",
+    "is_conj", "Return whether the elements in memory are the conjugates of the tensor's, as lazy conjugation leaves them.",
     ">>> x = torch.tensor([1j])\n>>> torch.is_conj(x.conj()), torch.is_conj(x)\n(True, False)",
 )  # fmt: skip
 is_neg: Callable[[Tensor], bool] = _ask(
-    "is_neg", "Whether the elements in memory are the negatives of the tensor's, as in the imaginary part of a conjugate.",
+    "is_neg", "Return whether the elements in memory are negatives of the tensor's, as in the imaginary part of a conjugate.",
     ">>> torch.is_neg(torch.tensor([1j]))\nFalse",
 )  # fmt: skip
 is_inference: Callable[[Tensor], bool] = _ask(
-    "is_inference", "Whether the tensor was made in inference_mode, and so never takes part in recording.",
+    "is_inference", "Return whether the tensor was made in inference_mode, and so never takes part in recording.",
     ">>> with torch.inference_mode():\n...     x = torch.ones(1)\n>>> torch.is_inference(x)\nTrue",
 )  # fmt: skip
 numel: Callable[[Tensor], int] = _ask(
-    "numel", "The number of elements, the product of the sizes.", ">>> torch.numel(torch.ones(2, 3))\n6"
+    "numel", "Return the number of elements, the product of the sizes.", ">>> torch.numel(torch.ones(2, 3))\n6"
 )
 is_distributed: Callable[[Tensor], bool] = _ask(
-    "is_distributed", "False: a plain tensor is of one process.", ">>> torch.is_distributed(torch.ones(2))\nFalse"
+    "is_distributed", "Return False: a plain tensor is of one process.", ">>> torch.is_distributed(torch.ones(2))\nFalse"
 )
 
 
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the one element of `input` differs from zero.
+    """Return whether the one element of `input` differs from zero.
 
     Args:
         input: a tensor with one element, of any shape and dtype.
@@ -104,7 +104,7 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether the shapes of two tensors are equal.
+    """Return whether the shapes of two tensors are equal.
 
     Args:
         input, other: the tensors; their dtypes and strides do not matter.
@@ -116,7 +116,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 
 def typename(obj: Any, /) -> str:
-    """The dotted name of a type: "torch.FloatTensor" for a tensor, else that of the class or function.
+    """Return the dotted name of a type: "torch.FloatTensor" for a tensor, else that of the class or function.
 
     Args:
         obj: a tensor, a class, a function or any other object, of which the class is named.
@@ -133,7 +133,7 @@ def typename(obj: Any, /) -> str:
 
 
 def detach(input: Tensor) -> Tensor:
-    """A tensor on the memory of `input` without its history: no gradient flows back through it.
+    """Return a tensor on the memory of `input` without its history: no gradient flows back through it.
 
     Args:
         input: the tensor.
@@ -147,7 +147,7 @@ def detach(input: Tensor) -> Tensor:
 
 
 def detach_(input: Tensor) -> Tensor:
-    """Cuts off the history of `input` itself, which becomes a leaf that does not require gradients; returns it.
+    """Cut off the history of `input` itself, which becomes a leaf that does not require gradients; return it.
 
     Args:
         input: the tensor; no view, whose history is its base's.
@@ -162,7 +162,7 @@ def detach_(input: Tensor) -> Tensor:
 
 
 def get_device(input: Tensor) -> int:
-    """The number of the GPU that the tensor is on; -1 for the CPU.
+    """Return the number of the GPU that the tensor is on; -1 for the CPU.
 
     Args:
         input: the tensor.
@@ -174,11 +174,11 @@ def get_device(input: Tensor) -> int:
 
 
 def _shape_as_tensor(self):
-    """The shape, as integers in one dimension."""
+    """Return the shape, as integers in one dimension."""
     return _C.tensor(list(self.shape), dtype=_C.int64)
 
 
 def _softmax_backward_data(grad_output, output, dim, input_dtype):
-    """The gradient of a softmax's input, from its result and that one's gradient."""
+    """Return the gradient of a softmax's input, from its result and that one's gradient."""
     product = grad_output * output
     return (product - output * product.sum(dim, keepdim=True)).to(input_dtype)

@@ -116,12 +116,12 @@ _BY_NAME = {
 
 
 def name_of(dtype: facula.dtype, device: facula.device) -> str:
-    """ "torch.FloatTensor" for float32 on the CPU."""
+    """ Return "torch.FloatTensor" for float32 on the CPU."""
     return f"{_module(device.type)}.{_DTYPES[dtype]}Tensor"
 
 
 def parse(kind: facula.dtype | str | type) -> tuple[facula.dtype, str | None]:
-    """(dtype, device or None) of a dtype, a type such as FloatTensor, or its name."""
+    """Return (dtype, device or None) of a dtype, a type such as FloatTensor, or its name."""
     if isinstance(kind, (_C.dtype, type)) and not isinstance(kind, tensortype) and kind is not _C.Tensor:
         return kind, None
     if kind is _C.Tensor or kind in ("torch.Tensor", "Tensor"):

@@ -100,7 +100,7 @@ class _Globals:
             self.add(name, value)
 
     def add(self, hint, obj):
-        """The name by which the text says `obj`."""
+        """Return the name by which the text says `obj`."""
         if obj is not facula.device and not isinstance(obj, facula.Generator) and _is_from_torch(obj):
             text = _get_qualified_name(obj) if not isinstance(obj, type) else _type_repr(obj)
             if keyword.iskeyword(text.rpartition(".")[2]):  # torch.ops.aten.random_.from
@@ -111,7 +111,7 @@ class _Globals:
         return name
 
     def type(self, kind):
-        """A type as an annotation."""
+        """Return a type as an annotation."""
         if kind == ():
             return "()"
         if isinstance(kind, types.UnionType):
@@ -154,7 +154,7 @@ class _Writer:
     # ---- arguments
 
     def value(self, arg):
-        """An argument as text."""
+        """Return an argument as text."""
         kind = type(arg)
         if kind is Node:
             return repr(arg)
@@ -179,13 +179,13 @@ class _Writer:
         return repr(arg)
 
     def call(self, args, kwargs):
-        """Arguments of a call, without parentheses."""
+        """Return the arguments of a call, without parentheses."""
         return ", ".join([*map(self.value, args), *(f"{key} = {self.value(item)}" for key, item in kwargs.items())])
 
     # ---- nodes
 
     def node(self, node):
-        """Adds the statement of a node."""
+        """Add the statement of a node."""
         kind = f" : {self.globals.type(node.type)}" if node.type is not None else ""
         if self.include_meta:
             kind = self._shown_type(node) or kind
@@ -235,7 +235,7 @@ class _Writer:
         self.body.append(self.codegen._call_generate_output(node, self.value))
 
     def release(self, node):
-        """Ends a statement: what nobody uses any more is let go."""
+        """End a statement: what nobody uses any more is let go."""
         if node.op == "placeholder":
             return
         if node.op == "output":
@@ -281,12 +281,12 @@ class _ParsedStackTrace(NamedTuple):
     code: str
 
     def get_summary_str(self):
-        """In one line."""
+        """Return a summary in one line."""
         return f"File: {self.file}:{self.lineno} in {self.name}, code: {self.code}"
 
 
 def _parse_stack_trace(stack_trace):
-    """The last place that a stack trace names; None where it names none."""
+    """Return the last place that a stack trace names; None where it names none."""
     lines = (stack_trace or "").strip().split("\n")
     for at in range(len(lines) - 1, -1, -1):
         found = re.match(r'\s*File "(.+)", line (\d+), in (.+)', lines[at])
@@ -296,7 +296,7 @@ def _parse_stack_trace(stack_trace):
 
 
 def _trace_summary(trace):
-    """One line about a stack trace: where it ends."""
+    """Return one line about a stack trace: where it ends."""
     found = _parse_stack_trace(trace)
     return found.get_summary_str() if found else trace.strip().split("\n")[-1].strip()
 
@@ -310,7 +310,7 @@ def _is_magic(name):
 
 
 def _snake_case(text):
-    """transformerEncoder, TransformerEncoder -> transformer_encoder"""
+    """Return a name in snake case: transformerEncoder, TransformerEncoder -> transformer_encoder"""
     found = []
     for at, letter in enumerate(text):
         if letter.isupper():
@@ -333,7 +333,7 @@ class _Namespace:
         self._base_count = {}
 
     def create_name(self, candidate, obj):
-        """A name like `candidate` that nothing has yet; the same again for the same `obj`, which may be None."""
+        """Return a name like `candidate` that nothing has yet; the same again for the same `obj`, which may be None."""
         if obj is not None and obj in self._obj_to_name:
             return self._obj_to_name[obj]
         name = candidate if candidate.isidentifier() and candidate.isascii() else self._legal(candidate)
@@ -357,7 +357,7 @@ class _Namespace:
         return f"_{name}" if name[0].isdigit() else name
 
     def associate_name_with_obj(self, name, obj):
-        """Says what a name stands for that is taken already."""
+        """Say what a name stands for that is taken already."""
         known = self._obj_to_name.setdefault(obj, name)
         if known != name:
             raise AssertionError(f"Object is already associated with a name: {known}, new: {name}")
@@ -430,7 +430,7 @@ class CodeGen:
         self._func_name = "forward"
 
     def gen_fn_def(self, free_vars: Sequence[str], maybe_return_annotation: str) -> str:
-        """The line of `def`.
+        """Return the line of `def`.
 
         Args:
             free_vars: the parameters, as text.
@@ -444,7 +444,7 @@ class CodeGen:
         return f"def {self._func_name}({', '.join(free_vars)}){maybe_return_annotation}:"
 
     def generate_output(self, output_args: Any) -> str:
-        """The statement that ends the function.
+        """Return the statement that ends the function.
 
         Args:
             output_args: what the graph gives, with texts for nodes: their `repr` is what the statement says.
@@ -460,7 +460,7 @@ class CodeGen:
         return self.generate_output(_Shown.of(node.args[0], value))
 
     def process_inputs(self, *args: Any) -> tuple[Any, ...]:
-        """Arguments as the placeholders get them, for an Interpreter: here unchanged.
+        """Return the arguments as the placeholders get them, for an Interpreter: here unchanged.
 
         Args:
             args: the arguments of the call.
@@ -471,7 +471,7 @@ class CodeGen:
         return args
 
     def process_outputs(self, outputs: Any) -> dict[str, Tensor | list[Any]] | tuple[Tensor, Tensor]:
-        """Results as the caller gets them, for an Interpreter: here unchanged.
+        """Return the results as the caller gets them, for an Interpreter: here unchanged.
 
         Args:
             outputs: what the output node gives.
@@ -482,7 +482,7 @@ class CodeGen:
         return outputs
 
     def additional_globals(self) -> list[Any]:
-        """A list of (name, value): globals that the text needs beside those of its nodes.
+        """Return a list of (name, value): globals that the text needs beside those of its nodes.
 
         >>> facula.fx.CodeGen().additional_globals()
         []
@@ -530,7 +530,7 @@ class _Shown:
 
     @classmethod
     def of(cls, arg, value):
-        """The items of a list or tuple, ready; or the whole."""
+        """Return the items of a list or tuple, ready; or the whole."""
         if type(arg) in (list, tuple) or isinstance(arg, list):
             kind = tuple if isinstance(arg, tuple) else list
             return kind(cls(value(item)) for item in arg)
@@ -538,7 +538,7 @@ class _Shown:
 
 
 def _positional_count(spec):
-    """How many positional arguments there are in the spec of (args, kwargs); None for another spec."""
+    """Return how many positional arguments there are in the spec of (args, kwargs); None for another spec."""
     if spec.type is not tuple or spec.num_children != 2:
         return None
     args, kwargs = spec.children_specs

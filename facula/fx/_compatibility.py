@@ -16,7 +16,7 @@ _MARKED_WITH_COMPATIBILITY: dict[Any, None] = {}
 
 
 def compatibility(is_backward_compatible: bool) -> Callable[[_F], _F]:
-    """A decorator that notes whether what it decorates stays as it is."""
+    """Return a decorator that notes whether what it decorates stays as it is."""
 
     def mark(fn):
         _MARKED_WITH_COMPATIBILITY.setdefault(fn, None)

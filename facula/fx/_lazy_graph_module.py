@@ -13,5 +13,5 @@ def _make_graph_module(*args, graph_module_cls=None, **kwargs):
 
 @contextlib.contextmanager
 def _use_lazy_graph_module(should_use):
-    """Changes nothing: writing the code of a graph costs little."""
+    """Change nothing: writing the code of a graph costs little."""
     yield

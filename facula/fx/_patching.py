@@ -30,13 +30,13 @@ class _Patcher:
         self._undo, self.visited = [], set()
 
     def patch_method(self, cls, name, new):
-        """Replaces an attribute."""
+        """Replace an attribute."""
         before = vars(cls).get(name, self)
         setattr(cls, name, new)
         self._undo.append((delattr, cls, name, None) if before is self else (setattr, cls, name, before))
 
     def patch(self, frame_dict, name, new):
-        """Replaces an item."""
+        """Replace an item."""
         before = frame_dict.get(name, self)
         frame_dict[name] = new
         if before is self:
@@ -45,7 +45,7 @@ class _Patcher:
             self._undo.append((dict.__setitem__, frame_dict, name, before))
 
     def visit_once(self, thing):
-        """Whether this is asked for the first time."""
+        """Return whether this is asked for the first time."""
         if id(thing) in self.visited:
             return False
         self.visited.add(id(thing))
@@ -70,13 +70,13 @@ _wrapped_methods_to_patch = []
 
 
 def _find_proxy(*objects):
-    """The first proxy in arguments, or None."""
+    """Return the first proxy in arguments, or None."""
     found = _proxies_in(objects)
     return found[0] if found else None
 
 
 def _create_wrapped_func(orig_fn):
-    """A function that becomes a node when it is given a proxy."""
+    """Return a function that becomes a node when it is given a proxy."""
 
     @functools.wraps(orig_fn)
     def wrapped(*args, **kwargs):
@@ -91,7 +91,7 @@ def _create_wrapped_func(orig_fn):
 
 
 def _create_library_func(orig_fn):
-    """The same for a function of Facula, which is written down in PyTorch's way."""
+    """Return the same for a function of Facula, which is written down in PyTorch's way."""
 
     @functools.wraps(orig_fn)
     def wrapped(*args, **kwargs):
@@ -105,7 +105,7 @@ def _create_library_func(orig_fn):
 
 
 def _create_method_func(name):
-    """A function that calls a method of its argument."""
+    """Return a function that calls a method of its argument."""
 
     def called(input, *args, **kwargs):
         return getattr(input, name)(*args, **kwargs)
@@ -114,7 +114,7 @@ def _create_method_func(name):
 
 
 def _create_op_call(call):
-    """`__call__` of ops by their own names, `torch.ops.aten.relu.default`, which stay what they are in the graph."""
+    """Return `__call__` of ops by their own names, `torch.ops.aten.relu.default`, which stay what they are in the graph."""
 
     def called(op, *args, **kwargs):
         proxy = _find_proxy(args, kwargs)
@@ -162,7 +162,7 @@ def _library_wrappers():
 
 
 def _patch_library(patcher, wrappers):
-    """Functions of Facula in Python, where programs find them."""
+    """Patch functions of Facula in Python, where programs find them."""
     homes = [facula if not path else getattr(facula, path.split(".")[1]) for path in ("", ".functional", ".linalg")]
     homes += [facula.nn.functional, facula.nn.init, facula.special, facula.fft]
     for home in homes:
@@ -177,7 +177,7 @@ def _patch_globals(patcher, scope, wrappers):
 
 
 def _autowrap_check(patcher, frame_dict, function_ids, wrappers=None):
-    """Replaces in the globals of a program what is wrapped automatically."""
+    """Replace in the globals of a program what is wrapped automatically."""
     if not patcher.visit_once(frame_dict):
         return
     for name, value in list(frame_dict.items()):

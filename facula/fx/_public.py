@@ -72,7 +72,7 @@ _nn = _C.nn_functional
 
 
 def _parse(text):
-    """{name: signature} of functions written as in a program."""
+    """Return {name: signature} of functions written as in a program."""
     found = {}
     for part in text.replace("\n", " ").split(") "):
         if name := part.partition("(")[0].strip():
@@ -84,7 +84,7 @@ def _parse(text):
 
 @functools.cache
 def _signatures():
-    """{function: signature} of all that is recorded in the way of functions in Python."""
+    """Return {function: signature} of all that is recorded in the way of functions in Python."""
     found = {getattr(_nn, name): signature for name, signature in _parse(_SIGNATURES).items()}
     found.update((getattr(_C, name), signature) for name, signature in _parse(_SIGNATURES_OF_TORCH).items())
     for home, names in _PYTHON.items():
@@ -97,15 +97,15 @@ def _signatures():
 
 @functools.cache
 def interceptable():
-    """{id: function} of the functions that must be replaced while a program is traced: those in Python, which do not ask their
-    arguments who takes the call over, and second names of functions of the core, which would be recorded by the first."""
+    """Return {id: function} of the functions that must be replaced while a program is traced: those in Python, which do not ask
+    their arguments who takes the call over, and second names of functions of the core, which would be recorded by the first."""
     named = [getattr(facula, name) for name in _AS_CALLED]
     in_python = [f for f in (*_signatures(), *named) if isinstance(f, types.FunctionType)]
     return {id(f): f for f in (*in_python, *_second_names())}
 
 
 def _second_names():
-    """Functions of the core that are equal to one before: `swapaxes` after `transpose`."""
+    """Yield the functions of the core that are equal to one before: `swapaxes` after `transpose`."""
     first = {}
     for home in (_C, _C.special, _C.linalg, _C.fft):
         for function in list(vars(home).values()):
@@ -118,7 +118,7 @@ METHODS = {id(getattr(_nn, name)): name for name in ("sigmoid", "tanh")}
 
 
 def _with_indices(function, arguments):
-    """The function that gives indices too, which is another one in PyTorch."""
+    """Return the function that gives indices too, which is another one in PyTorch."""
     name = f"{function.__name__}_with_indices"
     if arguments.get("return_indices") is True and hasattr(facula.nn.functional, name):
         return getattr(facula.nn.functional, name)
@@ -126,7 +126,7 @@ def _with_indices(function, arguments):
 
 
 def written_call(function, args, kwargs):
-    """(function, args, kwargs) as a graph has them."""
+    """Return (function, args, kwargs) as a graph has them."""
     try:
         signature = _signatures().get(function)
     except TypeError:  # not hashable
@@ -186,12 +186,12 @@ def _module_of(function):
 
 
 def torch_module(name):
-    """facula.nn.modules.linear -> torch.nn.modules.linear"""
+    """Return the name of a module in PyTorch: facula.nn.modules.linear -> torch.nn.modules.linear"""
     return f"torch{name[len('facula') :]}" if name == "facula" or name.startswith("facula.") else name
 
 
 def _core_name(function, name):
-    """Of a function of the top level of the core, or of its `nn_functional`."""
+    """Return the name of a function of the top level of the core, or of its `nn_functional`."""
     if getattr(_nn, name, None) is function:
         if function in _signatures():
             return f"torch.nn.functional.{name}"
@@ -219,7 +219,7 @@ def _qualified_function(function, module, name):
 
 
 def qualified_name(function):
-    """The name by which a program reaches a function: what a graph prints and its code calls."""
+    """Return the name by which a program reaches a function: what a graph prints and its code calls."""
     name = getattr(function, "__name__", None)
     if name is not None and getattr(builtins, name, None) is function:
         return name
@@ -252,7 +252,7 @@ def _lambda_source(function):
 
 
 def short_name(function):
-    """What a node that calls `function` is named after."""
+    """Return what a node that calls `function` is named after."""
     name = getattr(function, "__name__", None)
     module = getattr(function, "__module__", None)
     if name is None or not isinstance(module, str) or not module.startswith("facula."):

@@ -13,7 +13,7 @@ SUPPORTED_NODES_EXACT_MATCH = {}
 
 
 def register_pytree_flatten_spec(cls, flatten_fn_spec, flatten_fn_exact_match_spec=None):
-    """Says how objects of a class are taken apart by a spec.
+    """Say how objects of a class are taken apart by a spec.
 
     Args:
         cls: the class.
@@ -25,7 +25,7 @@ def register_pytree_flatten_spec(cls, flatten_fn_spec, flatten_fn_exact_match_sp
 
 
 def tree_flatten_spec(pytree: PyTree, spec: TreeSpec):
-    """The leaves of `pytree`, which has the structure `spec`."""
+    """Return the leaves of `pytree`, which has the structure `spec`."""
     if spec.is_leaf():
         return [pytree]
     flatten = SUPPORTED_NODES.get(spec.type)

@@ -60,7 +60,7 @@ _constant_attribute_types = (facula.Tensor,)
 
 
 def is_fx_tracing():
-    """Whether a program is being traced now.
+    """Return whether a program is being traced now.
 
     >>> facula.fx._symbolic_trace.is_fx_tracing()
     False
@@ -133,7 +133,7 @@ class PHWithMeta(PHBase):
         self.ph_key = ph_key
 
     def transfer_attrs(self, node):
-        """Copies what was set on this object to the node."""
+        """Copy what was set on this object to the node."""
         for key, value in vars(self).items():
             if not key.startswith("_") and key != "ph_key":
                 node.meta[key] = value
@@ -152,7 +152,8 @@ def _assert_is_none(value, msg):
 
 @compatibility(is_backward_compatible=True)
 def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
-    """Calls of a function become nodes instead of being traced into. At the top level of a module, as a decorator or a call.
+    """Make calls of a function become nodes instead of being traced into. At the top level of a module, as a decorator or a
+    call.
 
     Args:
         fn_or_name: the function, or its name in that module (also of a builtin, such as "len").
@@ -182,8 +183,8 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
 
 
 def _annotation(function: Callable[..., Any], name: str) -> Any:
-    """The type that a function states for a parameter, or for "return"; None for texts of Facula's own functions, which are for
-    type checkers."""
+    """Return the type that a function states for a parameter, or for "return"; None for texts of Facula's own functions, which
+    are for type checkers."""
     kind = getattr(function, "__annotations__", {}).get(name)
     own = getattr(function, "__globals__", {}).get("__name__", "").startswith("facula.")
     return None if own and isinstance(kind, str) else kind
@@ -236,7 +237,7 @@ class Tracer(TracerBase):
     _proxy_count = 0
 
     def get_fresh_qualname(self, prefix: str) -> str:
-        """An attribute name of the root that is not taken: the prefix and a number.
+        """Return an attribute name of the root that is not taken: the prefix and a number.
 
         Args:
             prefix: such as "_tensor_constant".
@@ -252,7 +253,7 @@ class Tracer(TracerBase):
         return f"{prefix}{number}"
 
     def create_arg(self, a: Any) -> Any:
-        """`a` as a graph holds it; tensors and parameters become attributes of the root.
+        """Return `a` as a graph holds it; tensors and parameters become attributes of the root.
 
         Args:
             a: anything.
@@ -293,7 +294,7 @@ class Tracer(TracerBase):
         return self.create_node("get_attr", name, (), {})
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-        """Whether a module is one node: by default those of `torch.nn`, but Sequential.
+        """Return whether a module is one node: by default those of `torch.nn`, but Sequential.
 
         Args:
             m: the module.
@@ -308,7 +309,7 @@ class Tracer(TracerBase):
         return ours and not isinstance(m, facula.nn.Sequential)
 
     def path_of_module(self, mod: Module) -> str:
-        """The path of a module in the root.
+        """Return the path of a module in the root.
 
         Args:
             mod: the module.
@@ -331,7 +332,7 @@ class Tracer(TracerBase):
         raise NameError("module is not installed as a submodule")
 
     def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Called for each call of a module: gives its result, tracing on or making a node.
+        """Return the result of a call of a module, tracing on or making a node; called for each.
 
         Args:
             m: the module.
@@ -360,7 +361,7 @@ class Tracer(TracerBase):
                 self.module_stack.pop(key, None)
 
     def getattr(self, attr: str, attr_val: Module | Tensor, parameter_proxy_cache: dict[Any, Any]) -> Tensor | Any:
-        """Called for each attribute that a module does not have as such: parameters, buffers, submodules.
+        """Return an attribute that a module does not have as such: a parameter, a buffer or a submodule; called for each.
 
         Args:
             attr: the name.
@@ -415,7 +416,7 @@ class Tracer(TracerBase):
         return by_id
 
     def _proxy_placeholder(self, name, concrete_args, sig, fn_for_analysis):
-        """The proxy of an argument, or its concrete value."""
+        """Return the proxy of an argument, or its concrete value."""
         if concrete_args is not None and name in concrete_args:
             return self._concrete(name, concrete_args[name], sig)
         default = ()
@@ -442,7 +443,7 @@ class Tracer(TracerBase):
         return pytree.tree_map(replace, value)
 
     def _specialise(self, name, counter, value, sig):
-        """An input whose value the graph relies on: it is checked."""
+        """Check an input whose value the graph relies on."""
         default = sig.parameters[name].default
         args = () if default is inspect.Parameter.empty else (default,)
         proxy = self.create_proxy("placeholder", f"{name}_{counter}", args, {})
@@ -461,7 +462,7 @@ class Tracer(TracerBase):
             )
 
     def create_args_for_root(self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None) -> Any:
-        """Proxies for the arguments of the program.
+        """Return the proxies for the arguments of the program.
 
         Args:
             root_fn: the function.
@@ -512,7 +513,7 @@ class Tracer(TracerBase):
         return self._flattened(root_fn, args, names, is_module, concrete_args)
 
     def _flattened(self, fn, args, names, is_module, concrete_args):
-        """Where arguments are nested: the graph takes their leaves."""
+        """Flatten arguments that are nested: the graph takes their leaves."""
         values = args[1:] if is_module else args
         leaves, spec = pytree.tree_flatten(tuple(values))
         if concrete_args is None or all(map(pytree.tree_is_leaf, values)):
@@ -529,7 +530,7 @@ class Tracer(TracerBase):
         return flatten_fn, ([args[0]] if is_module else []) + leaves
 
     def trace(self, root: Callable[..., Any] | Module, concrete_args: Any = None) -> Graph:
-        """The graph of a module or function.
+        """Return the graph of a module or function.
 
         Args:
             root: the module or function.
@@ -571,7 +572,7 @@ class Tracer(TracerBase):
         return self.graph
 
     def _prepare_module(self, root):
-        """The function of a root module."""
+        """Return the function of a root module."""
         self.root: Module = root
         if not hasattr(type(root), self.traced_func_name):
             raise AssertionError(
@@ -590,7 +591,7 @@ class Tracer(TracerBase):
             self._collect_tensors(child, [*prefix, name])
 
     def _patch(self, patcher, scope):
-        """Modules, functions of Facula and wrapped functions, for as long as the program is traced."""
+        """Patch modules, functions of Facula and wrapped functions, for as long as the program is traced."""
         proxies, wrappers = {}, _library_wrappers()
         thread = threading.get_ident()  # others go on with their modules
 
@@ -632,7 +633,7 @@ class Tracer(TracerBase):
 
 
 def _by_keyword(fn, names):
-    """`fn`, whose last parameters are given by keyword only, with all of them positional."""
+    """Return `fn`, whose last parameters are given by keyword only, with all of them positional."""
 
     @functools.wraps(fn)
     def positional(*args):
@@ -642,7 +643,7 @@ def _by_keyword(fn, names):
 
 
 def _patch_function(fn, nargs):
-    """`fn` with all its parameters positional, those with stars too, which get what a proxy stands for."""
+    """Return `fn` with all its parameters positional, those with stars too, which get what a proxy stands for."""
     code = fn.__code__.replace(
         co_argcount=nargs, co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=fn.__code__.co_flags & ~HAS_VARSTUFF
     )
@@ -651,7 +652,7 @@ def _patch_function(fn, nargs):
 
 @compatibility(is_backward_compatible=True)
 def symbolic_trace(root: Callable[..., Any] | Module, concrete_args: Any = None) -> GraphModule:
-    """A GraphModule of a module or function, by running it on proxies.
+    """Return a GraphModule of a module or function, by running it on proxies.
 
     Args:
         root: the module or function.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def first_call_function_nn_module_stack(graph):
-    """The module stack of the first call of a function that has one, or None."""
+    """Return the module stack of the first call of a function that has one, or None."""
     for node in graph.nodes:
         if node.op == "call_function" and "nn_module_stack" in node.meta:
             return node.meta["nn_module_stack"]
@@ -12,7 +12,7 @@ def first_call_function_nn_module_stack(graph):
 
 
 def get_node_context(node, num_nodes=2):
-    """The last few nodes up to this one, as text."""
+    """Return the last few nodes up to this one, as text."""
     lines, current = [], node
     while len(lines) < num_nodes and current.op != "root":
         lines.append(current.format_node())

@@ -15,7 +15,7 @@ __all__ = ["annotate"]
 
 @compatibility(is_backward_compatible=False)
 def annotate(val: Any, type: Any) -> Any:
-    """Says the type of a traced value; other values are given back as they are.
+    """Say the type of a traced value; other values are given back as they are.
 
     Args:
         val: the value.

@@ -49,7 +49,7 @@ __all__ = ["PythonCode", "CodeGen", "Graph"]
 
 
 def simple_table(rows, headers):
-    """Columns under headers and a rule; numbers to the right."""
+    """Return the columns under headers and a rule; numbers to the right."""
     cells = [[str(value) for value in row] for row in rows]
     numeric = [bool(rows) and all(type(row[at]) in (int, float) for row in rows) for at in range(len(headers))]
     widths = [max([len(header), *(len(row[at]) for row in cells)]) for at, header in enumerate(headers)]
@@ -95,15 +95,15 @@ class _FindNodesLookupTable:
         return node in self.table.get(self._key(node), ())
 
     def insert(self, node):
-        """Adds a node."""
+        """Add a node."""
         self.table.setdefault(self._key(node), {})[node] = None
 
     def remove(self, node):
-        """Takes a node out."""
+        """Take a node out."""
         self.table.get(self._key(node), {}).pop(node, None)
 
     def find_nodes(self, *, op, target=None):
-        """The nodes with this op, and this target if one is given."""
+        """Return the nodes with this op, and this target if one is given."""
         if op == "call_function" and target is not None:
             return list(self.table.get((op, target), ()))
         found = [node for (kind, _), nodes in self.table.items() if kind == op for node in nodes]
@@ -189,7 +189,7 @@ class Graph:
         return _node_list(self)
 
     def output_node(self) -> Node:
-        """The node that ends the graph.
+        """Return the node that ends the graph.
 
         Errors: AssertionError where the last node is no output.
         """
@@ -199,7 +199,7 @@ class Graph:
         return node
 
     def find_nodes(self, *, op: str, target: Target | None = None, sort: bool = True) -> list[Node]:
-        """The list of nodes with this op, and this target if one is given.
+        """Return the list of nodes with this op, and this target if one is given.
 
         Args:
             op: for example "call_function".
@@ -234,7 +234,7 @@ class Graph:
     # ---- copying
 
     def graph_copy(self, g: Graph, val_map: dict[Node, Any], return_output_node: bool = False) -> Any:
-        """Adds the nodes of another graph.
+        """Add the nodes of another graph.
 
         Args:
             g: the graph that is copied.
@@ -277,7 +277,7 @@ class Graph:
         return g
 
     def node_copy(self, node: Node, arg_transform: Callable[..., Any] = lambda x: x) -> Node:
-        """A copy of a node of another graph here.
+        """Return a copy of a node of another graph here.
 
         Args:
             node: the node.
@@ -309,7 +309,7 @@ class Graph:
 
     def create_node(self, op: str, target: Target, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None,
                     name: str | None = None, type_expr: Any = None) -> Node:  # fmt: skip
-        """Adds a node.
+        """Add a node.
 
         Args:
             op, target, args, kwargs: see Node.
@@ -340,7 +340,7 @@ class Graph:
         return node
 
     def process_inputs(self, *args: Any) -> list[int] | tuple[Any, ...]:
-        """Arguments as the placeholders get them: with the CodeGen of a trace of nested arguments, their leaves.
+        """Return the arguments as the placeholders get them: with the CodeGen of a trace of nested arguments, their leaves.
 
         Args:
             args: the arguments of the call.
@@ -353,7 +353,8 @@ class Graph:
         return self._codegen.process_inputs(*args)
 
     def process_outputs(self, out: Any) -> Any:
-        """Results as the caller gets them: with the CodeGen of a trace of nested arguments, nested as the program gave them.
+        """Return the results as the caller gets them: with the CodeGen of a trace of nested arguments, nested as the program
+        gave them.
 
         Args:
             out: what the output node gives.
@@ -366,7 +367,7 @@ class Graph:
         return self._codegen.process_outputs(out)
 
     def erase_node(self, to_erase: Node) -> None:
-        """Takes a node out.
+        """Take a node out.
 
         Args:
             to_erase: the node, which no other node may use.
@@ -391,11 +392,11 @@ class Graph:
         to_erase._set_arguments((), {})
 
     def inserting_before(self, n: Node | None = None) -> Any:
-        """New nodes go before `n`, by default before all: until another place is set, or to the end of a `with` block."""
+        """Let new nodes go before `n`, by default before all: until another place is set, or to the end of a `with` block."""
         return self.inserting_after(self._root) if n is None else self._inserting(n, n.prepend)
 
     def inserting_after(self, n: Node | None = None) -> Any:
-        """New nodes go after `n`, by default after all: until another place is set, or to the end of a `with` block."""
+        """Let new nodes go after `n`, by default after all: until another place is set, or to the end of a `with` block."""
         return self.inserting_before(self._root) if n is None else self._inserting(n, n.append)
 
     def _inserting(self, node, insert):
@@ -404,7 +405,7 @@ class Graph:
         return _Insertion(self, insert)
 
     def placeholder(self, name: str, type_expr: Any = None, default_value: Any = ...) -> Node:
-        """Adds an input.
+        """Add an input.
 
         Args:
             name: the parameter; may begin with * or **.
@@ -415,7 +416,7 @@ class Graph:
         return self.create_node("placeholder", name, args, type_expr=type_expr)
 
     def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
-        """Adds a node that reads an attribute of the owning module.
+        """Add a node that reads an attribute of the owning module.
 
         Args:
             qualified_name: such as "layers.0.weight".
@@ -441,7 +442,7 @@ class Graph:
 
     def call_module(self, module_name: str, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None,
                     type_expr: Any = None) -> Node:  # fmt: skip
-        """Adds a call of a submodule of the owning module.
+        """Add a call of a submodule of the owning module.
 
         Args:
             module_name: its path.
@@ -463,7 +464,7 @@ class Graph:
 
     def call_method(self, method_name: str, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None,
                     type_expr: Any = None) -> Node:  # fmt: skip
-        """Adds a call of a method of its first argument.
+        """Add a call of a method of its first argument.
 
         Args:
             method_name: its name.
@@ -475,7 +476,7 @@ class Graph:
     def call_function(self, the_function: Callable[..., Any] | type, args: tuple[Any, ...] | None = None,
                       kwargs: dict[str, Any] | None = None, type_expr: Any = None,
                       name: str | None = None) -> Node:  # fmt: skip
-        """Adds a call of a function.
+        """Add a call of a function.
 
         Args:
             the_function: anything that can be called and has a name.
@@ -487,7 +488,7 @@ class Graph:
 
     def output(self, result: Node | Sequence[Node | int | None] | dict[str, Node | Sequence[Any]],
                type_expr: Any = None) -> Node:  # fmt: skip
-        """Adds the end: what the graph gives.
+        """Add the end: what the graph gives.
 
         Args:
             result: nodes, and lists, tuples and dicts of them.
@@ -500,7 +501,7 @@ class Graph:
     def python_code(self, root_module: str, *, verbose: bool = False, include_stride: bool = False,
                     include_device: bool = False, colored: bool = False, expanded_def: bool = False, record_func: bool = False,
                     additional_meta: Any = None, include_meta: bool = False) -> PythonCode:  # fmt: skip
-        """The graph as a function in Python: a PythonCode.
+        """Return the graph as a function in Python: a PythonCode.
 
         Args:
             root_module: what the text calls the module, mostly "self".
@@ -553,7 +554,7 @@ class Graph:
         return f"graph():{''.join(f'{chr(10)}    {line}' for line in in_order)}"
 
     def print_tabular(self) -> None:
-        """Prints the nodes as a table.
+        """Print the nodes as a table.
 
         >>> facula.fx.symbolic_trace(lambda x: x * 2).graph.print_tabular()
         opcode         name    target                   args    kwargs
@@ -568,7 +569,7 @@ class Graph:
     # ---- checks and cleaning
 
     def lint(self) -> None:
-        """Checks that every node is used after it was made, names differ, and what modules are called are there.
+        """Check that every node is used after it was made, names differ, and what modules are called are there.
 
         Errors: RuntimeError, with the node and what is wrong with it.
         """
@@ -590,7 +591,7 @@ class Graph:
                     _check_reference(self.owning_module, node)
 
     def eliminate_dead_code(self, is_impure_node: Callable[..., Any] | None = None) -> bool:
-        """Takes nodes out that nobody uses, the last first.
+        """Take nodes out that nobody uses, the last first.
 
         Args:
             is_impure_node: says of a node whether it stays; by default `node.is_impure()`.
@@ -608,7 +609,7 @@ class Graph:
         return changed
 
     def set_codegen(self, codegen: Any) -> None:
-        """Sets how the graph becomes a function; the module's code is written anew by `recompile`.
+        """Set how the graph becomes a function; the module's code is written anew by `recompile`.
 
         Args:
             codegen: a CodeGen.
@@ -619,7 +620,7 @@ class Graph:
         self._codegen = codegen
 
     def on_generate_code(self, make_transformer: Any) -> Any:
-        r"""Lets the lines of the body be changed before they become code.
+        r"""Let the lines of the body be changed before they become code.
 
         Args:
             make_transformer: gets the function that does so now, or None, and gives the new one: list of str -> list of str.

@@ -38,7 +38,7 @@ __all__ = ["reduce_graph_module", "reduce_package_graph_module", "GraphModule"]
 
 
 def _copy_attr(from_module, to_module, target):
-    """Puts an attribute of a module in the same place of another, with the modules on the way."""
+    """Put an attribute of a module in the same place of another, with the modules on the way."""
     *prefix, field = target.split(".")
     for part in prefix:
         source = getattr(from_module, part)
@@ -58,7 +58,7 @@ def _copy_attr(from_module, to_module, target):
 
 
 def _assign_attr(from_obj, to_module, target):
-    """Puts an object in a place of a module, making the modules on the way."""
+    """Put an object in a place of a module, making the modules on the way."""
     *prefix, field = target.split(".")
     for part in prefix:
         if getattr(to_module, part, None) is None:
@@ -99,7 +99,7 @@ class _EvalCacheLoader:
         self.eval_cache, self._ids = {}, itertools.count()
 
     def cache(self, src, globals, co_fields=None):
-        """Notes a text; gives the name of its file."""
+        """Note a text; give the name of its file."""
         key = f"<eval_with_key>.{next(self._ids)}"
         if co_fields:
             key += f" from {co_fields['co_filename']}:{co_fields['co_firstlineno']} in {co_fields['co_name']}"
@@ -110,7 +110,7 @@ class _EvalCacheLoader:
         return key
 
     def get_source(self, module_name):
-        """The text, for linecache."""
+        """Return the text, for linecache."""
         return self.eval_cache.get(module_name)
 
 
@@ -158,7 +158,7 @@ def _format_import_block(globals, importer=None):
 
 
 def _run_imports(text):
-    """The names that an import block brings; `torch` is Facula here."""
+    """Return the names that an import block brings; `torch` is Facula here."""
     scope = {}
     for line in text.split("\n"):
         with _torch_is_facula():
@@ -169,7 +169,7 @@ def _run_imports(text):
 
 @contextlib.contextmanager
 def _torch_is_facula():
-    """`import torch` gives Facula within, whatever else is called so."""
+    """Make `import torch` give Facula within, whatever else is called so."""
     names = {}
     for name, module in list(sys.modules.items()):
         if name == "facula" or name.startswith("facula."):
@@ -228,7 +228,7 @@ _HOOKS = ("_replace_hooks", "_create_node_hooks", "_erase_node_hooks", "_deepcop
 
 @compatibility(is_backward_compatible=True)
 def reduce_graph_module(body: dict[str, bool | dict[str, Any] | set[Any] | None], import_block: str) -> GraphModule:
-    """A GraphModule from its attributes and the imports of its code: what a pickle calls.
+    """Return a GraphModule from its attributes and the imports of its code: what a pickle calls.
 
     Args:
         body: the module's `__dict__`, with its text as "_code".
@@ -244,7 +244,7 @@ def reduce_graph_module(body: dict[str, bool | dict[str, Any] | set[Any] | None]
 
 
 def reduce_package_graph_module(importer: Any, body: Any, generated_module_name: Any) -> GraphModule:
-    """A GraphModule from its attributes and the module of a package that has its code: what archives of `package` call.
+    """Return a GraphModule from its attributes and the module of a package that has its code: what archives of `package` call.
 
     Args:
         importer: has `import_module`, such as a PackageImporter.
@@ -269,7 +269,7 @@ class _CodeOnlyModule(facula.nn.Module):
 
 
 def _deserialize_graph_module(forward, body, graph_module_cls=None):
-    """Traces the stored code, so that the graph is there again."""
+    """Trace the stored code, so that the graph is there again."""
     from facula.fx._symbolic_trace import Tracer
 
     tracer_cls = body.get("_tracer_cls") or Tracer
@@ -397,7 +397,7 @@ class GraphModule(facula.nn.Module):
         return self._code
 
     def recompile(self) -> PythonCode:
-        """Writes `code` and `forward` anew from the graph. To be called after the graph was changed.
+        """Write `code` and `forward` anew from the graph. To be called after the graph was changed.
 
         Returns:
             The PythonCode.
@@ -432,14 +432,14 @@ class GraphModule(facula.nn.Module):
         return reduce_graph_module, (body, _format_import_block(python_code.globals))
 
     def __reduce_package__(self, exporter: Any) -> Any:
-        """For a package: the code becomes a module of it, whose imports are packed, too."""
+        """Reduce for a package: the code becomes a module of it, whose imports are packed, too."""
         body, code = self._body()
         name = f"fx-generated._{exporter.get_unique_id()}"
         exporter.save_source_string(name, f"{_format_import_block(code.globals, exporter.importer)}\n{body.pop('_code')}")
         return reduce_package_graph_module, (body, name)
 
     def _body(self):
-        """The attributes that a pickle has, and the code."""
+        """Return the attributes that a pickle has, and the code."""
         body = self.__dict__.copy()
         codegen = self._graph._codegen
         if isinstance(codegen, _PyTreeCodeGen):  # the program is traced again, on the leaves
@@ -486,7 +486,7 @@ class GraphModule(facula.nn.Module):
         return new
 
     def to_folder(self, folder: Any, module_name: str = "FxModule") -> None:
-        """Writes a package with the code as a module of its own, and its parameters beside it.
+        """Write a package with the code as a module of its own, and its parameters beside it.
 
         Args:
             folder: the directory.
@@ -512,7 +512,7 @@ class GraphModule(facula.nn.Module):
         (folder / "__init__.py").write_text("from .module import *")
 
     def _setup_lines(self, folder):
-        """The statements that make the attributes of such a module."""
+        """Return the statements that make the attributes of such a module."""
         blobs, lines = [], []
         plain = {"Linear", "Conv1d", "Conv2d", "Conv3d", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d"}
         for name, module in self.named_children():
@@ -541,7 +541,7 @@ class GraphModule(facula.nn.Module):
     # ---- submodules
 
     def add_submodule(self, target: Target, m: Module) -> bool:
-        """Puts a module in a place, making empty modules on the way.
+        """Put a module in a place, making empty modules on the way.
 
         Args:
             target: the path.
@@ -564,7 +564,7 @@ class GraphModule(facula.nn.Module):
         return True
 
     def delete_submodule(self, target: Target) -> bool:
-        """Takes a submodule out.
+        """Take a submodule out.
 
         Args:
             target: its path.
@@ -584,7 +584,7 @@ class GraphModule(facula.nn.Module):
         return True
 
     def delete_all_unused_submodules(self) -> None:
-        """Takes out the submodules that no node names."""
+        """Take out the submodules that no node names."""
         used = set()
         for node in self.graph.nodes:
             if node.op not in ("call_module", "get_attr"):
@@ -607,7 +607,7 @@ class GraphModule(facula.nn.Module):
     def print_readable(self, print_output: bool = True, include_stride: bool = False, include_device: bool = False,
                        colored: bool = False, *, fast_sympy_print: bool = False, expanded_def: bool = False,
                        additional_meta: Any = None) -> str:  # fmt: skip
-        """The code of this module and of the GraphModules in it, with the lines where nodes come from.
+        """Return the code of this module and of the GraphModules in it, with the lines where nodes come from.
 
         Args:
             print_output: whether it is printed.
@@ -672,5 +672,5 @@ class GraphModule(facula.nn.Module):
 
 
 def _references(graph):
-    """What a graph names in its module."""
+    """Return what a graph names in its module."""
     return dict.fromkeys(node.target for node in graph.nodes if node.op in ("get_attr", "call_module"))

@@ -15,7 +15,7 @@ _HELP = (
 
 
 def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Raises TypeError: the arguments of a node are replaced, not changed."""
+    """Raise TypeError: the arguments of a node are replaced, not changed."""
     raise TypeError(_HELP.format(name=type(self).__name__))
 
 

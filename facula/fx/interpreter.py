@@ -60,7 +60,7 @@ class Interpreter:
         self.user_to_last_uses: Any = _last_uses(self.graph.nodes) if garbage_collect_values else {}
 
     def run(self, *args: Any, initial_env: dict[Node, Tensor | int | None] = None, enable_io_processing: bool = True) -> Any:
-        """Runs the graph and gives its result.
+        """Run the graph and give its result.
 
         Args:
             args: the arguments, in the order of the inputs.
@@ -100,7 +100,7 @@ class Interpreter:
             raise
 
     def boxed_run(self, args_list: Sequence[Tensor | int | None]) -> dict[str, Tensor | list[Any]]:
-        """Runs the graph on a list of arguments, which is emptied, so that they can be let go early.
+        """Run the graph on a list of arguments, which is emptied, so that they can be let go early.
 
         Args:
             args_list: the arguments.
@@ -120,7 +120,7 @@ class Interpreter:
             yield
 
     def run_node(self, n: Node) -> Any:
-        """The value of a node.
+        """Return the value of a node.
 
         Args:
             n: the node.
@@ -143,7 +143,7 @@ class Interpreter:
             return getattr(self, n.op)(n.target, args, kwargs)
 
     def placeholder(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Tensor | Any:
-        """The value of an input: the next argument.
+        """Return the value of an input: the next argument.
 
         Args:
             target: its name.
@@ -166,7 +166,7 @@ class Interpreter:
             raise RuntimeError(f"Expected positional argument for parameter {target}, but one was not passed in!") from None
 
     def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Tensor:
-        """An attribute of the module.
+        """Return an attribute of the module.
 
         Args:
             target: its path.
@@ -179,7 +179,7 @@ class Interpreter:
         return self.fetch_attr(target)
 
     def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of a function.
+        """Return the result of a function.
 
         Args:
             target: the function.
@@ -194,7 +194,7 @@ class Interpreter:
         return target(*args, **kwargs)
 
     def call_method(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Tensor:
-        """The result of a method of the first argument.
+        """Return the result of a method of the first argument.
 
         Args:
             target: its name.
@@ -208,7 +208,7 @@ class Interpreter:
         return getattr(obj, target)(*rest, **kwargs)
 
     def call_module(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Tensor:
-        """The result of a submodule.
+        """Return the result of a submodule.
 
         Args:
             target: its path.
@@ -221,7 +221,7 @@ class Interpreter:
         return self.fetch_attr(target)(*args, **kwargs)
 
     def output(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Any:
-        """What the graph gives.
+        """Return what the graph gives.
 
         Args:
             target: "output".
@@ -235,7 +235,7 @@ class Interpreter:
         return args[0]
 
     def fetch_attr(self, target: Target) -> Any:
-        """What lies at a path of the module.
+        """Return what lies at a path of the module.
 
         Args:
             target: the path.
@@ -255,7 +255,7 @@ class Interpreter:
         return found
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[dict[str, Any] | tuple[Any, ...], ...]:
-        """(args, kwargs) of a node, as values.
+        """Return (args, kwargs) of a node, as values.
 
         Args:
             n: the node.
@@ -271,7 +271,7 @@ class Interpreter:
 
     def map_nodes_to_values(self, args: Sequence[Any] | dict[str, Any] | tuple[Any, ...],
                             n: Node) -> dict[str, Any] | tuple[Any, ...]:  # fmt: skip
-        """`args` with values in the place of nodes.
+        """Return `args` with values in the place of nodes.
 
         Args:
             args: arguments.
@@ -330,7 +330,7 @@ class Transformer(Interpreter):
         self.tracer.root = module
 
     def placeholder(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Proxy:
-        """An input of the new graph.
+        """Return an input of the new graph.
 
         Args:
             target, args, kwargs: as of Interpreter.placeholder.
@@ -340,7 +340,7 @@ class Transformer(Interpreter):
         return Proxy(self.new_graph.create_node("placeholder", target, default), self.tracer)
 
     def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Any:
-        """A node of the new graph that reads an attribute.
+        """Return a node of the new graph that reads an attribute.
 
         Args:
             target, args, kwargs: as of Interpreter.get_attr.
@@ -348,7 +348,7 @@ class Transformer(Interpreter):
         return self.tracer.create_proxy("get_attr", target, args, kwargs)
 
     def call_module(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Any:
-        """A call of a submodule in the new graph.
+        """Return a call of a submodule in the new graph.
 
         Args:
             target, args, kwargs: as of Interpreter.call_module.
@@ -356,7 +356,7 @@ class Transformer(Interpreter):
         return self.tracer.create_proxy("call_module", target, args, kwargs)
 
     def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call of a function in the new graph.
+        """Return a call of a function in the new graph.
 
         Args:
             target, args, kwargs: as of Interpreter.call_function.
@@ -364,7 +364,7 @@ class Transformer(Interpreter):
         return self.tracer.create_proxy("call_function", target, args, kwargs)
 
     def transform(self) -> GraphModule:
-        """The new GraphModule."""
+        """Return the new GraphModule."""
         with fx_traceback.preserve_node_meta():
             result = super().run(enable_io_processing=False)
         if result is not None:

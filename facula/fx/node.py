@@ -57,7 +57,7 @@ _RANDOM_FUNCTIONS = frozenset(getattr(facula, name) for name in _RANDOM)
 
 @compatibility(is_backward_compatible=False)
 def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a function: calls of it stay in a graph though nobody uses their result. Usable as a decorator.
+    """Mark a function: calls of it stay in a graph though nobody uses their result. Usable as a decorator.
 
     Args:
         fn: the function, which is given back.
@@ -83,7 +83,7 @@ def _find_module_of_method(orig_method):
 
 
 def _type_repr(obj):
-    """A type as generated code writes it."""
+    """Return a type as generated code writes it."""
     if isinstance(obj, type) and not isinstance(obj, types.GenericAlias):
         module = _public.torch_module(obj.__module__)
         return obj.__qualname__ if module == "builtins" else f"{module}.{obj.__qualname__}"
@@ -95,7 +95,7 @@ def _type_repr(obj):
 
 
 def _last_uses(nodes):
-    """user -> the nodes that nobody uses after it"""
+    """Return {user: the nodes that nobody uses after it}."""
     seen, found = set(), {}
     for user in reversed(nodes):
         for node in user._input_nodes:
@@ -106,7 +106,7 @@ def _last_uses(nodes):
 
 
 def _format_arg(arg, max_list_len=float("inf")):
-    """An argument as the text of a graph shows it, a node with a percent sign."""
+    """Return an argument as the text of a graph shows it, a node with a percent sign."""
     if isinstance(arg, (list, tuple)):
         parts = [_format_arg(item) for at, item in enumerate(arg) if at < max_list_len]
         if len(arg) > len(parts):
@@ -209,7 +209,7 @@ class Node:
         self._set_arguments(self._args, map_aggregate(dict(value), _same))
 
     def update_arg(self, idx: int, arg: int) -> None:
-        """Puts `arg` in the place of positional argument `idx`.
+        """Put `arg` in the place of positional argument `idx`.
 
         Args:
             idx: the place, counted from 0.
@@ -220,7 +220,7 @@ class Node:
         self.args = tuple(args)
 
     def insert_arg(self, idx: int, arg: Any) -> None:
-        """Puts `arg` before positional argument `idx`.
+        """Put `arg` before positional argument `idx`.
 
         Args:
             idx: the place, from 0 to the number of arguments.
@@ -239,7 +239,7 @@ class Node:
         self.args = (*self._args[:idx], arg, *self._args[idx:])
 
     def update_kwarg(self, key: Any, arg: int) -> None:
-        """Sets a keyword argument.
+        """Set a keyword argument.
 
         Args:
             key: its name.
@@ -259,7 +259,7 @@ class Node:
         return list(self._input_nodes)
 
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
-        """Puts `new_input` in every place of the arguments where `old_input` is.
+        """Put `new_input` in every place of the arguments where `old_input` is.
 
         Args:
             old_input: the node that is taken out.
@@ -271,7 +271,7 @@ class Node:
 
     def replace_all_uses_with(self, replace_with: Node, delete_user_cb: Callable[..., Any] = lambda user: True, *,
                               propagate_meta: bool = False) -> bool | list[Node]:  # fmt: skip
-        """Lets those who use this node use `replace_with` instead.
+        """Let those who use this node use `replace_with` instead.
 
         Args:
             replace_with: the node that takes its place.
@@ -339,7 +339,7 @@ class Node:
         return self._next
 
     def prepend(self, x: Any) -> None:
-        """Moves `x` to before this node.
+        """Move `x` to before this node.
 
         Args:
             x: a node of the same graph.
@@ -356,7 +356,7 @@ class Node:
         self.graph._note_order(x)
 
     def append(self, x: Any) -> None:
-        """Moves `x` to after this node.
+        """Move `x` to after this node.
 
         Args:
             x: a node of the same graph.
@@ -395,7 +395,7 @@ class Node:
         self.meta["stack_trace"] = trace
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Whether the node does something beside computing its result, so that it must stay though nobody uses it.
+        """Return whether the node does something beside computing its result, so that it must stay though nobody uses it.
 
         Args:
             impure_random: whether drawing random numbers counts.
@@ -419,7 +419,7 @@ class Node:
 
     def normalized_arguments(self, root: Module, arg_types: Any = None, kwarg_types: Any = None,
                              normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair:  # fmt: skip
-        """Its arguments in the order and by the names of the function's own.
+        """Return its arguments in the order and by the names of the function's own.
 
         Args:
             root: the module whose submodules the graph calls.
@@ -463,7 +463,7 @@ class Node:
 
     def format_node(self, placeholder_names: Sequence[Any] | None = None, maybe_return_typename: Sequence[str] | None = None, *,
                     include_tensor_metadata: bool = False, max_list_len: float = float("inf")) -> str | None:  # fmt: skip
-        """The line that stands for this node in the text of its graph.
+        """Return the line that stands for this node in the text of its graph.
 
         Args:
             placeholder_names: a list that gets the text of an input, which then has no line of its own.
@@ -549,7 +549,7 @@ def _same(value):
 
 
 def _collect(value, found):
-    """Notes the nodes in `value`, in order."""
+    """Note the nodes in `value`, in order."""
     kind = type(value)
     if kind is Node:
         found[value] = None
@@ -565,7 +565,7 @@ def _collect(value, found):
 
 @compatibility(is_backward_compatible=True)
 def map_arg(a: Any, fn: Callable[..., Any]) -> Any:
-    """`a` with `fn(node)` in the place of every node in it.
+    """Return `a` with `fn(node)` in the place of every node in it.
 
     Args:
         a: an argument: nodes, and lists, tuples, dicts and slices of them.
@@ -585,7 +585,7 @@ def map_arg(a: Any, fn: Callable[..., Any]) -> Any:
 
 @compatibility(is_backward_compatible=True)
 def map_aggregate(a: Any, fn: Callable[..., Any]) -> Any:
-    """`a` with `fn(leaf)` in the place of everything in it that is no list, tuple, dict or slice.
+    """Return `a` with `fn(leaf)` in the place of everything in it that is no list, tuple, dict or slice.
 
     Args:
         a: lists, tuples, named tuples, dicts and slices of anything.

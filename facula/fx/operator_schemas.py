@@ -46,7 +46,7 @@ _TYPES = {
 
 
 def _signature_of_text(text):
-    """The signature of an op by its row of the schema."""
+    """Return the signature of an op by its row of the schema."""
     from facula.utils._python_dispatch import _default, _parameters
 
     found = []
@@ -60,7 +60,7 @@ def _signature_of_text(text):
 
 @functools.cache
 def _signatures_of_docs(function):
-    """The signatures that a function of the core tells in its first lines of documentation."""
+    """Return the signatures that a function of the core tells in its first lines of documentation."""
     found = []
     for line in (function.__doc__ or "").split("\n"):
         name, paren, rest = line.strip().partition("(")
@@ -79,7 +79,7 @@ def _signatures_of_docs(function):
 
 
 def _without_types(text):
-    """"Tensor input, int dim=0, *, out=None" -> "input, dim=0, *, out=None" """
+    """Return a signature without types: "Tensor input, int dim=0, *, out=None" -> "input, dim=0, *, out=None" """
     depth, parts, part = 0, [], ""
     for letter in text:
         depth += (letter in "([{") - (letter in ")]}")
@@ -99,7 +99,7 @@ def _without_types(text):
 
 @compatibility(is_backward_compatible=False)
 def get_signature_for_torch_op(op: Any, return_schemas: bool = False) -> list[Any]:
-    """The list of signatures of a function, or None where none is known.
+    """Return the list of signatures of a function, or None where none is known.
 
     Args:
         op: the function.
@@ -124,7 +124,7 @@ def get_signature_for_torch_op(op: Any, return_schemas: bool = False) -> list[An
 
 @compatibility(is_backward_compatible=False)
 def create_type_hint(x: Any) -> Any:
-    """A hint for a list or tuple of types: list[...] or tuple[...] of what is common to them.
+    """Return a hint for a list or tuple of types: list[...] or tuple[...] of what is common to them.
 
     Args:
         x: a list or tuple of types, or anything else, which is given back.
@@ -149,7 +149,7 @@ def create_type_hint(x: Any) -> Any:
 
 @compatibility(is_backward_compatible=False)
 def type_matches(signature_type: Any, argument_type: Any) -> Any:
-    """Whether an argument of one type can be given where a signature says another.
+    """Return whether an argument of one type can be given where a signature says another.
 
     Args:
         signature_type: the type of the parameter.
@@ -179,7 +179,7 @@ _IN_PLACE_FUNCTIONS = frozenset("setattr".split())
 
 @compatibility(is_backward_compatible=False)
 def check_for_mutable_operation(target: Any, args: Any, kwargs: Any) -> None:
-    """RuntimeError where a call would change one of its arguments.
+    """Raise RuntimeError where a call would change one of its arguments.
 
     Args:
         target: the function.
@@ -204,7 +204,7 @@ def check_for_mutable_operation(target: Any, args: Any, kwargs: Any) -> None:
 @compatibility(is_backward_compatible=False)
 def normalize_function(target: Any, args: Any, kwargs: Any = None, arg_types: Any = None, kwarg_types: Any = None,
                        normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:  # fmt: skip
-    """Arguments of a call of a function of Facula by its signature, or None where that is not known or does not fit.
+    """Return the arguments of a call of a function of Facula by its signature, or None where that is not known or does not fit.
 
     Args:
         target: the function.
@@ -228,7 +228,8 @@ def normalize_function(target: Any, args: Any, kwargs: Any = None, arg_types: An
 @compatibility(is_backward_compatible=False)
 def normalize_module(root: Module, target: Any, args: Any, kwargs: Any = None,
                      normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:  # fmt: skip
-    """Arguments of a call of a submodule by the signature of its `forward`, or None for modules that are not Facula's.
+    """Return the arguments of a call of a submodule by the signature of its `forward`, or None for modules that are not
+    Facula's.
 
     Args:
         root: the module.

@@ -90,7 +90,7 @@ class TraceError(ValueError):
 
 
 def _program_frame():
-    """The innermost frame that is not of this package."""
+    """Return the innermost frame that is not of this package."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_FX_DIRECTORY):
         frame = frame.f_back
@@ -98,7 +98,7 @@ def _program_frame():
 
 
 def _where(frame=None):
-    """" (file, line N: `text`)" of the program's line that runs."""
+    """Return " (file, line N: `text`)" of the program's line that runs."""
     frame = frame or _program_frame()
     if frame is None:
         return ""
@@ -135,7 +135,7 @@ class TracerBase:
 
     def create_node(self, kind: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None = None,
                     type_expr: Any = None) -> Node:  # fmt: skip
-        """Adds a node to the graph, with what is known of where it comes from.
+        """Add a node to the graph, with what is known of where it comes from.
 
         Args:
             kind, target, args, kwargs, name, type_expr: see Graph.create_node.
@@ -164,7 +164,7 @@ class TracerBase:
         return node
 
     def proxy(self, node: Node) -> Any:
-        """The proxy that stands for a node: subclasses may give one of a class of their own.
+        """Return the proxy that stands for a node: subclasses may give one of a class of their own.
 
         Args:
             node: the node.
@@ -173,7 +173,7 @@ class TracerBase:
 
     def create_proxy(self, kind: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None = None,
                      type_expr: Any = None, proxy_factory_fn: Callable[..., Any] | None = None) -> Any:  # fmt: skip
-        """Adds a node whose arguments may be proxies, and gives its proxy.
+        """Add a node whose arguments may be proxies, and give its proxy.
 
         Args:
             kind, target, args, kwargs, name, type_expr: see Graph.create_node.
@@ -189,7 +189,7 @@ class TracerBase:
         return _program_frame()
 
     def create_arg(self, a: Any) -> Any:
-        """`a` as a graph holds it: nodes for proxies, in lists, tuples, dicts and slices. Subclasses know more kinds.
+        """Return `a` as a graph holds it: nodes for proxies, in lists, tuples, dicts and slices. Subclasses know more kinds.
 
         Args:
             a: anything.
@@ -233,7 +233,7 @@ class TracerBase:
     # ---- what a program may do with a value that is not there yet
 
     def to_bool(self, obj: Any) -> Any:
-        """Called where a proxy decides what the program does: an error here.
+        """Raise an error: called where a proxy decides what the program does.
 
         Args:
             obj: the proxy.
@@ -246,7 +246,7 @@ class TracerBase:
         raise TraceError(f"bool of a Proxy is not known while tracing, so it cannot decide an if, while or assert{_where()}")
 
     def iter(self, obj: Any) -> Any:
-        """Called where the program goes through a proxy: an error, but for `a, b = proxy`.
+        """Raise an error: called where the program goes through a proxy, but for `a, b = proxy`.
 
         Args:
             obj: the proxy.
@@ -262,7 +262,7 @@ class TracerBase:
         )
 
     def keys(self, obj: Any) -> Any:
-        """Called for `proxy.keys()`.
+        """Return the keys for `proxy.keys()`.
 
         Args:
             obj: the proxy.
@@ -287,7 +287,7 @@ def _refuse_node_in_key(key):
 
 
 def _user_stack():
-    """The lines of the program that led here, outermost first, as Python writes them."""
+    """Return the lines of the program that led here, outermost first, as Python writes them."""
     lines, frame = [], sys._getframe(2)
     home = facula.__file__.rpartition("/")[0]
     while frame is not None:
@@ -324,12 +324,12 @@ class GraphAppendingTracer(TracerBase):
 
 
 def assert_fn(x: Any) -> None:
-    """What `assert x` becomes in a graph, where a tracer traces asserts."""
+    """Assert that something holds: what `assert x` becomes in a graph, where a tracer traces asserts."""
     assert x
 
 
 def _is_unpacking(frame):
-    """(whether the frame stands at `a, b = value`, into how many)."""
+    """Return (whether the frame stands at `a, b = value`, into how many)."""
     code, at = frame.f_code, frame.f_lasti
     instructions = list(dis.get_instructions(code))
     found = next((i for i in instructions if i.offset == at), None)
@@ -406,7 +406,7 @@ class Proxy:
         return self.tracer.to_bool(self)
 
     def keys(self) -> list[str]:
-        """For `**proxy`: the tracer says what the keys are.
+        """Return the keys for `**proxy`, which the tracer says.
 
         >>> x = facula.fx.Proxy(facula.fx.Graph().placeholder("x"))
         >>> x.keys()
@@ -440,7 +440,7 @@ _METHOD_NAMES = {
 
 
 def _tracer_of(arguments):
-    """The tracer of the proxies among arguments; all have one."""
+    """Return the tracer of the proxies among arguments; all have one."""
     found = {}
 
     def note(value):
@@ -457,8 +457,9 @@ def _tracer_of(arguments):
 
 
 def _asserts(frame):
-    """Whether a frame stands at the test of an `assert`: behind the jump AssertionError is loaded, by an instruction only it
-    has. Since Python 3.13 a comparison or TO_BOOL asks for the truth before the jump, since 3.14 NOT_TAKEN follows it."""
+    """Return whether a frame stands at the test of an `assert`: behind the jump AssertionError is loaded, by an instruction
+    only it has. Since Python 3.13 a comparison or TO_BOOL asks for the truth before the jump, since 3.14 NOT_TAKEN follows
+    it."""
     rest = itertools.dropwhile(lambda one: one.offset != frame.f_lasti, dis.get_instructions(frame.f_code))
     words = ("COMPARE_OP", "TO_BOOL", "NOT_TAKEN", "EXTENDED_ARG")
     found = next((one for one in rest if one.opname not in words and "JUMP" not in one.opname), None)
@@ -563,7 +564,7 @@ class ParameterProxy(Proxy):
         return self.param.shape
 
     def size(self, *dim: int) -> int:
-        """The parameter's size.
+        """Return the parameter's size.
 
         Args:
             dim: a dimension; without, all sizes come.
@@ -571,7 +572,7 @@ class ParameterProxy(Proxy):
         return self.param.size(*dim)
 
     def dim(self) -> int:
-        """The parameter's number of dimensions."""
+        """Return the parameter's number of dimensions."""
         return self.param.dim()
 
     @property
@@ -580,11 +581,11 @@ class ParameterProxy(Proxy):
         return self.param.ndim
 
     def numel(self) -> Any:
-        """The parameter's number of elements."""
+        """Return the parameter's number of elements."""
         return self.param.numel()
 
     def nelement(self) -> Any:
-        """The parameter's number of elements."""
+        """Return the parameter's number of elements."""
         return self.param.nelement()
 
 

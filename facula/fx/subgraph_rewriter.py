@@ -59,7 +59,7 @@ class ReplacedPatterns:
 
 
 def _replace_attributes(gm, replacement):
-    """Brings the attributes that a replacement names into the module."""
+    """Bring the attributes that a replacement names into the module."""
     gm.delete_all_unused_submodules()
     if isinstance(replacement, GraphModule):
         replacement.graph.lint()
@@ -95,7 +95,7 @@ def _find(module, path):
 
 @compatibility(is_backward_compatible=True)
 def replace_pattern(gm: Module, pattern: Callable[..., Any], replacement: Callable[..., Any] | Module) -> list[Match]:
-    """Replaces every occurrence of `pattern` in a GraphModule, which is changed.
+    """Replace every occurrence of `pattern` in a GraphModule, which is changed.
 
     Args:
         gm: the module.
@@ -121,7 +121,7 @@ def replace_pattern_with_filters(gm: Module, pattern: Callable[..., Any], replac
                                  match_filters: Sequence[Callable[..., Any]] | None = None, ignore_literals: bool = False,
                                  replacement_callback: Any = None,
                                  node_name_match: str = "") -> list[ReplacedPatterns]:  # fmt: skip
-    """`replace_pattern` for those occurrences that filters let through.
+    """Return `replace_pattern` for those occurrences that filters let through.
 
     Args:
         gm, pattern, replacement: as of replace_pattern.
@@ -177,7 +177,7 @@ def _replace_pattern(
 
 
 def _replace_one(graph, match, replacement, changed):
-    """Puts the replacement in the place of one occurrence; `changed` says what became of nodes of earlier ones."""
+    """Put the replacement in the place of one occurrence; `changed` says what became of nodes of earlier ones."""
     inputs = [node for node in replacement.nodes if node.op == "placeholder"]
     if len(inputs) != len(match.placeholder_nodes):
         raise AssertionError(f"{len(inputs)} inputs of the replacement, {len(match.placeholder_nodes)} of the pattern")
@@ -208,6 +208,6 @@ def _in_order(match):
 
 
 def _first_place(graph, match, values, users):
-    """Where the replacement goes: before the first user, behind what it takes."""
+    """Return where the replacement goes: before the first user, behind what it takes."""
     users = users or {graph.output_node()}
     return min(users)

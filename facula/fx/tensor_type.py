@@ -68,7 +68,7 @@ def _is_unknown(kind):
 
 @compatibility(is_backward_compatible=False)
 def is_consistent(t1: Any, t2: Any) -> bool:
-    """Whether two types can be of one value.
+    """Return whether two types can be of one value.
 
     Args:
         t1, t2: types or sizes.
@@ -86,7 +86,7 @@ def is_consistent(t1: Any, t2: Any) -> bool:
 
 @compatibility(is_backward_compatible=False)
 def is_more_precise(t1: Any, t2: Any) -> bool:
-    """Whether the first type says all that the second says.
+    """Return whether the first type says all that the second says.
 
     Args:
         t1, t2: types or sizes.

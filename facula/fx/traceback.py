@@ -71,7 +71,8 @@ class NodeSource:
         return "+".join(action.name.lower() for action in self.action)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values: a dict with "name", "target", "graph_id", "pass_name", "action" and, in the same form, "from_node".
+        """Return plain values: a dict with "name", "target", "graph_id", "pass_name", "action" and, in the same form,
+        "from_node".
         """
         return {
             "name": self.name, "target": self.target, "graph_id": self.graph_id, "pass_name": self.pass_name,
@@ -79,7 +80,7 @@ class NodeSource:
         }  # fmt: skip
 
     def print_readable(self, indent: int = 0) -> str:
-        """As indented text.
+        """Return indented text.
 
         Args:
             indent: by how much.
@@ -99,7 +100,7 @@ class NodeSource:
 
 @contextlib.contextmanager
 def preserve_node_meta(enable=True):
-    """Within it new nodes get the meta of the nodes that are run to make them, as by Interpreter and Transformer.
+    """Let new nodes within it get the meta of the nodes that are run to make them, as by Interpreter and Transformer.
 
     Args:
         enable: False turns that off within.
@@ -120,7 +121,7 @@ def preserve_node_meta(enable=True):
 
 
 def has_preserved_node_meta() -> bool:
-    """Whether new nodes get meta of others.
+    """Return whether new nodes get meta of others.
 
     >>> facula.fx.traceback.has_preserved_node_meta()
     False
@@ -130,7 +131,7 @@ def has_preserved_node_meta() -> bool:
 
 @contextlib.contextmanager
 def annotate(annotation_dict):
-    """Nodes made within get these entries in `meta["custom"]`.
+    """Give nodes made within these entries in `meta["custom"]`.
 
     Args:
         annotation_dict: the entries; those of annotations around it stay.
@@ -153,7 +154,7 @@ def annotate(annotation_dict):
 
 
 def annotate_fn(annotation_dict: Any) -> Any:
-    """A decorator: nodes made by the function get these entries in `meta["custom"]`.
+    """Return a decorator: nodes made by the function get these entries in `meta["custom"]`.
 
     Args:
         annotation_dict: the entries.
@@ -178,7 +179,7 @@ def annotate_fn(annotation_dict: Any) -> Any:
 
 
 def set_stack_trace(stack: Any) -> None:
-    r"""Sets the stack trace of nodes to come, where meta is kept (`preserve_node_meta`); without effect elsewhere.
+    r"""Set the stack trace of nodes to come, where meta is kept (`preserve_node_meta`); without effect elsewhere.
 
     Args:
         stack: the trace as a list of text, joined.
@@ -194,7 +195,7 @@ def set_stack_trace(stack: Any) -> None:
 
 
 def set_grad_fn_seq_nr(seq_nr: Any) -> None:
-    """Notes the number of the node of autograd that runs, where meta is kept, as the last of "grad_fn_seq_nr".
+    """Note the number of the node of autograd that runs, where meta is kept, as the last of "grad_fn_seq_nr".
 
     Args:
         seq_nr: the number.
@@ -213,7 +214,7 @@ def set_grad_fn_seq_nr(seq_nr: Any) -> None:
 
 
 def reset_grad_fn_seq_nr() -> None:
-    """Takes back the number that `set_grad_fn_seq_nr` noted last.
+    """Take back the number that `set_grad_fn_seq_nr` noted last.
 
     >>> facula.fx.traceback.reset_grad_fn_seq_nr()
     """
@@ -225,7 +226,7 @@ def reset_grad_fn_seq_nr() -> None:
 
 
 def format_stack() -> list[Any] | list[str]:
-    """The stack trace of nodes to come, as a list of text; where no meta is kept, that of the program itself.
+    """Return the stack trace of nodes to come, as a list of text; where no meta is kept, that of the program itself.
 
     >>> import facula.fx.traceback as fx_traceback
     >>> with fx_traceback.preserve_node_meta():
@@ -239,7 +240,7 @@ def format_stack() -> list[Any] | list[str]:
 
 @contextlib.contextmanager
 def set_current_meta(node, pass_name=""):
-    """Within it new nodes get the meta of `node`, where meta is kept, and a NodeSource of it as "from_node".
+    """Let new nodes within it get the meta of `node`, where meta is kept, and a NodeSource of it as "from_node".
 
     Args:
         node: the node.
@@ -265,7 +266,7 @@ def set_current_meta(node, pass_name=""):
 
 
 def get_current_meta() -> dict[str, Any]:
-    """The meta that new nodes get.
+    """Return the meta that new nodes get.
 
     >>> facula.fx.traceback.get_current_meta()
     {}
@@ -275,7 +276,7 @@ def get_current_meta() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def set_current_replay_node(node):
-    """Within it `node` is the one that is run (`get_current_replay_node`).
+    """Make `node` the one that is run within it (`get_current_replay_node`).
 
     Args:
         node: the node.
@@ -293,7 +294,7 @@ def set_current_replay_node(node):
 
 
 def get_current_replay_node() -> Any:
-    """The node that is run within `set_current_replay_node`, else None.
+    """Return the node that is run within `set_current_replay_node`, else None.
 
     >>> facula.fx.traceback.get_current_replay_node() is None
     True
@@ -302,7 +303,7 @@ def get_current_replay_node() -> Any:
 
 
 def get_graph_provenance_json(graph: Graph) -> dict[Any, list[Any]]:
-    """{name of a node: the list of its sources as dicts (NodeSource.to_dict)} of a graph.
+    """Return {name of a node: the list of its sources as dicts (NodeSource.to_dict)} of a graph.
 
     Args:
         graph: the graph.

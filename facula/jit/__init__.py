@@ -80,7 +80,8 @@ RecursiveScriptModule = TracedModule = TopLevelTracedModule = ScriptModule
 
 
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
-    """A module as a ScriptModule, a function as a ScriptFunction; both run eagerly, as Python does. Anything else is itself.
+    """Return a module as a ScriptModule, a function as a ScriptFunction; both run eagerly, as Python does. Anything else is
+    itself.
 
     Args:
         obj: a Module, a function, or anything else, such as a class.
@@ -110,7 +111,7 @@ def trace(func: Callable[..., Any], example_inputs: Sequence[Tensor] | Tensor | 
           check_trace: bool = True, check_inputs: Any = None, check_tolerance: float = 1e-5, strict: bool = True,
           _force_outplace: bool = False, _module_class: Any = None, _compilation_unit: Any = None,
           example_kwarg_inputs: Any = None, _store_inputs: bool = True) -> Any:  # fmt: skip
-    """A module or a function as one that runs what was recorded for the example; `jit/traced.py` says how.
+    """Return a module or a function as one that runs what was recorded for the example; `jit/traced.py` says how.
 
     Args:
         func: a module or a function.
@@ -146,7 +147,7 @@ def trace_module(mod: Module, inputs: Any, optimize: Any = None, check_trace: bo
                  check_tolerance: float = 1e-5, strict: bool = True, _force_outplace: bool = False, _module_class: Any = None,
                  _compilation_unit: Any = None, example_inputs_is_kwarg: bool = False,
                  _store_inputs: bool = True) -> ScriptModule:  # fmt: skip
-    """As `trace`, for several methods of a module: a module whose methods run programs.
+    """Return what `trace` gives, for several methods of a module: a module whose methods run programs.
 
     Args:
         mod: the module.
@@ -184,7 +185,7 @@ def _record_example(trace, args, kwargs, check_trace, check_inputs, tolerance):
 
 
 def freeze(mod: Module, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Module:
-    """`mod` itself: programs are recorded from a module as it is, and there is nothing to fold into them.
+    """Return `mod` itself: programs are recorded from a module as it is, and there is nothing to fold into them.
 
     Args:
         mod: a ScriptModule, or any module.
@@ -198,7 +199,7 @@ def freeze(mod: Module, preserved_attrs: Any = None, optimize_numerics: bool = T
 
 
 def optimize_for_inference(mod: Module, other_methods: Any = None) -> Module:
-    """`mod` itself: kernels keep weights in their order by themselves.
+    """Return `mod` itself: kernels keep weights in their order by themselves.
 
     Args:
         mod: a ScriptModule, or any module.
@@ -212,7 +213,7 @@ def optimize_for_inference(mod: Module, other_methods: Any = None) -> Module:
 
 
 def run_frozen_optimizations(mod: Module, optimize_numerics: bool = True, preserved_methods: Any = None) -> None:
-    """Does nothing, as there is nothing to optimize in a module that runs as Python does.
+    """Do nothing, as there is nothing to optimize in a module that runs as Python does.
 
     Args:
         mod: the module.
@@ -223,7 +224,7 @@ def run_frozen_optimizations(mod: Module, optimize_numerics: bool = True, preser
 
 
 def export(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn` itself: a decorator that says of a method that TorchScript programs may call it. All may be called here.
+    """Return `fn` itself: a decorator that says of a method that TorchScript programs may call it. All may be called here.
 
     Args:
         fn: the method.
@@ -239,7 +240,7 @@ def export(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def unused(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn` itself: a decorator that says of a method that no TorchScript program calls it. Calls run it here.
+    """Return `fn` itself: a decorator that says of a method that no TorchScript program calls it. Calls run it here.
 
     Args:
         fn: the method.
@@ -251,7 +252,7 @@ def unused(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def ignore(drop: Callable[..., Any] | bool = False, **kwargs: Any) -> Callable[..., Any]:
-    """The decorated function itself; with or without arguments. In TorchScript it stays Python, as everything does here.
+    """Return the decorated function itself; with or without arguments. In TorchScript it stays Python, as everything does here.
 
     Args:
         drop: the function, where the decorator has no arguments; else without meaning.
@@ -267,7 +268,7 @@ def ignore(drop: Callable[..., Any] | bool = False, **kwargs: Any) -> Callable[.
 
 
 def interface(obj: Any) -> Any:
-    """`obj` itself: a decorator of classes that say which methods a module has.
+    """Return `obj` itself: a decorator of classes that say which methods a module has.
 
     Args:
         obj: the class.
@@ -282,7 +283,7 @@ def interface(obj: Any) -> Any:
 
 
 def script_method(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn` itself: a decorator of methods of classes that derive from ScriptModule.
+    """Return `fn` itself: a decorator of methods of classes that derive from ScriptModule.
 
     Args:
         fn: the method.
@@ -298,7 +299,7 @@ def script_method(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn` itself: a decorator of functions that are compiled while a program is traced. A trace records what they do.
+    """Return `fn` itself: a decorator of functions that are compiled while a program is traced. A trace records what they do.
 
     Args:
         fn: the function.
@@ -313,17 +314,17 @@ _script_if_tracing = script_if_tracing
 
 
 def _overload(func):
-    """`func` itself."""
+    """Return `func` itself."""
     return func
 
 
 def _overload_method(func):
-    """`func` itself."""
+    """Return `func` itself."""
     return func
 
 
 def is_scripting() -> bool:
-    """False: programs are not compiled, so that the branch for Python is the one that runs.
+    """Return False: programs are not compiled, so that the branch for Python is the one that runs.
 
     >>> torch.jit.is_scripting()
     False
@@ -332,7 +333,7 @@ def is_scripting() -> bool:
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:
-    """`the_value`: tells a compiler a type, of which there is none here.
+    """Return `the_value`: tells a compiler a type, of which there is none here.
 
     Args:
         the_type: the type.
@@ -345,7 +346,7 @@ def annotate(the_type: Any, the_value: Any) -> Any:
 
 
 def Attribute(value: Any, type: Any) -> Any:
-    """`value`: tells a compiler the type of an attribute, of which there is none here.
+    """Return `value`: tells a compiler the type of an attribute, of which there is none here.
 
     Args:
         value: the value.
@@ -358,7 +359,7 @@ def Attribute(value: Any, type: Any) -> Any:
 
 
 def isinstance(obj: Any, target_type: type) -> bool:
-    """As the builtin, also for list[T], dict[K, V], tuple[...] and unions, whose contents are checked.
+    """Return what the builtin gives, also for list[T], dict[K, V], tuple[...] and unions, whose contents are checked.
 
     Args:
         obj: the value.
@@ -373,7 +374,7 @@ def isinstance(obj: Any, target_type: type) -> bool:
 
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
-    """Runs `func` at once; `wait` gives its result.
+    """Run `func` at once; `wait` gives its result.
 
     Args:
         func: a function.
@@ -390,7 +391,7 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
 
 
 def wait(future: Future[Any]) -> int:
-    """The result of `fork`.
+    """Return the result of `fork`.
 
     Args:
         future: what fork returned.
@@ -405,7 +406,7 @@ def wait(future: Future[Any]) -> int:
 
 @contextlib.contextmanager
 def optimized_execution(should_optimize):
-    """A context without effect: there is no optimizer to turn on or off.
+    """Return a context without effect: there is no optimizer to turn on or off.
 
     Args:
         should_optimize: without meaning.
@@ -419,7 +420,7 @@ def optimized_execution(should_optimize):
 
 @contextlib.contextmanager
 def fuser(name):
-    """A context without effect: there is no fuser to choose.
+    """Return a context without effect: there is no fuser to choose.
 
     Args:
         name: of PyTorch's fuser, "fuser0" to "fuser3".
@@ -447,7 +448,7 @@ class strict_fusion:
 
 
 def set_fusion_strategy(strategy: Any) -> list[Any]:
-    """Changes nothing; gives the previous strategy, none.
+    """Change nothing; give the previous strategy, none.
 
     Args:
         strategy: a list of ("STATIC" or "DYNAMIC", depth).
@@ -459,7 +460,7 @@ def set_fusion_strategy(strategy: Any) -> list[Any]:
 
 
 def enable_onednn_fusion(enabled: bool) -> None:
-    """Changes nothing: TorchScript's programs are not fused.
+    """Change nothing: TorchScript's programs are not fused.
 
     Args:
         enabled: without meaning.
@@ -471,7 +472,7 @@ def enable_onednn_fusion(enabled: bool) -> None:
 
 
 def onednn_fusion_enabled() -> Any:
-    """False: TorchScript's programs are not fused.
+    """Return False: TorchScript's programs are not fused.
 
     >>> torch.jit.onednn_fusion_enabled()
     False
@@ -480,7 +481,7 @@ def onednn_fusion_enabled() -> Any:
 
 
 def last_executed_optimized_graph() -> Any:
-    """Raises NotImplementedError: there are no optimized graphs. `graph` of a scripted module is that of its first call.
+    """Raise NotImplementedError: there are no optimized graphs. `graph` of a scripted module is that of its first call.
 
     >>> torch.jit.last_executed_optimized_graph()
     Traceback (most recent call last):
@@ -491,7 +492,7 @@ def last_executed_optimized_graph() -> Any:
 
 
 def set_module(obj: Any, mod: str) -> None:
-    """Makes `obj` say that it comes from another module.
+    """Make `obj` say that it comes from another module.
 
     Args:
         obj: a class or function.

@@ -177,7 +177,7 @@ def _parameter(tensor):
 
 
 def module_class(kind: str, name: str) -> Any:
-    """The Python class of a module's class in an archive."""
+    """Return the Python class of a module's class in an archive."""
     return type(name, (LoadedModule,), {"_script_class": kind, "__module__": "torch.jit._script", "__qualname__": name})
 
 
@@ -195,7 +195,7 @@ def _opened(f):
 
 
 def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> ProgramModule | Module:
-    """Loads a module that `torch.jit.save` of PyTorch or of Facula wrote; nothing of the file reaches Python's compiler.
+    """Load a module that `torch.jit.save` of PyTorch or of Facula wrote; nothing of the file reaches Python's compiler.
 
     Args:
         f: a path, or a file object opened for bytes.

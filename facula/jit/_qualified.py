@@ -2,7 +2,7 @@
 
 
 def _qualified_name(obj, mangle_name=True):
-    """"__torch__.module.Class"; without the prefix where `mangle_name` is False.
+    """Return "__torch__.module.Class"; without the prefix where `mangle_name` is False.
 
     Errors: RuntimeError for a lambda and for what is defined within a function.
     """

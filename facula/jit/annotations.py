@@ -14,7 +14,7 @@ BroadcastingList6 = list
 
 
 def _matches(value, wanted):
-    """Whether `value` is of type `wanted`, which may be a generic such as list[int] or Optional[str]."""
+    """Return whether `value` is of type `wanted`, which may be a generic such as list[int] or Optional[str]."""
     if builtins.isinstance(wanted, tuple):
         return any(_matches(value, one) for one in wanted)
     if wanted is Any:

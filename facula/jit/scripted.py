@@ -39,7 +39,7 @@ def _missing(owner: str, name: str, what: str) -> Callable[..., NoReturn]:
 
 
 _PROGRAMS = {"ScriptModule": "nn.ReLU()", "ScriptFunction": "lambda x: x"}
-_MISSING = """Raises NotImplementedError: there is {what}.
+_MISSING = """Raise NotImplementedError: there is {what}.
 
 Args:
     args, kwargs: whatever PyTorch's method takes.
@@ -55,7 +55,7 @@ _FILES = ("_save_for_lite_interpreter", "_save_to_buffer_for_lite_interpreter")
 
 
 def _refusing(cls):
-    """Gives a class the names that only compiled programs have."""
+    """Give a class the names that only compiled programs have."""
     for name in _FILES:
         setattr(cls, name, _missing(cls.__name__, name, "no program for other interpreters"))
     cls.code_with_constants = property(_missing(cls.__name__, "code_with_constants", "no text with constants"))
@@ -99,7 +99,7 @@ class _Recorded:
         return trace.exported()
 
     def save(self, f: Callable[..., Any], _extra_files: Any = None) -> None:
-        """Writes the program as an archive, ".pt2", which `jit.load` and `export.load` read.
+        """Write the program as an archive, ".pt2", which `jit.load` and `export.load` read.
 
         Args:
             f: a path, or a writable binary file.
@@ -118,7 +118,7 @@ class _Recorded:
         _pt2.save(self._exported(), f, extra_bytes(_extra_files))
 
     def save_to_buffer(self) -> bytes:
-        """The bytes of what `save` writes.
+        """Return the bytes of what `save` writes.
 
         >>> torch.jit.trace(nn.ReLU(), torch.ones(2)).save_to_buffer()[:2]
         b'PK'
@@ -141,7 +141,7 @@ class _Recorded:
 
 
 def save(m: Module, f: FileLike, _extra_files: Any = None) -> None:
-    """Writes what `trace` or `script` gave.
+    """Write what `trace` or `script` gave.
 
     Args:
         m: a ScriptModule or a ScriptFunction.
@@ -226,7 +226,7 @@ _classes = weakref.WeakKeyDictionary()  # class -> the class of its scripted mod
 
 
 def module(original: Module) -> Any:
-    """A scripted twin of a module: it shares parameters, buffers and submodules, and has attributes of its own."""
+    """Return a scripted twin of a module: it shares parameters, buffers and submodules, and has attributes of its own."""
     if isinstance(original, ScriptModule):
         return original
     cls = type(original)
@@ -241,5 +241,5 @@ def module(original: Module) -> Any:
 
 
 def function(original: Callable[..., Any]) -> ScriptFunction:
-    """A scripted function."""
+    """Return a scripted function."""
     return original if isinstance(original, ScriptFunction) else ScriptFunction(original)

@@ -41,7 +41,7 @@ _depth = 0
 
 
 def is_tracing() -> bool:
-    """Whether a program is being recorded by `trace`.
+    """Return whether a program is being recorded by `trace`.
 
     >>> torch.jit.is_tracing()
     False
@@ -96,7 +96,7 @@ class Trace:
         return _pytree.tree_unflatten(exported.program.run(leaves), exported.call_spec.out_spec)
 
     def record(self, args: Any, kwargs: Any) -> ExportedProgram | None:
-        """An ExportedProgram of a call, or None, after a warning, where it cannot be recorded."""
+        """Return an ExportedProgram of a call, or None, after a warning, where it cannot be recorded."""
         if self.first is None:
             self.first: tuple[Any, Any] = (args, kwargs)
         try:
@@ -121,11 +121,11 @@ class Trace:
                 part.training = training
 
     def _holds(self, exported):
-        """Whether a program holds what the module holds; tensors of the same kind are put in their places."""
+        """Return whether a program holds what the module holds; tensors of the same kind are put in their places."""
         return hold(exported, state_of(self.module))
 
     def exported(self) -> ExportedProgram:
-        """The program of the first call, for a file: with a first dimension that varies, where that can be."""
+        """Return the program of the first call, for a file: with a first dimension that varies, where that can be."""
         if self.first is None:
             raise RuntimeError("jit: nothing was called yet, so there is no program; call it once with an example")
         if self.failed is not None:
@@ -140,7 +140,7 @@ class Trace:
 
 
 def state_of(module: Module) -> Iterator[tuple[str, Tensor]]:
-    """(path, tensor) of every parameter and buffer."""
+    """Yield (path, tensor) of every parameter and buffer."""
     for prefix, part in module.named_modules(remove_duplicate=False):
         for table in (part._parameters, part._buffers):
             for name, tensor in table.items():
@@ -149,7 +149,7 @@ def state_of(module: Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def hold(exported: ExportedProgram, state: dict[str, Any]) -> bool:
-    """Gives a program other tensors where it holds others; False where one has another dtype or shape."""
+    """Give a program other tensors where it holds others; False where one has another dtype or shape."""
     held = {**exported.state_dict, **exported.constants}
     for path, tensor in state:
         if path not in held or held[path] is tensor:
@@ -164,21 +164,21 @@ def hold(exported: ExportedProgram, state: dict[str, Any]) -> bool:
 
 
 def _kind(leaf):
-    """What a program is recorded for: of a tensor its dtype, shape and device, of anything else itself."""
+    """Return what a program is recorded for: of a tensor its dtype, shape and device, of anything else itself."""
     if isinstance(leaf, facula.Tensor):
         return leaf.dtype, tuple(leaf.shape), leaf.device
     return type(leaf), leaf
 
 
 def _like(module):
-    """A module with the same parameters, buffers and submodules, whose forward is that of its class."""
+    """Return a module with the same parameters, buffers and submodules, whose forward is that of its class."""
     made = object.__new__(type(module))
     made.__dict__.update(module.__dict__)
     return made
 
 
 def traced_module(original: Module, methods: Sequence[str]) -> ScriptModule | Sequential:
-    """A scripted twin of a module whose methods run programs.
+    """Return a scripted twin of a module whose methods run programs.
 
     Args:
         original: the module.
@@ -208,14 +208,14 @@ class TracedFunction(scripted.ScriptFunction):
 
 
 def as_arguments(example: Sequence[Tensor] | Tensor) -> Any:
-    """Example inputs as `trace` takes them: a tuple, or one argument."""
+    """Return example inputs as `trace` takes them: a tuple, or one argument."""
     if isinstance(example, (tuple, list)):
         return tuple(example)
     return () if example is None else (example,)
 
 
 def check(trace: Trace, args: Any, kwargs: Any, tolerance: float) -> None:
-    """Compares a program with what it was made of."""
+    """Compare a program with what it was made of."""
     leaves = _pytree.tree_leaves((args, kwargs))
     fresh = [leaf.detach().clone() if isinstance(leaf, facula.Tensor) else leaf for leaf in leaves]
     structure = _pytree.tree_structure((args, kwargs))

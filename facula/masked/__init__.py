@@ -53,14 +53,14 @@ def _sum_dtype(dtype):
 
 
 def _dims(input, dim):
-    """Every dimension when `dim` is None or empty."""
+    """Return every dimension when `dim` is None or empty."""
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return tuple(range(input.dim()))
     return tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
 
 
 def _shown(op, input, mask):
-    """The mask, as bool and in the shape of `input`."""
+    """Return the mask, as bool and in the shape of `input`."""
     if mask.dim() > input.dim():
         raise IndexError(
             f"{op}: mask broadcasts to the shape {list(input.shape)} of the input, got shape {list(mask.shape)}"
@@ -69,7 +69,7 @@ def _shown(op, input, mask):
 
 
 def _filled(op, input, mask, value):
-    """`input` with `value` wherever the mask is False."""
+    """Return `input` with `value` wherever the mask is False."""
     if mask is None:
         return input
     neutral = _f.full((), value, dtype=input.dtype)
@@ -89,7 +89,7 @@ def _require_inexact(op, dtype):
 
 def sum(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
         mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The sum over dimensions of the elements not masked out; 0 of none.
+    """Return the sum over dimensions of the elements not masked out; 0 of none.
 
     Args:
         input: the tensor, strided, or COO or CSR, of which the elements that are not there count as masked out.
@@ -113,7 +113,7 @@ def sum(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: 
 
 def prod(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
          mask: Tensor | None = None) -> Any:  # fmt: skip
-    """The product over dimensions of the elements not masked out; 1 of none.
+    """Return the product over dimensions of the elements not masked out; 1 of none.
 
     Args:
         input: the tensor, strided, or COO or CSR, of which the elements that are not there count as masked out.
@@ -139,7 +139,7 @@ def prod(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype:
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """The running sum along a dimension, in which masked-out elements count as 0.
+    """Return the running sum along a dimension, in which masked-out elements count as 0.
 
     Args:
         input: the tensor, strided.
@@ -160,7 +160,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask: 
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """The running product along a dimension, in which masked-out elements count as 1.
+    """Return the running product along a dimension, in which masked-out elements count as 1.
 
     Args:
         input: the tensor, strided.
@@ -182,7 +182,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask:
 
 def amax(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
          mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The largest of the elements over dimensions that are not masked out; of none -inf, or the smallest number of an
+    """Return the largest of the elements over dimensions that are not masked out; of none -inf, or the smallest number of an
     integer dtype.
 
     Args:
@@ -207,7 +207,7 @@ def amax(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype:
 
 def amin(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
          mask: Tensor | None = None) -> Any:  # fmt: skip
-    """The smallest of the elements over dimensions that are not masked out; of none inf, or the largest number of an
+    """Return the smallest of the elements over dimensions that are not masked out; of none inf, or the largest number of an
     integer dtype.
 
     Args:
@@ -232,7 +232,7 @@ def amin(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype:
 
 def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
            mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The position of the largest element that is not masked out.
+    """Return the position of the largest element that is not masked out.
 
     Args:
         input: the tensor, strided.
@@ -255,7 +255,7 @@ def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtyp
 
 def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
            mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The position of the smallest element that is not masked out.
+    """Return the position of the smallest element that is not masked out.
 
     Args:
         input: the tensor, strided.
@@ -278,7 +278,7 @@ def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtyp
 
 def mean(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
          mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The mean over dimensions of the elements not masked out; NaN of none.
+    """Return the mean over dimensions of the elements not masked out; NaN of none.
 
     Args:
         input: the tensor, strided, or COO or CSR, of which the elements that are not there count as masked out.
@@ -307,7 +307,7 @@ def mean(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype:
 
 def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: facula.dtype | None = None,
            mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The median along a dimension of the elements not masked out, the lower of two; NaN of none.
+    """Return the median along a dimension of the elements not masked out, the lower of two; NaN of none.
 
     Args:
         input: the tensor, strided.
@@ -337,7 +337,7 @@ def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: facula
 
 def logsumexp(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
               mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The logarithm of the sum over dimensions of the exponentials of the elements not masked out; -inf of none.
+    """Return the logarithm of the sum over dimensions of the exponentials of the elements not masked out; -inf of none.
 
     Args:
         input: the tensor, strided.
@@ -360,7 +360,7 @@ def logsumexp(input: Tensor, dim: int | None = None, *, keepdim: bool = False, d
 
 def logaddexp(input: Tensor, other: Tensor, *, dtype: facula.dtype | None = None, input_mask: Any = None,
               other_mask: Any = None) -> Tensor:  # fmt: skip
-    """``log(exp(input) + exp(other))``, in which masked-out elements add nothing.
+    """Return ``log(exp(input) + exp(other))``, in which masked-out elements add nothing.
 
     Args:
         input: the first tensor, floating or complex.
@@ -384,7 +384,7 @@ def logaddexp(input: Tensor, other: Tensor, *, dtype: facula.dtype | None = None
 
 def norm(input: Tensor, ord: float = 2.0, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
          mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The vector norm over dimensions of the elements not masked out.
+    """Return the vector norm over dimensions of the elements not masked out.
 
     Args:
         input: the tensor, strided.
@@ -428,7 +428,7 @@ def _spread(op, input, dim, unbiased, correction, keepdim, dtype, mask, root):
 
 def var(input: Tensor, dim: int | None = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: bool = False,
         dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Any:  # fmt: skip
-    """The variance over dimensions of the elements not masked out, ``sum((x - mean)**2) / (count - correction)``.
+    """Return the variance over dimensions of the elements not masked out, ``sum((x - mean)**2) / (count - correction)``.
 
     Args:
         input: the tensor, strided.
@@ -451,7 +451,7 @@ def var(input: Tensor, dim: int | None = None, unbiased: bool | None = None, *, 
 
 def std(input: Tensor, dim: int | None = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: bool = False,
         dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Any:  # fmt: skip
-    """The standard deviation over dimensions of the elements not masked out, the root of var.
+    """Return the standard deviation over dimensions of the elements not masked out, the root of var.
 
     Args:
         input: the tensor, strided.
@@ -473,7 +473,7 @@ def std(input: Tensor, dim: int | None = None, unbiased: bool | None = None, *, 
 
 
 def softmax(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """``exp(x) / sum(exp(x))`` along a dimension ; masked-out elements get 0 and do not count.
+    """Return ``exp(x) / sum(exp(x))`` along a dimension; masked-out elements get 0 and do not count.
 
     Args:
         input: the tensor, strided.
@@ -494,7 +494,7 @@ def softmax(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask:
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """The logarithm of softmax along a dimension; masked-out elements get -inf and do not count.
+    """Return the logarithm of softmax along a dimension; masked-out elements get -inf and do not count.
 
     Args:
         input: the tensor, strided.
@@ -515,7 +515,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, m
 
 
 def softmin(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """``exp(-x) / sum(exp(-x))`` along a dimension; masked-out elements get 0 and do not count.
+    """Return ``exp(-x) / sum(exp(-x))`` along a dimension; masked-out elements get 0 and do not count.
 
     Args:
         input: the tensor, strided.
@@ -537,7 +537,7 @@ def softmin(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask:
 
 def normalize(input: Tensor, ord: Any, dim: int, *, eps: float = 1e-12, dtype: facula.dtype | None = None,
               mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The input divided by ``max(norm(input, ord), eps)`` along a dimension; masked-out elements get 0 and do not count.
+    """Return the input divided by ``max(norm(input, ord), eps)`` along a dimension; masked-out elements get 0 and do not count.
 
     Args:
         input: the tensor, strided.
@@ -578,7 +578,7 @@ class MaskedTensor:
 
 
 def is_masked_tensor(obj: Any) -> bool:
-    """Whether `obj` is a MaskedTensor: always False, as none can be made here.
+    """Return whether `obj` is a MaskedTensor: always False, as none can be made here.
 
     Args:
         obj: anything.
@@ -590,7 +590,7 @@ def is_masked_tensor(obj: Any) -> bool:
 
 
 def masked_tensor(data: Any, mask: Tensor, requires_grad: bool = False) -> MaskedTensor:
-    """Refused: there are no tensors that carry a mask here.
+    """Raise an error: there are no tensors that carry a mask here.
 
     Args:
         data, mask, requires_grad: what PyTorch's takes.
@@ -606,7 +606,7 @@ def masked_tensor(data: Any, mask: Tensor, requires_grad: bool = False) -> Maske
 
 
 def as_masked_tensor(data: Any, mask: Tensor) -> MaskedTensor:
-    """Refused: there are no tensors that carry a mask here.
+    """Raise an error: there are no tensors that carry a mask here.
 
     Args:
         data, mask: what PyTorch's takes.

@@ -17,7 +17,7 @@ _SAME_SHAPE = frozenset("softmax log_softmax softmin normalize cumsum cumprod".s
 
 
 def canonical_dim(dim: Any, ndim: int) -> tuple[int, ...]:
-    """The dimensions that `dim` says, counted from the front and in order; None says all.
+    """Return the dimensions that `dim` says, counted from the front and in order; None says all.
 
     Args:
         dim: an int, several, or None.
@@ -33,7 +33,7 @@ def canonical_dim(dim: Any, ndim: int) -> tuple[int, ...]:
 
 
 def input_mask(input: Tensor, *_args: Any, mask: Tensor | None = None, **_kwargs: Any) -> Tensor:
-    """The keyword `mask` as bool, in the shape and the layout of `input`.
+    """Return the keyword `mask` as bool, in the shape and the layout of `input`.
 
     Args:
         input: strided, COO or CSR.

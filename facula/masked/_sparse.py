@@ -10,7 +10,7 @@ _WAYS = {"sum": "sum", "prod": "prod", "amax": "amax", "amin": "amin", "mean": "
 
 
 def is_sparse(tensor):
-    """Whether a reduction of `tensor` is found here; other sparse layouts have none."""
+    """Return whether a reduction of `tensor` is found here; other sparse layouts have none."""
     if tensor.layout is _f.strided:
         return False
     if tensor.layout not in (_f.sparse_coo, _f.sparse_csr):
@@ -19,7 +19,7 @@ def is_sparse(tensor):
 
 
 def _mask_of(op, input, mask):
-    """The mask as a coalesced COO tensor of bool, with the dense dimensions of the input."""
+    """Return the mask as a coalesced COO tensor of bool, with the dense dimensions of the input."""
     if mask.dim() > input.dim():
         raise IndexError(f"{op}: mask broadcasts to the shape {list(input.shape)} of the input, got shape {list(mask.shape)}")
     if mask.shape != input.shape:
@@ -30,7 +30,7 @@ def _mask_of(op, input, mask):
 
 
 def _shown(op, input, mask, fill):
-    """The elements that the mask shows, 0 where the input has none; within a row of values `fill` for the others."""
+    """Return the elements that the mask shows, 0 where the input has none; within a row of values `fill` for the others."""
     mask = _mask_of(op, input, mask)
     shown = mask.values()
     if shown.dim() > 1:
@@ -57,7 +57,7 @@ def _over_inner(way, values, dims):
 
 
 def _merged(way, indices, values):
-    """Entries of one place made one."""
+    """Return the entries of one place made one."""
     places, inverse = indices.unique(dim=1, return_inverse=True)
     at = inverse.reshape(-1, *[1] * (values.dim() - 1)).expand_as(values)
     start = values.new_zeros((places.size(1), *values.shape[1:]))
@@ -65,7 +65,7 @@ def _merged(way, indices, values):
 
 
 def reduce(op, input, dims, keepdim, dtype, mask, fill):
-    """What `op` (sum, prod, amax, amin, mean) makes of the elements that are there, in the layout of the input.
+    """Return what `op` (sum, prod, amax, amin, mean) makes of the elements that are there, in the layout of the input.
 
     Args:
         op: the name of the function.
@@ -103,7 +103,7 @@ def reduce(op, input, dims, keepdim, dtype, mask, fill):
 
 
 def _whole(way, values, fill, sizes, csr):
-    """All entries made one, as a tensor of `sizes`."""
+    """Return all entries made one, as a tensor of `sizes`."""
     count = values.size(0)
     whole = _over_entries(way, values, fill)
     if not csr:

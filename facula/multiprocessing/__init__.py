@@ -32,7 +32,7 @@ _strategy = "file_descriptor"
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Accepts "file_descriptor" or "file_system"; memory is shared by descriptor either way.
+    """Accept "file_descriptor" or "file_system"; memory is shared by descriptor either way.
 
     `new_strategy` is what get_sharing_strategy says from then on. AssertionError for another one.
 
@@ -47,7 +47,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 
 def get_sharing_strategy() -> str:
-    """The name last given to set_sharing_strategy; "file_descriptor" before.
+    """Return the name last given to set_sharing_strategy; "file_descriptor" before.
 
     >>> torch.multiprocessing.get_sharing_strategy()
     'file_descriptor'
@@ -56,7 +56,7 @@ def get_sharing_strategy() -> str:
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The names that set_sharing_strategy accepts, a set.
+    """Return the names that set_sharing_strategy accepts, a set.
 
     >>> sorted(torch.multiprocessing.get_all_sharing_strategies())
     ['file_descriptor', 'file_system']

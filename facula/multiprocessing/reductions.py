@@ -66,8 +66,8 @@ class StorageWeakRef:
 
 
 def reduce_storage(storage: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """The pickled form of an untyped storage: a function, and its arguments with a descriptor of the shared memory and its
-    size.
+    """Return the pickled form of an untyped storage: a function, and its arguments with a descriptor of the shared memory and
+    its size.
 
     On the CPU the bytes move to shared memory; on CUDA the driver's handle of them travels. NotImplementedError for other
     devices.
@@ -91,7 +91,7 @@ def reduce_storage(storage: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 
 def _reduce_cuda_storage(storage):
-    """The driver's handle of the allocation, and a counter: the memory is kept until every receiver has let go."""
+    """Return the driver's handle of the allocation, and a counter: the memory is kept until every receiver has let go."""
     if storage.nbytes() == 0:
         return _empty_storage, (0, f"cuda:{storage.device.index}")
     *facts, files, counter_file, counter = _C._cuda_ipc_share(storage)
@@ -100,7 +100,7 @@ def _reduce_cuda_storage(storage):
 
 
 def reduce_event(event: Event) -> Any:
-    """The pickled form of a CUDA event made with interprocess=True: a function and its arguments.
+    """Return the pickled form of a CUDA event made with interprocess=True: a function and its arguments.
 
     >>> if torch.cuda.is_available():
     ...     event = torch.cuda.Event(interprocess=True)
@@ -110,7 +110,7 @@ def reduce_event(event: Event) -> Any:
 
 
 def rebuild_event(device: Device, handle: Any) -> Any:
-    """The event of another process.
+    """Return the event of another process.
 
     Args:
         device: the CUDA device.
@@ -124,7 +124,7 @@ def rebuild_event(device: Device, handle: Any) -> Any:
 
 
 def reduce_typed_storage(storage: Any) -> Any:
-    """The pickled form of the TypedStorage `storage`: a function, and its arguments, the untyped storage and the dtype.
+    """Return the pickled form of the TypedStorage `storage`: a function, and its arguments, the untyped storage and the dtype.
 
     >>> function, arguments = torch.multiprocessing.reductions.reduce_typed_storage(torch.FloatStorage([1.0, 2.0]))
     >>> function(*arguments).tolist()
@@ -134,7 +134,7 @@ def reduce_typed_storage(storage: Any) -> Any:
 
 
 def reduce_tensor(tensor: Tensor) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """The pickled form of a tensor that shares its memory with the receiver: a function and its arguments.
+    """Return the pickled form of a tensor that shares its memory with the receiver: a function and its arguments.
 
     Raises:
         RuntimeError: the tensor is the result of a differentiable operation; its history stays behind.
@@ -208,7 +208,7 @@ def _rebuild_tensor(kind, storage, dtype, offset, size, stride, requires_grad, a
 
 
 def init_reductions() -> None:
-    """Registers the reductions with the standard module's pickler; importing facula.multiprocessing does it.
+    """Register the reductions with the standard module's pickler; importing facula.multiprocessing does it.
 
     >>> torch.multiprocessing.reductions.init_reductions()
     """

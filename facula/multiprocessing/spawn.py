@@ -77,7 +77,7 @@ class ProcessExitedException(ProcessException):
 
 
 def _run(fn, index, args, failures):
-    """What each process executes: `fn(index, *args)`, its failure written to the pipe `failures`."""
+    """Execute, in each process, `fn(index, *args)`; its failure is written to the pipe `failures`."""
     try:
         fn(index, *args)
     except KeyboardInterrupt:
@@ -106,11 +106,11 @@ class ProcessContext:
         self.sentinels: dict[Any, int] = {process.sentinel: index for index, process in enumerate(processes)}
 
     def pids(self) -> list[int]:
-        """The process ids, in order."""
+        """Return the process ids, in order."""
         return [int(process.pid) for process in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: Any = None) -> bool:
-        """Waits for one or more processes to end.
+        """Wait for one or more processes to end.
 
         Args:
             timeout: seconds to wait; None waits until a process ends.
@@ -188,7 +188,7 @@ class SpawnContext(ProcessContext):
 
 def start_processes(fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
                     start_method: str = "spawn") -> Any:  # fmt: skip
-    """Runs `fn(i, *args)` in `nprocs` processes, i counting from 0.
+    """Run `fn(i, *args)` in `nprocs` processes, i counting from 0.
 
     Args:
         fn: a function that the start method can hand over: for "spawn" one of a module.
@@ -226,7 +226,7 @@ def start_processes(fn: Callable[..., Any], args: Any = (), nprocs: int = 1, joi
 
 def spawn(fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
           start_method: str = "spawn") -> Any:  # fmt: skip
-    """Runs `fn(i, *args)` in `nprocs` processes of the start method "spawn", the only one that is safe after threads have
+    """Run `fn(i, *args)` in `nprocs` processes of the start method "spawn", the only one that is safe after threads have
     started.
 
     Args:

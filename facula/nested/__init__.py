@@ -51,7 +51,7 @@ def _sequences(name, given):
 def nested_tensor(tensor_list: Sequence[Sequence[int] | Tensor], *, dtype: facula.dtype | None = None,
                   layout: facula.layout | None = None, device: Device = None, requires_grad: bool = False,
                   pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """A nested tensor with copies of these sequences.
+    """Return a nested tensor with copies of these sequences.
 
     Args:
         tensor_list: tensors, or what `torch.tensor` takes, of one number of dimensions; for `layout=torch.jagged` they
@@ -83,7 +83,7 @@ def nested_tensor(tensor_list: Sequence[Sequence[int] | Tensor], *, dtype: facul
 
 def as_nested_tensor(ts: Sequence[Tensor] | Tensor, dtype: facula.dtype | None = None, device: Device = None,
                      layout: facula.layout | None = None) -> Tensor:  # fmt: skip
-    """A nested tensor of these tensors, through which gradients go back to them.
+    """Return a nested tensor of these tensors, through which gradients go back to them.
 
     Args:
         ts: a list of tensors; or one tensor, whose first dimension counts the sequences; or a nested one.
@@ -118,7 +118,7 @@ def as_nested_tensor(ts: Sequence[Tensor] | Tensor, dtype: facula.dtype | None =
 
 
 def to_padded_tensor(input: Tensor, padding: float, output_size: int | Sequence[int] | None = None) -> Tensor:
-    """One tensor of the sequences, with `padding` behind those that are shorter.
+    """Return one tensor of the sequences, with `padding` behind those that are shorter.
 
     Args:
         input: a nested tensor.
@@ -142,7 +142,7 @@ def to_padded_tensor(input: Tensor, padding: float, output_size: int | Sequence[
 def nested_tensor_from_jagged(values: Tensor, offsets: Tensor | None = None, lengths: Tensor | None = None,
                               jagged_dim: int | None = None, min_seqlen: Any = None,
                               max_seqlen: Any = None) -> Tensor:  # fmt: skip
-    """A nested tensor, layout jagged, that is a view of `values`, in which the sequences lie one behind another.
+    """Return a nested tensor, layout jagged, that is a view of `values`, in which the sequences lie one behind another.
 
     Args:
         values: the rows of all sequences.
@@ -181,7 +181,7 @@ def nested_tensor_from_jagged(values: Tensor, offsets: Tensor | None = None, len
 
 def narrow(tensor: Tensor, dim: int, start: Tensor | int, length: Tensor | int,
            layout: facula.layout = facula.strided) -> Tensor:  # fmt: skip
-    """A nested tensor of a part of each row of a tensor.
+    """Return a nested tensor of a part of each row of a tensor.
 
     Args:
         tensor: its first dimension counts the sequences.
@@ -222,7 +222,7 @@ def narrow(tensor: Tensor, dim: int, start: Tensor | int, length: Tensor | int,
 
 
 def masked_select(tensor: Tensor, mask: Tensor) -> Tensor:
-    """A nested tensor, layout jagged, of the elements of each row at which the mask is true.
+    """Return a nested tensor, layout jagged, of the elements of each row at which the mask is true.
 
     Args:
         tensor: its first dimension counts the sequences.

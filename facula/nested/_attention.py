@@ -23,7 +23,7 @@ def _padded(x):
 
 
 def multi_head(module, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights):
-    """What `module` gives for nested tensors of shape (N, L, E).
+    """Return what `module` gives for nested tensors of shape (N, L, E).
 
     Returns:
         (a nested tensor like `query`, weights of sequences filled up with zeros, or None).

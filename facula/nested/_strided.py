@@ -43,14 +43,14 @@ class StridedNestedTensor(OfRows):
         raise RuntimeError("shape: a nested tensor of layout strided has no shape (use size(dim)), got its shape")
 
     def dim(self):
-        """Number of dimensions, that of the parts counted."""
+        """Return the number of dimensions, that of the parts counted."""
         return 1 + (len(self._shapes[0]) if self._shapes else 0)
 
     ndimension = dim
     ndim = property(dim)
 
     def numel(self):
-        """Number of elements of all parts."""
+        """Return the number of elements of all parts."""
         return sum(map(prod, self._shapes))
 
     nelement = numel
@@ -60,7 +60,7 @@ class StridedNestedTensor(OfRows):
         return _is_same_size(self, other)
 
     def size(self, dim=None):
-        """The length along a dimension, if it is the same for all parts."""
+        """Return the length along a dimension, if it is the same for all parts."""
         if dim is None:
             return self.shape
         dim = self._dimension("size", dim)
@@ -72,11 +72,11 @@ class StridedNestedTensor(OfRows):
         return lengths.pop()
 
     def _nested_tensor_size(self):
-        """The shapes of the parts, one in each row."""
+        """Return the shapes of the parts, one in each row."""
         return facula.tensor(self._shapes, dtype=facula.int64)
 
     def _nested_tensor_strides(self):
-        """The strides of the parts, one in each row."""
+        """Return the strides of the parts, one in each row."""
         return facula.tensor(self._steps, dtype=facula.int64)
 
     def _nested_tensor_storage_offsets(self):
@@ -96,7 +96,7 @@ class StridedNestedTensor(OfRows):
         )  # fmt: skip
 
     def unbind(self, dim=0):
-        """The parts."""
+        """Return the parts."""
         if dim != 0:
             raise RuntimeError(f"unbind: NestedTensor can only be unbound along dimension 0, got dim {dim}")
         values = self.values()
@@ -110,7 +110,7 @@ class StridedNestedTensor(OfRows):
         return zip(self._shapes, self._steps, [first + begin for begin in self._begins], strict=True)
 
     def to_padded_tensor(self, padding, output_size=None):
-        """One tensor, with `padding` behind the parts and up to `output_size`."""
+        """Return one tensor, with `padding` behind the parts and up to `output_size`."""
         _require_contiguous("to_padded_tensor", self)
         if not self._shapes:
             return self.values().new_empty(0)
@@ -152,7 +152,7 @@ class StridedNestedTensor(OfRows):
 
 
 def _plain_places(shapes):
-    """Strides and beginnings of parts that lie one behind another."""
+    """Return the strides and beginnings of parts that lie one behind another."""
     steps, begins, at = [], [], 0
     for shape in shapes:
         steps.append([prod(max(n, 1) for n in shape[d + 1 :]) for d in range(len(shape))])
@@ -205,7 +205,7 @@ def _require_contiguous(name, x):
 
 
 def strided_from_places(buffer, sizes, strides, begins):
-    """A nested tensor of parts that lie in `buffer`: their shapes, strides and beginnings, as tensors of integers.
+    """Return a nested tensor of parts that lie in `buffer`: their shapes, strides and beginnings, as tensors of integers.
 
     Errors: RuntimeError where they are no integers of fitting shapes, or parts leave the buffer.
     """
@@ -224,7 +224,7 @@ def strided_from_places(buffer, sizes, strides, begins):
 
 
 def view_from_buffer(self, nested_size, nested_strides, offsets):
-    """A nested tensor of parts that lie in the vector `self`.
+    """Return a nested tensor of parts that lie in the vector `self`.
 
     Args:
         self: a vector.
@@ -235,7 +235,7 @@ def view_from_buffer(self, nested_size, nested_strides, offsets):
 
 
 def strided_from_list(tensors):
-    """A nested tensor of these parts; gradients go back to them."""
+    """Return a nested tensor of these parts; gradients go back to them."""
     ranks = {x.dim() for x in tensors}
     if len(ranks) > 1:
         raise RuntimeError(
@@ -320,7 +320,7 @@ def _fits(y, x):
 
 
 def _inner_dimension(name, x, dim, more=0):
-    """A dimension of the parts, counted from the left among those."""
+    """Return a dimension of the parts, counted from the left among those."""
     count = x.dim() + more
     if not isinstance(dim, int):
         raise RuntimeError(f"{name}: not supported for NestedTensor on dim={dim}, got {x.dim()} dimensions")
@@ -332,7 +332,7 @@ def _inner_dimension(name, x, dim, more=0):
 
 
 def _inner(name, args, kwargs):
-    """The call with a dimension of the parts in the place of that of the whole."""
+    """Make the call with a dimension of the parts in the place of that of the whole."""
     x, args, kwargs = args[0], list(args), dict(kwargs)
     place = _WITH_DIMENSION[name]
     dim = args[place] if len(args) > place else kwargs.get("dim")
@@ -349,7 +349,7 @@ def _inner(name, args, kwargs):
 
 
 def _run(func, name, args, kwargs):
-    """A function of the elements on the memory; others part by part."""
+    """Run a function of the elements on the memory; others part by part."""
     given = [x for x in leaves([*args, *kwargs.values()]) if isinstance(x, facula.Tensor)]
     nested = [x for x in given if isinstance(x, StridedNestedTensor)]
     first = nested[0]
@@ -488,7 +488,7 @@ def _unsqueeze(x, dim):
 
 
 def _new_shapes(name, x, shape):
-    """The shapes of parts in the order of `shape`, in which -1 at the place of a dimension keeps that."""
+    """Return the shapes of parts in the order of `shape`, in which -1 at the place of a dimension keeps that."""
     shape = list(shape[0] if len(shape) == 1 and isinstance(shape[0], (list, tuple)) else shape)
     if not shape:
         raise RuntimeError(f"{name}: a nested tensor of {len(x)} parts needs a dimension for them, got shape []")

@@ -27,7 +27,7 @@ if not TYPE_CHECKING:
 
 
 def factory_kwargs(kwargs: Any) -> dict[Any, Any]:
-    """The arguments ``device``, ``dtype`` and ``memory_format`` out of keyword arguments, for functions that make
+    """Return the arguments ``device``, ``dtype`` and ``memory_format`` out of keyword arguments, for functions that make
     tensors.
 
     Args:

@@ -15,7 +15,7 @@ _LATER = ("Shapes", "Returns", "Errors", ">>>")  # what comes behind "Args:"
 
 
 def explained(texts: dict[str, str], **others: str) -> Callable[[_F], _F]:
-    """Adds the section "Args:" to the docstring of a function or class: what `others`, else `texts`, says of each argument.
+    """Add the section "Args:" to the docstring of a function or class: what `others`, else `texts`, says of each argument.
 
     It comes before the first paragraph that begins with one of `_LATER`. An argument that neither names is left out;
     tests/test_docs.py asks that every one of nn.functional's is explained.

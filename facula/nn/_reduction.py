@@ -52,7 +52,7 @@ def number(size_average: bool | None, reduce: bool | None, reduction: str) -> in
 
 
 def reduced(loss, reduction: str):
-    """A loss of each element, reduced."""
+    """Return a loss of each element, reduced."""
     code = get_enum(reduction)
     if code == 1:
         return loss.mean()

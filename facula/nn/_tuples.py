@@ -26,19 +26,19 @@ _MOST_LAYERS = 1 << 16
 
 
 def _layer_count(name: str, count: int) -> int:
-    """``count`` as the number of layers of a stack, refused before the first of more layers than can be held is made."""
+    """Return ``count`` as the number of layers of a stack, refused before the first of more layers than can be held is made."""
     if count > _MOST_LAYERS:
         raise ValueError(f"{name}: num_layers must be at most {_MOST_LAYERS}, got {count}")
     return count
 
 
 def _reverse_repeat_tuple(t: tuple, n: int) -> tuple:
-    """Entries in reverse order, each ``n`` times: the order in which `functional.pad` wants padding."""
+    """Return the entries in reverse order, each ``n`` times: the order in which `functional.pad` wants padding."""
     return tuple(x for x in reversed(t) for _ in range(n))
 
 
 def _list_with_default(out_size, defaults) -> list[int]:
-    """``out_size`` with every None replaced by the matching trailing entry of ``defaults``."""
+    """Return ``out_size`` with every None replaced by the matching trailing entry of ``defaults``."""
     if isinstance(out_size, (int, float)):
         return out_size
     if len(defaults) <= len(out_size):

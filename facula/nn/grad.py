@@ -17,7 +17,7 @@ __all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "co
 
 
 def _grad_of(conv, like, shape, build, grad_output):
-    """Gradient of ``conv`` with respect to an argument of ``shape``; a convolution is linear, so its value is
+    """Return the gradient of ``conv`` with respect to an argument of ``shape``; a convolution is linear, so its value is
     free.
     """
     with facula.enable_grad():
@@ -30,7 +30,7 @@ _ARGUMENTS = """stride, padding, dilation, groups: those of the convolution.
 
 Errors: RuntimeError for shapes that do not fit.
 """
-_INPUT = """The gradient of ``nn.functional.{conv}(input, weight)`` with respect to the input.
+_INPUT = """Return the gradient of ``nn.functional.{conv}(input, weight)`` with respect to the input.
 
 Args:
     input_size: the shape of the input, (N, C, {sizes}).
@@ -41,7 +41,7 @@ Args:
 >>> nn.grad.{conv}_input((1, 1, {input}), weight, grad_output).flatten()
 tensor([1., 2., 1.])
 """
-_WEIGHT = """The gradient of ``nn.functional.{conv}(input, weight)`` with respect to the weight.
+_WEIGHT = """Return the gradient of ``nn.functional.{conv}(input, weight)`` with respect to the weight.
 
 Args:
     input: of the convolution, (N, C, {sizes}).

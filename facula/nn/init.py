@@ -61,7 +61,7 @@ _LINEAR_KINDS = (
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor by which weights are scaled for the nonlinearity that follows them.
+    """Return the factor by which weights are scaled for the nonlinearity that follows them.
 
     Args:
         nonlinearity: 'linear', 'convNd', 'conv_transposeNd' or 'sigmoid' (1), 'tanh' (5 / 3), 'relu' (sqrt(2)), 'leaky_relu'
@@ -93,7 +93,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fills a tensor from the uniform distribution over [a, b), and returns it.
+    """Fill a tensor from the uniform distribution over [a, b), and return it.
 
     Args:
         tensor: is filled in place.
@@ -113,7 +113,7 @@ def _no_grad_uniform_(tensor, a, b, generator=None):
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fills a tensor from the normal distribution, and returns it.
+    """Fill a tensor from the normal distribution, and return it.
 
     Args:
         tensor: is filled in place.
@@ -131,7 +131,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Gene
 def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Generator | None = None
 ) -> Tensor:
-    """Fills a tensor from the normal distribution limited to [a, b], and returns it.
+    """Fill a tensor from the normal distribution limited to [a, b], and return it.
 
     Draws come from the normal distribution, again where they are outside, when [a, b] holds more than 0.3 of it, and otherwise
     from the uniform distribution, accepted with the ratio of the density to its peak in [a, b].
@@ -192,7 +192,7 @@ def _truncate_by_acceptance(tensor, mean, std, a, b, generator) -> None:
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fills a tensor with a number, and returns it.
+    """Fill a tensor with a number, and return it.
 
     Args:
         tensor: is filled in place.
@@ -206,7 +206,7 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fills a tensor with 1, and returns it.
+    """Fill a tensor with 1, and return it.
 
     Args:
         tensor: is filled in place.
@@ -218,7 +218,7 @@ def ones_(tensor: Tensor) -> Tensor:
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fills a tensor with 0, and returns it.
+    """Fill a tensor with 0, and return it.
 
     Args:
         tensor: is filled in place.
@@ -231,7 +231,7 @@ def zeros_(tensor: Tensor) -> Tensor:
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """Fills a matrix with the identity, and returns it: a linear layer with it hands its input on.
+    """Fill a matrix with the identity, and return it: a linear layer with it hands its input on.
 
     Args:
         tensor: a matrix, filled in place; it need not be square.
@@ -250,7 +250,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Fills the weight of a convolution so that it hands on as many channels as it can, and returns it.
+    """Fill the weight of a convolution so that it hands on as many channels as it can, and return it.
 
     Args:
         tensor: (out channels, in channels / groups, kernel...), filled in place.
@@ -279,7 +279,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 def _calculate_fan_in_and_fan_out(tensor) -> tuple[int, int]:
-    """(inputs of one output, outputs of one input) of a weight (out, in, kernel...)."""
+    """Return (inputs of one output, outputs of one input) of a weight (out, in, kernel...)."""
     if tensor.dim() < 2:
         raise ValueError(f"fan in and fan out: the tensor needs at least 2 dimensions, got {tensor.dim()}")
     area = math.prod(tensor.shape[2:])
@@ -294,7 +294,7 @@ def _calculate_correct_fan(tensor, mode: str) -> int:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fills from the uniform distribution over (-a, a) with ``a = gain * sqrt(6 / (fan_in + fan_out))`` (Glorot), and returns
+    """Fill from the uniform distribution over (-a, a) with ``a = gain * sqrt(6 / (fan_in + fan_out))`` (Glorot), and return
     it.
 
     Args:
@@ -314,7 +314,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fills from the normal distribution with ``std = gain * sqrt(2 / (fan_in + fan_out))`` (Glorot), and returns it.
+    """Fill from the normal distribution with ``std = gain * sqrt(2 / (fan_in + fan_out))`` (Glorot), and return it.
 
     Args:
         tensor: (out, in, kernel...), filled in place; fan_in is in times the kernel's elements, fan_out out times them.
@@ -337,7 +337,7 @@ def _kaiming_std(tensor, a: float, mode: str, nonlinearity: str) -> float:
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Generator | None = None
 ) -> Tensor:
-    """Fills from the uniform distribution over (-b, b) with ``b = gain * sqrt(3 / fan)`` (He), and returns it.
+    """Fill from the uniform distribution over (-b, b) with ``b = gain * sqrt(3 / fan)`` (He), and return it.
 
     Args:
         tensor: (out, in, kernel...), filled in place; an empty one warns.
@@ -364,7 +364,7 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Generator | None = None
 ) -> Tensor:
-    """Fills from the normal distribution with ``std = gain / sqrt(fan)`` (He), and returns it.
+    """Fill from the normal distribution with ``std = gain / sqrt(fan)`` (He), and return it.
 
     Args:
         tensor: (out, in, kernel...), filled in place; an empty one warns.
@@ -388,7 +388,7 @@ def kaiming_normal_(
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
-    """Fills with ``gain`` times a random orthogonal matrix, and returns it.
+    """Fill with ``gain`` times a random orthogonal matrix, and return it.
 
     Args:
         tensor: 2 dimensions or more, filled in place; all but the first count as columns. The shorter of rows and columns are
@@ -422,7 +422,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
-    """Fills a matrix from the normal distribution, sets a share of each column to zero, and returns it.
+    """Fill a matrix from the normal distribution, set a share of each column to zero, and return it.
 
     Args:
         tensor: a matrix, filled in place.
@@ -457,7 +457,7 @@ def _deprecated(function):
         return function(*args, **kwargs)
 
     deprecated_init.__name__ = deprecated_init.__qualname__ = old_name
-    deprecated_init.__doc__ = f"Deprecated name of `{new_name}`, which warns.\n\n{inspect.getdoc(function)}"
+    deprecated_init.__doc__ = f"Call `{new_name}`, of which this is a deprecated name; it warns.\n\n{inspect.getdoc(function)}"
     return deprecated_init
 
 

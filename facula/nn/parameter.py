@@ -99,7 +99,7 @@ _C._set_parameter_class(Parameter)
 
 
 def is_lazy(param: Tensor | None) -> bool:
-    """Whether a parameter or buffer still waits for its shape.
+    """Return whether a parameter or buffer still waits for its shape.
 
     Args:
         param: any tensor.
@@ -171,7 +171,7 @@ class UninitializedTensorMixin:
         raise RuntimeError(_UNKNOWN_SHAPE.format(type(self).__name__, "know the shape of", "a read of shape"))
 
     def share_memory_(self) -> Any:
-        """A RuntimeError: there is no memory yet.
+        """Raise RuntimeError: there is no memory yet.
 
         >>> try:
         ...     nn.UninitializedParameter().share_memory_()

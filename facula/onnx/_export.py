@@ -50,7 +50,7 @@ class ExportableModule(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def example_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any] | None]:
-        """Examples of the arguments of forward: a tuple of those by place, and a dict of those by name or None."""
+        """Return examples of the arguments of forward: a tuple of those by place, and a dict of those by name or None."""
 
     def input_names(self) -> Sequence[str] | None:
         """Return the names of inputs in the file; None: as in the program."""
@@ -61,11 +61,11 @@ class ExportableModule(nn.Module, abc.ABC):
         return None
 
     def dynamic_shapes(self) -> Any:
-        """Which sizes vary, as `onnx.export` takes it; None: no size."""
+        """Return which sizes vary, as `onnx.export` takes it; None: no size."""
         return None
 
     def to_onnx(self, **options: Any) -> ONNXProgram | Any:
-        """`onnx.export` of this module.
+        """Return `onnx.export` of this module.
 
         Args:
             options: the other arguments of `onnx.export`, such as `f` and `opset_version`.
@@ -95,7 +95,7 @@ def _dtype_word(dtype):
 
 @functools.cache
 def translation(name):
-    """The translation of the op `name`; its nodes are those of the graph's opset, whichever module it is taken from."""
+    """Return the translation of the op `name`; its nodes are those of the graph's opset, whichever module it is taken from."""
     if name not in NAMES:
         raise AttributeError(f"onnx has no translation of this name for programs, got {name!r}")
     function = _ops.find(name, "")
@@ -125,7 +125,7 @@ _exporting = False
 
 
 def is_in_onnx_export() -> bool:
-    """Whether a model is being exported to ONNX now.
+    """Return whether a model is being exported to ONNX now.
 
     >>> torch.onnx.is_in_onnx_export()
     False
@@ -140,7 +140,7 @@ def is_in_onnx_export() -> bool:
 
 @contextlib.contextmanager
 def _export_mode(model, training):
-    """The mode in which the model is exported; afterwards it is as it was."""
+    """Put the model in the mode in which it is exported; afterwards it is as it was."""
     global _exporting
     before = [(m, m.training) for m in model.modules()] if hasattr(model, "modules") else []
     if training is not None and training is not TrainingMode.PRESERVE and before:
@@ -170,7 +170,7 @@ def _opset(asked):
 
 
 def _parameters(model, args, kwargs):
-    """Names of the arguments of forward that are given, in order."""
+    """Return the names of the arguments of forward that are given, in order."""
     forward = getattr(model, "forward", model)
     try:
         bound = inspect.signature(forward).bind(*args, **kwargs)
@@ -184,7 +184,7 @@ def _parameters(model, args, kwargs):
 
 
 def _axes(axes, named):
-    """`{0: "batch"}`, or `[0]` with names made up, as dimensions of export."""
+    """Return `{0: "batch"}`, or `[0]` with names made up, as dimensions of export."""
     from facula.export import Dim
 
     items = axes.items() if isinstance(axes, dict) else ((axis, None) for axis in axes)
@@ -197,7 +197,7 @@ def _axes(axes, named):
 
 
 def _dynamic_shapes(model, args, kwargs, dynamic_axes, input_names, output_names):
-    """`dynamic_axes` of the older exporter, which goes by names, as `dynamic_shapes`."""
+    """Return `dynamic_axes` of the older exporter, which goes by names, as `dynamic_shapes`."""
     parameters = _parameters(model, args, kwargs)
     names = dict(zip(input_names or (), parameters))
     unknown = [n for n in dynamic_axes if n not in names and n not in parameters and n not in (output_names or ())]
@@ -216,7 +216,7 @@ def _dynamic_shapes(model, args, kwargs, dynamic_axes, input_names, output_names
 
 
 def _with_dims(spec, named):
-    """`dynamic_shapes` in which names stand for dimensions: {0: "batch"}; what has one name is one size."""
+    """Return `dynamic_shapes` in which names stand for dimensions: {0: "batch"}; what has one name is one size."""
     from facula.export import Dim
 
     if isinstance(spec, str):
@@ -227,7 +227,7 @@ def _with_dims(spec, named):
 
 
 def _dimension_names(program, dynamic_shapes):
-    """What sizes that vary are called in the program -> what the caller calls them."""
+    """Return {what sizes that vary are called in the program: what the caller calls them}."""
     names = {}
 
     def note(sizes, spec):
@@ -249,7 +249,7 @@ def _dimension_names(program, dynamic_shapes):
 
 
 def _leaves(spec):
-    """The parts of `dynamic_shapes` that belong to one tensor, in order."""
+    """Return the parts of `dynamic_shapes` that belong to one tensor, in order."""
     if spec is None:
         return [None]
     if isinstance(spec, dict) and not all(isinstance(key, int) for key in spec):
@@ -290,7 +290,7 @@ def _module_of(function):
 
 
 def _compared(program, model, args, kwargs):
-    """Raises unless onnxruntime computes what the model computes."""
+    """Raise unless onnxruntime computes what the model computes."""
     from facula import Tensor, no_grad, testing
     from facula.utils import _pytree as pytree
 
@@ -331,7 +331,7 @@ def export(
     export_modules_as_functions: bool = False,
     autograd_inlining: bool = True,
 ) -> ONNXProgram | Any:
-    """Exports a model to ONNX.
+    """Export a model to ONNX.
 
     Args:
         model: a Module, a function of tensors, or an ExportedProgram. An `ExportableModule` knows arguments and names itself.
@@ -404,7 +404,7 @@ def export(
 
 
 def _first(function):
-    """The translation of an op, of which there may be several for other dtypes: what is written here holds for all."""
+    """Return the translation of an op, of which there may be several for other dtypes: what is written here holds for all."""
     functions = list(function) if isinstance(function, (list, tuple)) else [function]
     if len(functions) != 1 or not callable(functions[0]):
         raise TypeError(f"onnx.export: custom_translation_table has one function for an op, got {function!r}")
@@ -412,7 +412,7 @@ def _first(function):
 
 
 def _told_unused(ops):
-    """Translations that nothing asked for: ops of `library.custom_op` are recorded as what they run."""
+    """Warn of translations that nothing asked for: ops of `library.custom_op` are recorded as what they run."""
     if ops:
         names = ", ".join(sorted(map(str, ops)))
         what = f"onnx.export: the program has no {names}, of which custom_translation_table has a translation"
@@ -420,7 +420,7 @@ def _told_unused(ops):
 
 
 def _told_names(graph, input_names, output_names):
-    """Names beyond what the model has are no error, as they never were."""
+    """Warn of names beyond what the model has: they are no error, as they never were."""
     for word, names, values in (("input", input_names, graph.inputs), ("output", output_names, graph.outputs)):
         if len(names or ()) > len(values):
             what = f"onnx.export: {word}_names has {len(names)} names, the model has {len(values)} {word}s"

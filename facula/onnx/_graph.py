@@ -25,7 +25,8 @@ FLOATING = ("float32", "float64", "float16", "bfloat16")
 
 
 def numpy_dtype(dtype):
-    """bfloat16 and smaller floats have no NumPy dtype: constants of them are made from float32 by a Cast."""
+    """Return the dtype of NumPy. Floats of 16 bits and less may have none there: constants of them are made from float32 by a
+    Cast."""
     return np.dtype(dtype) if dtype in pb.DTYPES and not dtype.startswith(("bfloat", "float8")) else None
 
 
@@ -77,7 +78,7 @@ class Value:
 
 
 def _broadcast(shapes):
-    """The shape of broadcast operands; where a size cannot be told it is None."""
+    """Return the shape of broadcast operands; where a size cannot be told it is None."""
     if any(s is None for s in shapes):
         return None
     rank = max(map(len, shapes), default=0)
@@ -110,13 +111,13 @@ class Graph:
         self._open = parent._open if parent else [self]  # the graphs that are being made, the innermost last
 
     def now(self):
-        """The graph to which nodes are appended now."""
+        """Return the graph to which nodes are appended now."""
         return self._open[-1]
 
     # graphs within nodes
 
     def within(self, make, inputs=()):
-        """A graph for a node of this one: `make(graph, *values)` gives its outputs; inputs are (dtype, shape)."""
+        """Return a graph for a node of this one: `make(graph, *values)` gives its outputs; inputs are (dtype, shape)."""
         inner = Graph(self.opset, self)
         inner._metadata = self._metadata
         inner.inputs = [Value(inner, inner.fresh("inner"), dtype, shape) for dtype, shape in inputs]
@@ -131,14 +132,15 @@ class Graph:
         return inner
 
     def loop(self, count, state, body):
-        """`state = body(graph, i, *state)` for i from 0 to `count` (a number, or a size that varies): the last values."""
+        """Do `state = body(graph, i, *state)` for i from 0 to `count` (a number, or a size that varies); return the last
+        values."""
         kinds = [("int64", ()), ("bool", ()), *((s.dtype, s.shape) for s in state)]
         inner = self.within(lambda g, i, on, *carried: [on, *body(g, i, *carried)], kinds)
         count = self.constant(count, "int64") if isinstance(count, int) else self.scalar(count)
         return self.with_graphs("Loop", (count, None, *state), inner.outputs[1:], body=inner)
 
     def with_graphs(self, op, inputs, like, **attributes):
-        """A node with graphs as attributes; its results have the dtypes and shapes of others."""
+        """Return a node with graphs as attributes; its results have the dtypes and shapes of others."""
         results = self.node(op, inputs, max(len(like), 1), attributes)
         results = [results] if len(like) == 1 else list(results)
         for result, other in zip(results, like):
@@ -159,7 +161,7 @@ class Graph:
     # constants
 
     def constant(self, value, dtype=None, shape=None):
-        """A constant of numbers, as a tensor of `dtype` (int64 or float32 as the numbers are)."""
+        """Return a constant of numbers, as a tensor of `dtype` (int64 or float32 as the numbers are)."""
         array = np.asarray(value)
         if dtype is None:
             dtype = {"b": "bool", "i": "int64", "f": "float32"}.get(array.dtype.kind, str(array.dtype))
@@ -175,7 +177,7 @@ class Graph:
         return self._constants[key]
 
     def initializer(self, name, tensor, dtype, shape):
-        """A parameter, a buffer or a constant of the program under its own name."""
+        """Return a parameter, a buffer or a constant of the program under its own name."""
         value = Value(self._open[0], self.fresh(name), dtype, tuple(shape))
         value.exact = tensor
         self.initializers[value.name] = value
@@ -273,7 +275,7 @@ class Graph:
         return tuple(sizes)
 
     def op(self, name, *inputs, outputs=1, **attributes):
-        """A node by its name, as translations for the older exporter make it: `g.op("domain::Name", x, alpha_f=0.5)`."""
+        """Return a node by its name, as translations for the older exporter make it: `g.op("domain::Name", x, alpha_f=0.5)`."""
         domain, _, word = name.rpartition("::")
         if (domain, word) == ("", "Constant") and set(attributes) == {"value_t"}:
             return self.constant(attributes["value_t"])
@@ -293,13 +295,13 @@ class Graph:
         return self.Cast(value, to=pb.DTYPES[dtype])
 
     def tensor(self, value, dtype=None):
-        """A number or a tensor as a tensor of `dtype`."""
+        """Return a number or a tensor as a tensor of `dtype`."""
         if not isinstance(value, Value):
             return self.constant(value, dtype)
         return self.cast(value, dtype) if dtype else value
 
     def size(self, value, dim):
-        """The size of a dimension: an int, or a Value of shape (1,) where it varies."""
+        """Return the size of a dimension: an int, or a Value of shape (1,) where it varies."""
         size = value.shape[dim] if value.shape is not None else None
         if isinstance(size, int):
             return size
@@ -309,7 +311,7 @@ class Graph:
         return result
 
     def sizes(self, items):
-        """A list of ints and sizes that vary as one int64 tensor."""
+        """Return a list of ints and sizes that vary as one int64 tensor."""
         if isinstance(items, Value):
             return self.cast(items, "int64")
         if all(isinstance(i, int) for i in items):
@@ -320,7 +322,7 @@ class Graph:
         return result
 
     def shape_of(self, value):
-        """All sizes of a tensor, to be given to `reshape` and `expand`."""
+        """Return all sizes of a tensor, to be given to `reshape` and `expand`."""
         return [self.size(value, d) for d in range(value.rank)]
 
     def numel(self, value):
@@ -340,7 +342,7 @@ class Graph:
         return result
 
     def scalar(self, value):
-        """A size that varies, or a tensor of one element, without dimensions."""
+        """Return a size that varies, or a tensor of one element, without dimensions."""
         if not isinstance(value, Value) or value.shape == ():
             return value
         return self.reshape(value, [])
@@ -368,7 +370,7 @@ class Graph:
         return value if order == list(range(value.rank)) else self.Transpose(value, perm=order)
 
     def cut(self, value, dim, start, end, step=1):
-        """`value[start:end:step]` along `dim`."""
+        """Return `value[start:end:step]` along `dim`."""
         dim = dim % value.rank
         one = lambda item: self.sizes([item])
         result = self.Slice(value, one(start), one(end), self.constant([dim]), one(step) if step != 1 else None)
@@ -381,7 +383,7 @@ class Graph:
         return result
 
     def take(self, value, index, dim):
-        """`value[index]` along `dim`: an int drops the dimension, a list or a tensor of indices stays in its place."""
+        """Return `value[index]` along `dim`: an int drops the dimension, a list or a tensor of indices stays in its place."""
         dim = dim % value.rank
         index = index if isinstance(index, Value) else self.constant(np.asarray(index, dtype=np.int64))
         result = self.Gather(value, index, axis=dim)
@@ -402,7 +404,7 @@ class Graph:
         return result
 
     def reduce(self, kind, value, dims=None, keepdim=False):
-        """`Reduce<kind>`; its axes became an input in opset 18 (of sums in 13)."""
+        """Return `Reduce<kind>`; its axes became an input in opset 18 (of sums in 13)."""
         dims = [dims] if isinstance(dims, int) else list(dims or range(value.rank))
         if not value.rank:
             dims = []
@@ -429,17 +431,17 @@ class Graph:
         return self.Clip(value, bound(low), bound(high))
 
     def at(self, line):
-        """What follows comes from this line of the program."""
+        """Note that what follows comes from this line of the program."""
         self._metadata = line
 
 
 def inner_graphs(node):
-    """The graphs that a node has as attributes."""
+    """Return the graphs that a node has as attributes."""
     return [value for value in node[3].values() if isinstance(value, Graph)]
 
 
 def prune(graph):
-    """Leaves the nodes that the outputs need; the names of all values that they use."""
+    """Leave the nodes that the outputs need; return the names of all values that they use."""
     needed, kept = {v.name for v in graph.outputs}, []
     for node in reversed(graph.nodes):
         if needed.intersection(node[2]):
@@ -452,7 +454,7 @@ def prune(graph):
 
 
 def rename(graph, old, new):
-    """Gives a value another name, wherever it is used."""
+    """Give a value another name, wherever it is used."""
     for node in graph.nodes:
         for names in node[1:3]:
             names[:] = [new if n == old else n for n in names]

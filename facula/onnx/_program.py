@@ -22,7 +22,7 @@ _LARGEST_FILE = 2**31 - 1 - 2**20  # protobuf's limit, less room for the graph
 
 
 def _bytes(value):
-    """The elements of a constant, little-endian, in the order of their indices."""
+    """Return the elements of a constant, little-endian, in the order of their indices."""
     if value.array is not None:
         return memoryview(value.array.reshape(-1).view("u1")) if value.array.size else b""
     tensor = value.exact.detach().cpu().contiguous()
@@ -39,7 +39,7 @@ def _infos(values):
 
 
 def real_parts(tensor: Tensor) -> Tensor:
-    """What stands for a tensor in a file: complex numbers are two along a last dimension."""
+    """Return what stands for a tensor in a file: complex numbers are two along a last dimension."""
     if not tensor.is_complex():
         return tensor
     from facula import view_as_real
@@ -89,7 +89,8 @@ class ONNXProgram:
         return [v.name for v in self.graph.outputs]
 
     def _message(self, *, initializers=True, as_inputs=False, external=None):
-        """The model as pieces of bytes; `external` is `(name of the other file, list that takes what belongs into it)`."""
+        """Return the model as pieces of bytes; `external` is `(name of the other file, list that takes what belongs into
+        it)`."""
         g, offset, tensors = self.graph, 0, []
         self._count = 0
         for value in g.initializers.values() if initializers else ():
@@ -107,7 +108,7 @@ class ONNXProgram:
         return pb.model(graph, self._opsets, "facula", __version__)
 
     def size(self) -> int:
-        """Bytes of the weights."""
+        """Return the bytes of the weights."""
         return sum(len(_bytes(value)) for value in self.graph.initializers.values())
 
     def _nodes(self, graph):
@@ -121,7 +122,7 @@ class ONNXProgram:
         return pb.graph(f"{name}_graph", self._nodes(graph), (), _infos(graph.inputs), _infos(graph.outputs), ())
 
     def serialize(self) -> bytes:
-        """The whole model as bytes; models above 2 GB are written by `save` with their weights in a file beside it."""
+        """Return the whole model as bytes; models above 2 GB are written by `save` with their weights in a file beside it."""
         message = self._message()
         if pb.length(message) > _LARGEST_FILE:
             raise OnnxExporterError(f"onnx.export: a model in one piece has at most 2 GB, got {pb.length(message)} bytes")
@@ -138,7 +139,7 @@ class ONNXProgram:
 
     def save(self, destination: str | os.PathLike[str] | IO[bytes], *, include_initializers: bool = True,
              keep_initializers_as_inputs: bool = False, external_data: bool | None = None) -> None:  # fmt: skip
-        """Writes the model; weights go to `<destination>.data` if `external_data`, or if the model has more than 2 GB.
+        """Write the model; weights go to `<destination>.data` if `external_data`, or if the model has more than 2 GB.
 
         Args:
             destination: a path, or a file opened for bytes, which gets the model in one piece.
@@ -172,7 +173,7 @@ class ONNXProgram:
     # running
 
     def initialize_inference_session(self, initializer: Callable[..., Any] | None = None, **options: Any) -> None:
-        """Makes onnxruntime's session; a call does so when it is needed.
+        """Make onnxruntime's session; a call does so when it is needed.
 
         Args:
             initializer: makes the session of the model's bytes; None: `onnxruntime.InferenceSession`.
@@ -192,7 +193,7 @@ class ONNXProgram:
         self._session = (initializer or onnxruntime.InferenceSession)(self.serialize(), **options)
 
     def release(self) -> None:
-        """Lets go of onnxruntime's session; the next call makes another."""
+        """Let go of onnxruntime's session; the next call makes another."""
         self._session = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
@@ -202,7 +203,7 @@ class ONNXProgram:
 
     @staticmethod
     def _computed(run, names, args, kwargs):
-        """What `run(None, {name: array})` gives, as tensors."""
+        """Return what `run(None, {name: array})` gives, as tensors."""
         from facula import Tensor, from_numpy
         from facula.utils import _pytree as pytree
 
@@ -213,7 +214,7 @@ class ONNXProgram:
         return tuple(from_numpy(r.copy()) for r in run(None, feed))
 
     def call_reference(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-        """The results as the package `onnx` itself computes them, slowly: a tuple of tensors.
+        """Return the results as the package `onnx` itself computes them, slowly: a tuple of tensors.
 
         Args:
             args, kwargs: the arguments that the model takes.
@@ -231,7 +232,7 @@ class ONNXProgram:
 
     def compute_values(self, value_names: Sequence[str], args: Sequence[Any] = (),
                        kwargs: dict[str, Any] | None = None) -> tuple[Tensor, ...]:  # fmt: skip
-        """What values within the graph are (`graph.nodes` has their names), computed by onnxruntime: a tuple of tensors.
+        """Return what values within the graph are (`graph.nodes` has their names), computed by onnxruntime: a tuple of tensors.
 
         Args:
             value_names: the names.
@@ -259,7 +260,7 @@ class ONNXProgram:
         return self._computed(run, [i.name for i in session.get_inputs()], args, kwargs or {})
 
     def apply_weights(self, state_dict: dict[str, Tensor]) -> None:
-        """Puts other weights in the place of those that the model was exported with.
+        """Put other weights in the place of those that the model was exported with.
 
         Args:
             state_dict: {name: tensor}, names as of the model's `state_dict()`; those that are not given stay.
@@ -278,7 +279,7 @@ class ONNXProgram:
         self._session = None
 
     def rename_axes(self, names: dict[str, str]) -> None:
-        """Gives sizes that vary other names.
+        """Give sizes that vary other names.
 
         Args:
             names: {name: new name}, such as `{"s0": "batch"}`.
@@ -287,4 +288,4 @@ class ONNXProgram:
             value.shape = tuple(names.get(s, s) for s in value.shape) if value.shape is not None else None
 
     def optimize(self) -> None:
-        """The graph has no dead nodes, and what depends on constants alone is computed: there is nothing left to do."""
+        """Do nothing: the graph has no dead nodes, and what depends on constants alone is computed."""

@@ -57,7 +57,7 @@ def packed_integers(field, numbers):
 
 
 def tensor(name, dtype, sizes, raw):
-    """TensorProto with its bytes; `raw` is `(file, offset, length)` where they lie in another file."""
+    """Return a TensorProto with its bytes; `raw` is `(file, offset, length)` where they lie in another file."""
     message = [*packed_integers(1, sizes), *integer(2, DTYPES[dtype]), *text(8, name)]
     if not isinstance(raw, tuple):
         return [*message, *data(9, raw)]
@@ -67,7 +67,8 @@ def tensor(name, dtype, sizes, raw):
 
 
 def attribute(name, value):
-    """AttributeProto of a number, a string, a list of them, or a message made by `tensor` or `graph` as `(kind, message)`."""
+    """Return an AttributeProto of a number, a string, a list of them, or a message made by `tensor` or `graph` as `(kind,
+    message)`."""
     message = text(1, name)
     if isinstance(value, tuple):
         kind, inner = value
@@ -101,7 +102,7 @@ def node(op, inputs, outputs, attributes, name, domain="", metadata=None):
 
 
 def value_info(name, dtype, sizes):
-    """ValueInfoProto; a size is a number, a name, or None; sizes None: the rank is not known."""
+    """Return a ValueInfoProto; a size is a number, a name, or None; sizes None: the rank is not known."""
     kind = integer(1, DTYPES[dtype])
     if sizes is not None:
         dims = []

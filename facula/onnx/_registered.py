@@ -13,7 +13,7 @@ registered: dict[str, tuple[Callable[..., Any], int]] = {}
 
 
 def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int) -> None:
-    """Registers a function as the translation of an op, for all exports to come.
+    """Register a function as the translation of an op, for all exports to come.
 
     Args:
         symbolic_name: the op, "domain::name".
@@ -34,7 +34,7 @@ def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., A
 
 
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
-    """Takes back what `register_custom_op_symbolic` did; without effect for a name that is not registered.
+    """Take back what `register_custom_op_symbolic` did; without effect for a name that is not registered.
 
     Args:
         symbolic_name: the op, "domain::name".

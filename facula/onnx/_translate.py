@@ -23,7 +23,7 @@ from .errors import UnsupportedOperatorError
 
 
 def translate(t, node):
-    """Makes the nodes for an op of `ops.higher_order`, and notes its results."""
+    """Make the nodes for an op of `ops.higher_order`, and note its results."""
     from ._translate import describe, is_tensor, known_of
 
     kind = KINDS.get(node.target.__name__)
@@ -49,7 +49,7 @@ def _cond(t, pred, true_graph, false_graph, operands=()):
 
 
 def _either(a, b):
-    """What is known of a value that is one of two."""
+    """Return what is known of a value that is one of two."""
     if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
         shape = None
     else:
@@ -109,7 +109,7 @@ _SIZES = {
 
 
 def describe(value, names):
-    """dtype and sizes of the tensor that a node's `meta["val"]` tells of; sizes that vary by their names."""
+    """Return dtype and sizes of the tensor that a node's `meta["val"]` tells of; sizes that vary by their names."""
     size = lambda s: s if type(s) is int else names.get(str(s), str(s))
     return str(value.dtype).rsplit(".", 1)[-1], tuple(size(s) for s in value.shape)
 
@@ -126,7 +126,7 @@ class _Known:
 
 
 def known_of(node):
-    """What the program says of a node's result: something with dtype and shape, a list of such, a size, or None."""
+    """Return what the program says of a node's result: something with dtype and shape, a list of such, a size, or None."""
     if "val" in node.meta:
         return node.meta["val"]
     facts = node.meta.get("tensor_meta")
@@ -178,14 +178,14 @@ class Translator:
         self.values[node] = made
 
     def _input(self, name, dtype, shape):
-        """An input; of complex numbers one of their parts, which are the last dimension."""
+        """Return an input; of complex numbers one of their parts, which are the last dimension."""
         part = _ops.complex.PARTS.get(dtype)
         made = Value(self.g, self.g.fresh(name), part or dtype, (*shape, 2) if part else shape)
         self.g.inputs.append(made)
         return _ops.complex.view_as_complex(self.g, made) if part else made
 
     def _held(self, name, tensor):
-        """A parameter, a buffer or a constant of the program."""
+        """Return a parameter, a buffer or a constant of the program."""
         dtype, shape = describe(tensor, self.names)
         return self._constant(name, tensor) if dtype.startswith("complex") else self.g.initializer(name, tensor, dtype, shape)
 
@@ -206,7 +206,7 @@ class Translator:
                 self._output(self.memory.read(result) if hasattr(result, "op") else self._numbers(result))
 
     def _numbers(self, value):
-        """A result that no op computed; an empty list is a shape."""
+        """Return a result that no op computed; an empty list is a shape."""
         return self.g.constant(value, "int64" if isinstance(value, (list, tuple)) and not value else None)
 
     def _output(self, value):
@@ -228,13 +228,13 @@ class Translator:
         value.name = name
 
     def inner(self, graph, module, given):
-        """The results of a graph that a node calls, of these values, made in `graph`."""
+        """Return the results of a graph that a node calls, of these values, made in `graph`."""
         return _Inner(self, graph, module, given).run()
 
     # values, views and writes
 
     def _show(self, node, of, name, overload, args, kwargs):
-        """Notes that a node is the view `name` of what the node `of` is."""
+        """Note that a node is the view `name` of what the node `of` is."""
 
         def again(_):
             return self._compute(node, name, overload, args, kwargs)
@@ -245,7 +245,7 @@ class Translator:
         self.memory.show(node, of, again, put_back)
 
     def _inverse(self, name, base, value, args, kwargs):
-        """The base after `value` was written to the view of it."""
+        """Return the base after `value` was written to the view of it."""
         g = self.g
         if isinstance(base, _ops.Pair):
             raise UnsupportedOperatorError(f"onnx.export: a write to the result of {name} of complex numbers")
@@ -343,7 +343,7 @@ class Translator:
         return self._shaped(node, result)
 
     def _own(self, node):
-        """The program's own translation of a node; what is taken from a list has none."""
+        """Return the program's own translation of a node; what is taken from a list has none."""
         if not _is_op(node.target):
             return None
         name = node.target.name().partition(".")[0]
@@ -364,7 +364,7 @@ class Translator:
                 self.g.dtype, self.g.shape = first
 
     def _shaped(self, node, result):
-        """Results with the dtype and the sizes that the program says they have."""
+        """Return the results with the dtype and the sizes that the program says they have."""
         value = known_of(node)
         if isinstance(result, _ops.Pair):
             result.real.shape = result.imag.shape = describe(value, self.names)[1]
@@ -382,7 +382,7 @@ class Translator:
         return result
 
     def _folded(self, node, name, args, kwargs):
-        """The result of an op on constants alone, computed by it."""
+        """Return the result of an op on constants alone, computed by it."""
         if name.rstrip("_") in _DRAWS or name.endswith("_") or not _is_op(node.target) or not is_tensor(known_of(node)):
             return None
         known = True
@@ -402,7 +402,7 @@ class Translator:
         return self._constant(node.name, node.target(*args, **kwargs))
 
     def _constant(self, name, exact):
-        """A tensor of the program that does not change."""
+        """Return a tensor of the program that does not change."""
         dtype, shape = describe(exact, self.names)
         if dtype.startswith("complex"):
             exact = exact.resolve_conj().detach()
@@ -415,7 +415,7 @@ class Translator:
 
 
 def _in_place(name, node):
-    """Functions with `inplace=True` that are one op."""
+    """Return the functions with `inplace=True` that are one op."""
     last = node.kwargs.get("inplace", node.args[-1] if node.args else None)
     return name in ("functional_relu6", "functional_threshold") and last is True
 
@@ -445,7 +445,7 @@ class _Inner(Translator):
 
 
 def _split(target):
-    """`add_`, `Tensor` of torch.ops.aten.add_.Tensor."""
+    """Return `add_`, `Tensor` of torch.ops.aten.add_.Tensor."""
     name, _, overload = target.name().rpartition("::")[2].partition(".")
     return name, overload or "default"
 

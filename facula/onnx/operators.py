@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def shape_as_tensor(x: Tensor) -> Tensor:
-    """The sizes of `x` as an int64 tensor.
+    """Return the sizes of `x` as an int64 tensor.
 
     Args:
         x: a tensor.
@@ -24,7 +24,7 @@ def shape_as_tensor(x: Tensor) -> Tensor:
 
 
 def reshape_from_tensor_shape(x: Tensor, shape: Tensor) -> Tensor:
-    """`x` with the sizes that a tensor holds.
+    """Return `x` with the sizes that a tensor holds.
 
     Args:
         x: a tensor.

@@ -43,27 +43,27 @@ _KINDS = {
 
 
 def _is_value(x):
-    """Whether x is a value of the graph."""
+    """Return whether x is a value of the graph."""
     return isinstance(x, Value)
 
 
 def _is_tensor(x):
-    """Whether x is a tensor of the graph; all values are."""
+    """Return whether x is a tensor of the graph; all values are."""
     return isinstance(x, Value)
 
 
 def _is_none(x):
-    """Whether the program gave None, or nothing."""
+    """Return whether the program gave None, or nothing."""
     return x is None
 
 
 def _is_constant(x):
-    """Whether x is known while the model is exported."""
+    """Return whether x is known while the model is exported."""
     return not isinstance(x, Value) or x.array is not None or x.exact is not None
 
 
 def _plain(value):
-    """A constant of the graph as Python has it."""
+    """Return a constant of the graph as Python has it."""
     if not isinstance(value, Value):
         return value
     if value.array is not None:
@@ -72,7 +72,7 @@ def _plain(value):
 
 
 def _get_const(value, desc, arg_name):
-    """What the program gave for an argument, which must be known.
+    """Return what the program gave for an argument, which must be known.
 
     Args:
         value: a value of the graph, or what Python has.
@@ -103,12 +103,12 @@ def _get_const(value, desc, arg_name):
 
 
 def _maybe_get_const(value, desc):
-    """As `_get_const`, but a value that the program computes, and None, are given back."""
+    """Return what `_get_const` gives, but a value that the program computes, and None, are given back."""
     return value if value is None or not _is_constant(value) else _get_const(value, desc, "value")
 
 
 def _maybe_get_scalar(value):
-    """The number that a constant of one element holds; anything else is given back."""
+    """Return the number that a constant of one element holds; anything else is given back."""
     plain = _plain(value)
     while isinstance(plain, list) and len(plain) == 1:
         plain = plain[0]
@@ -116,7 +116,7 @@ def _maybe_get_scalar(value):
 
 
 def parse_args(*arg_descriptors: Any) -> Any:
-    """A decorator for translations: their arguments after the graph come as Python has them, as the descriptors say.
+    """Return a decorator for translations: their arguments after the graph come as Python has them, as the descriptors say.
 
     Args:
         arg_descriptors: one for each argument, see `_get_const`. An argument that is None stays None.
@@ -155,12 +155,12 @@ def parse_args(*arg_descriptors: Any) -> Any:
 
 
 def _get_tensor_rank(x):
-    """How many dimensions a value has; None where it is not known."""
+    """Return how many dimensions a value has; None where it is not known."""
     return None if not _is_value(x) or x.shape is None else len(x.shape)
 
 
 def _get_tensor_sizes(x, allow_nonstatic=True):
-    """The sizes of a value, None for those that vary; None where nothing is known, or where one varies that must not."""
+    """Return the sizes of a value, None for those that vary; None where nothing is known, or where one varies that must not."""
     if _get_tensor_rank(x) is None:
         return None
     sizes = [size if isinstance(size, int) else None for size in x.shape]
@@ -168,18 +168,18 @@ def _get_tensor_sizes(x, allow_nonstatic=True):
 
 
 def _get_tensor_dim_size(x, dim):
-    """The size of one dimension; None where it is not known."""
+    """Return the size of one dimension; None where it is not known."""
     sizes = _get_tensor_sizes(x)
     return None if sizes is None else sizes[dim]
 
 
 def _onnx_unsupported(op_name, value=None):
-    """Raises UnsupportedOperatorError for an operator; `value` is what made it so."""
+    """Raise UnsupportedOperatorError for an operator; `value` is what made it so."""
     raise UnsupportedOperatorError(f"Unsupported: ONNX export of operator {op_name}{_about(value)}")
 
 
 def _onnx_opset_unsupported_detailed(op_name, current_opset, supported_opset, reason, value=None):
-    """Raises UnsupportedOperatorError: an operator needs another opset, and why."""
+    """Raise UnsupportedOperatorError: an operator needs another opset, and why."""
     text = f"Unsupported: ONNX export of {op_name} in opset {current_opset}. {reason}."
     raise UnsupportedOperatorError(f"{text} Please try opset version {supported_opset}.{_about(value)}")
 
@@ -189,7 +189,7 @@ def _about(value):
 
 
 def _reshape_helper(g, input, shape, allowzero=0):
-    """A node `Reshape`.
+    """Return a node `Reshape`.
 
     Args:
         g: the graph.
@@ -207,7 +207,7 @@ def _reshape_helper(g, input, shape, allowzero=0):
 
 
 def _repeat_interleave_split_helper(g, self, reps, dim):
-    """`self` in `reps` equal parts along `dim`, as a tuple of values."""
+    """Return `self` in `reps` equal parts along `dim`, as a tuple of values."""
     number = {"num_outputs": reps} if g.opset >= 18 else {}
     parts = g.Split(self, outputs=reps, axis=dim, **number)
     return parts if reps > 1 else (parts,)

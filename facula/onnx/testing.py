@@ -17,7 +17,7 @@ _BACKENDS = {"onnxruntime": lambda program: program, "reference": lambda program
 def assert_onnx_program(program: Any, *, rtol: float | None = None, atol: float | None = None, args: Any = None,
                         kwargs: Any = None, strategy: str = "TorchExportNonStrictStrategy",
                         backend: str = "onnxruntime") -> None:  # fmt: skip
-    """Raises an AssertionError unless the file gives what the exported program gives.
+    """Raise an AssertionError unless the file gives what the exported program gives.
 
     Args:
         program: what `onnx.export` gave.

@@ -45,7 +45,7 @@ class VerificationInfo:
 
     @classmethod
     def from_tensors(cls, name: str, expected: Any, actual: Any) -> Self:
-        """Compares two tensors of one shape.
+        """Compare two tensors of one shape.
 
         Args:
             name: what the result is called.
@@ -68,7 +68,7 @@ class VerificationInfo:
         )
 
     def asdict(self) -> dict[str, Any]:
-        """The same as a dict of names, numbers and lists."""
+        """Return the same as a dict of names, numbers and lists."""
         made = dataclasses.asdict(self)
         for name in ("abs_diff_hist", "rel_diff_hist"):
             made[name] = [part.tolist() for part in getattr(self, name)]
@@ -76,14 +76,14 @@ class VerificationInfo:
 
 
 def arguments_of(program: Any, args: Any, kwargs: Any) -> tuple[Any | tuple[()], Any | dict[Any, Any]]:
-    """The given arguments, or those with which the model was exported."""
+    """Return the given arguments, or those with which the model was exported."""
     if args is None and kwargs is None:
         args, kwargs = program.exported_program.example_inputs
     return args or (), kwargs or {}
 
 
 def wanted_of(program: Any, args: Any, kwargs: Any) -> list[Tensor]:
-    """What the exported program computes, as it would be in the file."""
+    """Return what the exported program computes, as it would be in the file."""
     with facula.no_grad():
         results = program.exported_program.module()(*args, **kwargs)
     leaves = facula.utils._pytree.tree_leaves(results)
@@ -92,7 +92,7 @@ def wanted_of(program: Any, args: Any, kwargs: Any) -> list[Tensor]:
 
 def verify_onnx_program(onnx_program: Any, args: Any = None, kwargs: Any = None,
                         compare_intermediates: bool = False) -> list[VerificationInfo]:  # fmt: skip
-    """Compares onnxruntime's results with those of the exported program: a `VerificationInfo` for every output.
+    """Compare onnxruntime's results with those of the exported program: a `VerificationInfo` for every output.
 
     Args:
         onnx_program: what `onnx.export` gave.

@@ -78,7 +78,7 @@ class Adafactor(Optimizer):
 
     @facula.no_grad()
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """Updates all parameters that have a gradient; returns the closure's loss, or None."""
+        """Update all parameters that have a gradient; return the closure's loss, or None."""
         loss = self._evaluate(closure)
         for group in self.param_groups:
             for param in group["params"]:
@@ -112,5 +112,5 @@ class Adafactor(Optimizer):
 
 
 def _wide(tensor):
-    """Sums of squares leave the range of float16: what is computed between two states is at least float32."""
+    """Return a tensor in float32 at least: sums of squares leave the range of float16."""
     return tensor.float() if tensor.dtype in (facula.float16, facula.bfloat16) else tensor

@@ -55,21 +55,21 @@ LISTS = {
 
 
 def check_non_negative(name: str, **options: Any) -> None:
-    """Raises ValueError naming the optimizer for the first option below 0 (or NaN)."""
+    """Raise ValueError naming the optimizer for the first option below 0 (or NaN)."""
     for option, value in options.items():
         if not value >= 0.0:
             raise ValueError(f"{name}: {option} must be at least 0, got {value}")
 
 
 def check_rates(name: str, betas: tuple[float, float]) -> None:
-    """Raises ValueError for decay rates outside [0, 1)."""
+    """Raise ValueError for decay rates outside [0, 1)."""
     for i, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:
             raise ValueError(f"{name}: betas[{i}] must be in [0, 1), got {beta}")
 
 
 def check_lr(name: str, lr: Tensor | float, foreach: bool | None = None, capturable: bool = True) -> None:
-    """Raises ValueError for a negative learning rate, or a tensor that is not one number."""
+    """Raise ValueError for a negative learning rate, or a tensor that is not one number."""
     if isinstance(lr, Tensor):
         if lr.numel() != 1:
             raise ValueError(f"{name}: a learning rate in a tensor is one element, got {lr.numel()}")
@@ -86,7 +86,7 @@ def check_flags(name: str, options: Mapping[str, Any]) -> None:
 
 
 def check_step(name: str, group: Mapping[str, Any], params: Any) -> None:
-    """Raises AssertionError for options that a step of these parameters cannot have."""
+    """Raise AssertionError for options that a step of these parameters cannot have."""
     if group.get("capturable"):
         for param in params:
             if not param.is_cuda:

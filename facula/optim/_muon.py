@@ -22,7 +22,7 @@ __all__ = ["Muon"]
 
 
 def _orthogonal(matrix, coefficients, steps: int, eps: float):
-    """About the nearest orthogonal matrix, by Newton-Schulz iteration in bfloat16."""
+    """Return about the nearest orthogonal matrix, by Newton-Schulz iteration in bfloat16."""
     if steps >= 100:
         raise ValueError(f"Muon: ns_steps must be below 100, got {steps}")
     if len(coefficients) != 3:
@@ -92,7 +92,7 @@ class Muon(Optimizer):
 
     @facula.no_grad()
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """Updates all parameters that have a gradient; returns the closure's loss, or None."""
+        """Update all parameters that have a gradient; return the closure's loss, or None."""
         loss = self._evaluate(closure)
         for group in self.param_groups:
             for param in group["params"]:

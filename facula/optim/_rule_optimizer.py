@@ -122,7 +122,7 @@ def _real(t):
 
 
 def apply(rule: str, param, grad, states, numbers) -> None:
-    """One recorded step: writes the new values into `param` and `states` in place."""
+    """Make one recorded step: write the new values into `param` and `states` in place."""
     sign, decay, *rest = numbers
     # Copies: what the rule saves for its derivative must not be written to below.
     p, g, *olds = (_real(t if t is None else t.clone()) for t in (param, grad, *states))
@@ -138,7 +138,7 @@ def apply(rule: str, param, grad, states, numbers) -> None:
 
 
 def step_lists(rule, group, params, grads, states, state_steps, grad_scale=None, found_inf=None) -> None:
-    """One step of every parameter, with a method of the optimizer class `rule`.
+    """Make one step of every parameter, with a method of the optimizer class `rule`.
 
     Args:
         group: the options. states: state name -> list of tensors, or None for a state that the options leave out.
@@ -184,7 +184,7 @@ class RuleOptimizer(Optimizer):
     _update_sparse = None  # (group, parameter, gradient, state): a step with a sparse gradient, where the rule has one
 
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """Updates all parameters that have a gradient; returns the closure's loss, or None."""
+        """Update all parameters that have a gradient; return the closure's loss, or None."""
         loss = self._evaluate(closure)
         self._check_capture()
         for group in self.param_groups:
@@ -192,7 +192,7 @@ class RuleOptimizer(Optimizer):
         return loss
 
     def _check_capture(self) -> None:
-        """Raises where a graph is captured and its replays would all be the same step."""
+        """Raise where a graph is captured and its replays would all be the same step."""
         for group in self.param_groups:
             on_device = not group.get("capturable", True) and any(p.is_cuda for p in group["params"])
             if on_device and _C._cuda_captures_here():
@@ -202,7 +202,7 @@ class RuleOptimizer(Optimizer):
                 )
 
     def _step_group(self, group, params=None) -> None:
-        """Parameter by parameter, of all or of some; what has been prepared is run also when a later one raises."""
+        """Step parameter by parameter, of all or of some; what has been prepared is run also when a later one raises."""
         params = group["params"] if params is None else params
         check_step(type(self).__name__, group, params)
         steps = []
@@ -222,13 +222,13 @@ class RuleOptimizer(Optimizer):
             run_steps(steps)
 
     def _update(self, group, param, grad, state, step):
-        """Prepares or does one step of one parameter: gives what `_run` gave. ``step`` counts from 1."""
+        """Prepare or do one step of one parameter: give what `_run` gave. ``step`` counts from 1."""
         raise NotImplementedError(f"{type(self).__name__}: _update is not implemented, got a call")
 
     @staticmethod
     def _run(rule: str, group, param, grad, states, numbers, decay=None):
-        """A step of a rule, for run_steps(), or None where it was done, in ops; ``decay`` is the L2 weight decay, by default
-        the group's."""
+        """Return a step of a rule, for run_steps(), or None where it was done, in ops; ``decay`` is the L2 weight decay, by
+        default the group's."""
         sign = -1.0 if group["maximize"] else 1.0
         decay = group["weight_decay"] if decay is None else decay
         step = (rule, param, grad, states, (sign, decay, *numbers))
@@ -241,7 +241,8 @@ class RuleOptimizer(Optimizer):
 
 
 def check_layout(rule, grad) -> bool:
-    """Whether a gradient is sparse; raises RuntimeError where it is and the rule (a class or an optimizer) has no such step."""
+    """Return whether a gradient is sparse; raise RuntimeError where it is and the rule (a class or an optimizer) has no such
+    step."""
     if grad.layout is facula.strided:
         return False
     if rule._update_sparse is None:
@@ -251,12 +252,12 @@ def check_layout(rule, grad) -> bool:
 
 
 def counted(group: Mapping[str, Any], step: Tensor) -> float:
-    """A step counter's value: a number, or itself where the host must not ask for it."""
+    """Return a step counter's value: a number, or itself where the host must not ask for it."""
     return step if group.get("capturable") else step.item()
 
 
 def run_steps(steps: Sequence[tuple[Tensor | str | tuple[Any, ...], ...] | None]) -> None:
-    """Runs what `_run` has prepared: those of a device together."""
+    """Run what `_run` has prepared: those of a device together."""
     steps = [step for step in steps if step]
     wrapped = [step for step in steps if _stands_in(step[1]) or _stands_in(step[2])]
     if not wrapped:

@@ -10,7 +10,7 @@ __all__ = ["swap_in_optimizer_params_and_state"]
 
 @contextlib.contextmanager
 def swap_in_optimizer_params_and_state(optimizer, swapin_parameters, swapin_optim_state):
-    """A block in which an optimizer acts on other parameters with another state.
+    """Return a block in which an optimizer acts on other parameters with another state.
 
     Args:
         optimizer: has a state already.

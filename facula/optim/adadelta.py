@@ -66,7 +66,7 @@ def adadelta(params: Sequence[Tensor], grads: Sequence[Tensor], square_avgs: Seq
              state_steps: Sequence[Tensor], capturable: bool = False, foreach: bool | None = None, differentiable: bool = False,
              has_complex: bool = False, *, lr: float, rho: float, eps: float, weight_decay: float,
              maximize: bool) -> None:  # fmt: skip
-    """One step of `Adadelta` on lists.
+    """Make one step of `Adadelta` on lists.
 
     >>> from torch.optim.adadelta import adadelta
     >>> p, g, v, u, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)

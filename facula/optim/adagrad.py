@@ -71,7 +71,7 @@ class Adagrad(RuleOptimizer):
         return state
 
     def share_memory(self) -> None:
-        """Moves the sums to memory that other processes see, so that several can train one model.
+        """Move the sums to memory that other processes see, so that several can train one model.
 
         >>> optimizer = torch.optim.Adagrad([torch.zeros(2, requires_grad=True)])
         >>> optimizer.share_memory()
@@ -84,7 +84,7 @@ class Adagrad(RuleOptimizer):
     @staticmethod
     @facula.no_grad()
     def _update_sparse(group, param, grad, state):
-        """A step with a sparse gradient, in ops: of the rows that it has."""
+        """Make a step with a sparse gradient, in ops: of the rows that it has."""
         if group["weight_decay"]:
             got = group["weight_decay"]
             raise RuntimeError(f"Adagrad: sparse gradients need weight_decay=0, got {got}")
@@ -105,7 +105,7 @@ def adagrad(params: Sequence[Tensor], grads: Sequence[Tensor], state_sums: Seque
             fused: bool | None = None, grad_scale: Tensor | None = None, found_inf: Tensor | None = None,
             has_sparse_grad: bool = False, foreach: bool | None = None, differentiable: bool = False, has_complex: bool = False,
             *, lr: float, weight_decay: float, lr_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
-    """One step of `Adagrad` on lists.
+    """Make one step of `Adagrad` on lists.
 
     >>> from torch.optim.adagrad import adagrad
     >>> p, g, total, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.tensor(0.0)

@@ -66,7 +66,7 @@ class Adam(RuleOptimizer):
         return state
 
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """Updates all parameters that have a gradient; returns the closure's loss, or None."""
+        """Update all parameters that have a gradient; return the closure's loss, or None."""
         loss = None if closure is None else self._evaluate(closure)
         self._check_capture()
         for group in self.param_groups:
@@ -90,7 +90,7 @@ class Adam(RuleOptimizer):
 
 
 def check_tensor_rates(name: str, betas: tuple[float, float], foreach: bool | None, capturable: bool) -> None:
-    """Raises ValueError for decay rates in tensors that do not go together or with foreach=True."""
+    """Raise ValueError for decay rates in tensors that do not go together or with foreach=True."""
     in_tensors = [isinstance(beta, facula.Tensor) for beta in betas]
     if any(in_tensors) and not all(in_tensors):
         raise ValueError(f"{name}: betas must be both floats or both Tensors, got {betas}")
@@ -107,7 +107,7 @@ def adam(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[T
          capturable: bool = False, differentiable: bool = False, fused: bool | None = None, grad_scale: Tensor | None = None,
          found_inf: Tensor | None = None, has_complex: bool = False, decoupled_weight_decay: bool = False, *, amsgrad: bool,
          beta1: float, beta2: float, lr: float, weight_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
-    """One step of `Adam` on lists.
+    """Make one step of `Adam` on lists.
 
     >>> from torch.optim.adam import adam
     >>> p, g, m, v, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)

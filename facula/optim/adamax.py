@@ -59,7 +59,7 @@ def adamax(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence
            state_steps: Sequence[Tensor], foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
            capturable: bool = False, has_complex: bool = False, *, eps: float, beta1: float, beta2: float, lr: float,
            weight_decay: float) -> None:  # fmt: skip
-    """One step of `Adamax` on lists.
+    """Make one step of `Adamax` on lists.
 
     >>> from torch.optim.adamax import adamax
     >>> p, g, m, u, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)

@@ -64,7 +64,7 @@ def adamw(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[
           capturable: bool = False, differentiable: bool = False, fused: bool | None = None, grad_scale: Tensor | None = None,
           found_inf: Tensor | None = None, has_complex: bool = False, *, amsgrad: bool, beta1: float, beta2: float, lr: float,
           weight_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
-    """One step of `AdamW` on lists.
+    """Make one step of `AdamW` on lists.
 
     >>> from torch.optim.adamw import adamw
     >>> p, g, m, v, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)

@@ -85,7 +85,7 @@ def asgd(params: Sequence[Tensor], grads: Sequence[Tensor], axs: Sequence[Tensor
          etas: Sequence[Tensor], state_steps: Sequence[Tensor], foreach: bool | None = None, maximize: bool = False,
          differentiable: bool = False, capturable: bool = False, has_complex: bool = False, *, lambd: float, lr: float,
          t0: float, alpha: float, weight_decay: float) -> None:  # fmt: skip
-    """One step of `ASGD` on lists.
+    """Make one step of `ASGD` on lists.
 
     >>> from torch.optim.asgd import asgd
     >>> p, g, ax, mu, eta, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.ones(1), torch.tensor(0.1), torch.tensor(0.0)

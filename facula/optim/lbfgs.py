@@ -21,7 +21,7 @@ __all__ = ["LBFGS"]
 
 
 def _cubic_minimum(x1, f1, g1, x2, f2, g2, bounds=None) -> float:
-    """The minimum between two points of the cubic with the given values and slopes (Nocedal and Wright, 3.59)."""
+    """Return the minimum between two points of the cubic with the given values and slopes (Nocedal and Wright, 3.59)."""
     least, most = bounds if bounds is not None else (x1, x2) if x1 <= x2 else (x2, x1)
     d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2)
     square = d1**2 - g1 * g2
@@ -70,12 +70,12 @@ class _StrongWolfe:
         return abs(p.slope) <= -self.c2 * self.start.slope
 
     def search(self, t) -> _Point:
-        """The best point found, starting with step length ``t``."""
+        """Return the best point found, starting with step length ``t``."""
         bracket, done, used = self._bracket(t)
         return self._narrow(bracket, done, used)
 
     def _bracket(self, t):
-        """Two points around a good one (or the good one alone, and True)."""
+        """Return two points around a good one (or the good one alone, and True)."""
         before, new = self.start, self.at(t)
         for used in range(self.most):
             if self.too_high(new) or (used > 1 and new.loss >= before.loss):
@@ -200,7 +200,7 @@ class LBFGS(Optimizer):
     # -- the direction
 
     def _new_direction(self, state, grad, history_size):
-        """The direction from the history, after noting the last change in it."""
+        """Return the direction from the history, after noting the last change in it."""
         if state["n_iter"] == 1:
             state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
             return grad.neg()
@@ -226,7 +226,7 @@ class LBFGS(Optimizer):
 
     @facula.no_grad()
     def step(self, closure: Callable[..., Any]) -> Tensor:
-        """Iterates until a tolerance or a bound is met; returns the first loss."""
+        """Iterate until a tolerance or a bound is met; return the first loss."""
         closure = facula.enable_grad()(closure)
         group = self.param_groups[0]
         search = group["line_search_fn"]

@@ -40,12 +40,12 @@ EPOCH_DEPRECATION_WARNING = (
 
 
 def _own(value):
-    """A tensor as a copy, since groups and callers change theirs in place; anything else as it is."""
+    """Return a tensor as a copy, since groups and callers change theirs in place; anything else as it is."""
     return value.clone() if isinstance(value, Tensor) else value
 
 
 def _values(optimizer: Optimizer, key: str) -> list:
-    """An option of every group, in copies of its own."""
+    """Return an option of every group, in copies of its own."""
     return [_own(group[key]) for group in optimizer.param_groups]
 
 
@@ -57,7 +57,7 @@ def _set_value(group: dict[str, Any], key: str, value) -> None:
 
 
 def _per_group(name: str, optimizer: Optimizer, value) -> list:
-    """``value`` for every group, or the values of a list with one for each, in copies of its own."""
+    """Return ``value`` for every group, or the values of a list with one for each, in copies of its own."""
     count = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
         return [_own(value) for _ in range(count)]
@@ -139,7 +139,7 @@ class LRScheduler:
             self._is_initial = False
 
     def state_dict(self) -> dict[str, Any]:
-        """All attributes but the optimizer, for a checkpoint beside ``optimizer.state_dict()``.
+        """Return all attributes but the optimizer, for a checkpoint beside ``optimizer.state_dict()``.
 
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
         >>> torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5).state_dict()["last_epoch"]
@@ -148,7 +148,7 @@ class LRScheduler:
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores what `state_dict` gave. The optimizer's rates are not set: its own state dict has them.
+        """Restore what `state_dict` gave. The optimizer's rates are not set: its own state dict has them.
 
         Args:
             state_dict: of a scheduler of this class.
@@ -162,7 +162,7 @@ class LRScheduler:
         self.__dict__.update(state_dict)
 
     def get_last_lr(self) -> list[float]:
-        """The rates of all groups that the last step set, a list.
+        """Return the rates of all groups that the last step set, a list.
 
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
         >>> torch.optim.lr_scheduler.ConstantLR(optimizer, 0.25).get_last_lr()
@@ -171,9 +171,8 @@ class LRScheduler:
         return self._last_lr
 
     def get_lr(self) -> list[float]:
-        """The rates of all groups for ``last_epoch``, a list. `step` calls it; for the present rates there is `get_last_lr`,
-        and the
-        schedules here warn about a direct call.
+        """Return the rates of all groups for ``last_epoch``, a list. `step` calls it; for the present rates there is
+        `get_last_lr`, and the schedules here warn about a direct call.
 
         Errors: NotImplementedError of the base class.
 
@@ -186,7 +185,7 @@ class LRScheduler:
         raise NotImplementedError(f"{type(self).__name__}: get_lr is not implemented, got a call")
 
     def step(self, epoch: int | None = None) -> None:
-        """Sets the rates of the next epoch.
+        """Set the rates of the next epoch.
 
         Args:
             epoch: deprecated: sets the rates of this epoch, and warns.
@@ -246,7 +245,7 @@ class LRScheduler:
             warnings.warn(text, UserWarning, stacklevel=3)
 
     def _scaled(self, factor: float) -> list:
-        """The present rates times ``factor``."""
+        """Return the present rates times ``factor``."""
         return [group["lr"] * factor for group in self.optimizer.param_groups]
 
     def _unchanged(self) -> list:
@@ -254,7 +253,7 @@ class LRScheduler:
 
 
 def _watch_steps(optimizer: Optimizer) -> None:
-    """Makes ``optimizer.step`` note that it was called, for the warning about the wrong order."""
+    """Make ``optimizer.step`` note that it was called, for the warning about the wrong order."""
     if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         return
     reference, step = weakref.ref(optimizer), optimizer.step.__func__
@@ -285,7 +284,7 @@ class _LambdaScheduler(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, int | list[float | None]]:
-        """As for `LRScheduler`; of callable objects the attributes are saved, of functions nothing."""
+        """Return the state as for `LRScheduler`; of callable objects the attributes are saved, of functions nothing."""
         state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
         state["lr_lambdas"] = [
             None if isinstance(f, types.FunctionType) else f.__dict__.copy() for f in self.lr_lambdas
@@ -293,7 +292,7 @@ class _LambdaScheduler(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores what `state_dict` gave; functions stay as they are."""
+        """Restore what `state_dict` gave; functions stay as they are."""
         self.__dict__.update({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
         name = f"{type(self).__name__}.load_state_dict"
         for _, function, saved in _by_group(name, self.optimizer, self.lr_lambdas, state_dict["lr_lambdas"]):
@@ -324,7 +323,7 @@ class LambdaLR(_LambdaScheduler):
     """
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         lists = _by_group("LambdaLR", self.optimizer, self.lr_lambdas, self.base_lrs)
         return [base * f(self.last_epoch) for _, f, base in lists]
@@ -353,7 +352,7 @@ class MultiplicativeLR(_LambdaScheduler):
     """
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         if self._is_initial:
             return self._unchanged()
@@ -390,7 +389,7 @@ class StepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         due = self.last_epoch != 0 and self.last_epoch % self.step_size == 0
         return self._scaled(self.gamma) if due else self._unchanged()
@@ -428,7 +427,7 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         if self.last_epoch not in self.milestones:
             return self._unchanged()
@@ -471,7 +470,7 @@ class ConstantLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         if self.last_epoch == 0:
             return self._scaled(self.factor)
@@ -520,7 +519,7 @@ class LinearLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         if self.last_epoch == 0:
             return self._scaled(self.start_factor)
@@ -559,7 +558,7 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Tensor | float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         return self._unchanged() if self._is_initial else self._scaled(self.gamma)
 
@@ -597,7 +596,7 @@ class PolynomialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._unchanged()
@@ -643,7 +642,7 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         epoch, period, least = self.last_epoch, self.T_max, self.eta_min
         if self._is_initial:
@@ -705,13 +704,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         factor = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * factor for base in self.base_lrs]
 
     def step(self, epoch: int | None = None) -> None:
-        """Sets the rates of the next epoch, or of ``epoch``, which may be fractional."""
+        """Set the rates of the next epoch, or of ``epoch``, which may be fractional."""
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -733,7 +732,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._last_lr = _values(self.optimizer, "lr")
 
     def _place(self, epoch: float) -> None:
-        """Finds the fall that ``epoch`` belongs to, and how far into it that is."""
+        """Find the fall that ``epoch`` belongs to, and how far into it that is."""
         if epoch < 0:
             raise ValueError(f"CosineAnnealingWarmRestarts: epoch must not be negative, got {epoch}")
         self.T_i = self.T_0
@@ -808,12 +807,12 @@ class ReduceLROnPlateau(LRScheduler):
         self._reset()
 
     def _reset(self) -> None:
-        """Forgets the metrics seen so far."""
+        """Forget the metrics seen so far."""
         self.best = self.mode_worse
         self.cooldown_counter = self.num_bad_epochs = 0
 
     def step(self, metrics: float | Tensor, epoch: int | None = None) -> None:
-        """Takes note of the metric of an epoch."""
+        """Take note of the metric of an epoch."""
         current = float(metrics)
         if epoch is not None:
             warnings.warn(
@@ -865,7 +864,7 @@ class ReduceLROnPlateau(LRScheduler):
 
 
 def _uses_betas(name: str, optimizer: Optimizer) -> bool:
-    """Whether momentum is betas[0]; raises ValueError for an optimizer without momentum."""
+    """Return whether momentum is betas[0]; raise ValueError for an optimizer without momentum."""
     if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
         raise ValueError(f"{name}: cycle_momentum needs an optimizer with momentum or betas, got neither")
     return "betas" in optimizer.defaults
@@ -949,7 +948,7 @@ class CyclicLR(LRScheduler):
         self.base_lrs: Any = base_lrs
 
     def scale_fn(self, x: float) -> float:
-        """The height of the cycle.
+        """Return the height of the cycle.
 
         Args:
             x: the number of the cycle from 1, or of the step, as ``scale_mode`` says.
@@ -964,7 +963,7 @@ class CyclicLR(LRScheduler):
         return _CYCLE_SCALES[self.mode][1](self.gamma, x)
 
     def get_lr(self) -> list[float]:
-        """See the class; moves the momentum too."""
+        """Return the rates of all groups for ``last_epoch``, and move the momentum too: see the class."""
         self._check_called_by_step()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
@@ -978,7 +977,7 @@ class CyclicLR(LRScheduler):
         return [base + (top - base) * height for _, base, top in peaks]
 
     def state_dict(self) -> dict[str, float | list[float] | str]:
-        """As for `LRScheduler`; of a scale_fn that is an object the attributes, of a function nothing."""
+        """Return the state as for `LRScheduler`; of a scale_fn that is an object the attributes, of a function nothing."""
         state = super().state_dict()
         custom = state.pop("_scale_fn_custom")
         plain = custom is None or isinstance(custom, types.FunctionType)
@@ -986,7 +985,7 @@ class CyclicLR(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores what `state_dict` gave; a scale_fn stays, with its attributes restored."""
+        """Restore what `state_dict` gave; a scale_fn stays, with its attributes restored."""
         saved = state_dict.get("_scale_fn_custom")
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "_scale_fn_custom"})
         if saved is not None:
@@ -1075,7 +1074,7 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """See the class; moves the momentum too."""
+        """Return the rates of all groups for ``last_epoch``, and move the momentum too: see the class."""
         self._check_called_by_step()
         step = self.last_epoch
         if step > self.total_steps:
@@ -1115,7 +1114,7 @@ def _total_steps(total_steps, epochs, steps_per_epoch) -> int:
 
 
 def _one_cycle_phases(total_steps: int, pct_start: float, three_phase: bool) -> list[dict[str, Any]]:
-    """Phases as the step they end at and the group's options that they go between."""
+    """Return the phases as the step they end at and the group's options that they go between."""
 
     def phase(end, start_lr, end_lr, start_momentum, end_momentum):
         return {
@@ -1151,13 +1150,13 @@ class _Composite(LRScheduler):
     """Schedulers within a scheduler, and their state dicts within its own."""
 
     def state_dict(self) -> dict[str, Any]:
-        """All attributes but the optimizer; of the schedulers their state dicts."""
+        """Return all attributes but the optimizer; of the schedulers their state dicts."""
         state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "_schedulers")}
         state["_schedulers"] = [scheduler.state_dict() for scheduler in self._schedulers]
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores what `state_dict` gave."""
+        """Restore what `state_dict` gave."""
         self.__dict__.update({key: value for key, value in state_dict.items() if key != "_schedulers"})
         for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             scheduler.load_state_dict(saved)
@@ -1211,7 +1210,7 @@ class SequentialLR(_Composite):
         self._last_lr = first.get_last_lr()
 
     def recursive_undo(self, sched: LRScheduler | None = None) -> None:
-        """Takes back the step that every inner scheduler made when it was constructed. The constructor calls it.
+        """Take back the step that every inner scheduler made when it was constructed. The constructor calls it.
 
         Args:
             sched: a scheduler, or one of schedulers; default: this one.
@@ -1231,7 +1230,7 @@ class SequentialLR(_Composite):
             sched.last_epoch -= 1
 
     def step(self) -> None:
-        """Sets the rates of the next epoch."""
+        """Set the rates of the next epoch."""
         self.last_epoch += 1
         index = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[index]
@@ -1276,7 +1275,7 @@ class ChainedScheduler(_Composite):
         self._last_lr = _values(optimizer, "lr")
 
     def step(self) -> None:
-        """Sets the rates of the next epoch."""
+        """Set the rates of the next epoch."""
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = _values(self.optimizer, "lr")

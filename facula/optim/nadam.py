@@ -84,7 +84,7 @@ def nadam(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[
           foreach: bool | None = None, capturable: bool = False, differentiable: bool = False, has_complex: bool = False,
           maximize: bool = False, *, beta1: float, beta2: float, lr: float, weight_decay: float, momentum_decay: float,
           eps: float) -> None:  # fmt: skip
-    """One step of `NAdam` on lists.
+    """Make one step of `NAdam` on lists.
 
     >>> from torch.optim.nadam import nadam
     >>> p, g, m, v, product, t = (torch.full((1,), value) for value in (1.0, 1.0, 0.0, 0.0, 1.0, 0.0))

@@ -46,7 +46,7 @@ _global_post_hooks: dict[int, Callable] = OrderedDict()
 
 
 def register_optimizer_step_pre_hook(hook: Callable) -> RemovableHandle:
-    """Calls ``hook(optimizer, args, kwargs)`` before every step of every optimizer.
+    """Call ``hook(optimizer, args, kwargs)`` before every step of every optimizer.
 
     Args:
         hook: gives None, or new (args, kwargs) for the step; the optimizer is the first of args.
@@ -65,7 +65,7 @@ def register_optimizer_step_pre_hook(hook: Callable) -> RemovableHandle:
 
 
 def register_optimizer_step_post_hook(hook: Callable) -> RemovableHandle:
-    """Calls ``hook(optimizer, args, kwargs)`` after every step of every optimizer.
+    """Call ``hook(optimizer, args, kwargs)`` after every step of every optimizer.
 
     Args:
         hook: what it gives is not looked at.
@@ -101,7 +101,7 @@ def _call_pre_hooks(hooks, optimizer, args, kwargs):
 
 
 def _with_hooks(step):
-    """``step`` between the hooks of the instance and those of all optimizers, which run once for the step that was
+    """Return ``step`` between the hooks of the instance and those of all optimizers, which run once for the step that was
     called, not again for one that it calls by ``super().step()``."""
 
     def inside(self, *args, **kwargs):
@@ -148,12 +148,12 @@ class _RequiredParameter:
 required: Any = _RequiredParameter()
 
 def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
-    """Kinds of devices on which a captured graph may have a step."""
+    """Return the kinds of devices on which a captured graph may have a step."""
     return ["cuda", "xpu", "hpu", "privateuseone", *(["xla"] if supports_xla else [])]
 
 
 def _default_to_fused_or_foreach(params, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
-    """(whether one kernel makes a step, whether ops on lists do) where the program does not say it."""
+    """Return (whether one kernel makes a step, whether ops on lists do) where the program does not say it."""
     if differentiable:
         return False, False
     fused = use_fused and all(p is None or type(p) in (Tensor, Parameter) and p.is_floating_point() for p in params)
@@ -161,7 +161,7 @@ def _default_to_fused_or_foreach(params, differentiable: bool, use_fused: bool =
 
 
 def _use_grad_for_differentiable(step):
-    """Lets a step be recorded for gradients where the optimizer is `differentiable`, and only there."""
+    """Let a step be recorded for gradients where the optimizer is `differentiable`, and only there."""
 
     @functools.wraps(step)
     def recorded(self, *args, **kwargs):
@@ -172,7 +172,7 @@ def _use_grad_for_differentiable(step):
 
 
 def step_counter(device: Device = None) -> Tensor:
-    """A new ``step`` state: 0-d, float32 (float64 when that is the default dtype)."""
+    """Return a new ``step`` state: 0-d, float32 (float64 when that is the default dtype)."""
     wide = facula.get_default_dtype() == facula.float64
     return facula.tensor(0.0, dtype=facula.float64 if wide else facula.float32, device=device or "cpu")
 
@@ -261,7 +261,7 @@ class Optimizer:
     # -- groups
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds a group of parameters, such as those of layers that are trained only from now on.
+        """Add a group of parameters, such as those of layers that are trained only from now on.
 
         Args:
             param_group: a dict with ``params`` (a tensor, tensors, or (name, tensor) pairs) and options; those left out are the
@@ -317,7 +317,7 @@ class Optimizer:
         check_flags(name, group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Removes the gradients of all parameters.
+        """Remove the gradients of all parameters.
 
         Args:
             set_to_none: False fills them with zeros: then the next step changes parameters that get no gradient, too (by
@@ -350,7 +350,7 @@ class Optimizer:
     # -- steps
 
     def step(self, closure: Callable[[], float] | None = None) -> Any:
-        """Updates all parameters that have a gradient.
+        """Update all parameters that have a gradient.
 
         Args:
             closure: evaluates the model again and returns the loss.
@@ -379,7 +379,7 @@ class Optimizer:
             return closure()
 
     def _start(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
-        """The first state of a parameter: a step counter and zeros like it for each of `_state_names`."""
+        """Return the first state of a parameter: a step counter and zeros like it for each of `_state_names`."""
         state = self.state[param]
         state["step"] = step_counter(param.device if group.get("capturable") else None)
         for name in self._state_names:
@@ -390,7 +390,7 @@ class Optimizer:
 
     @staticmethod
     def _group_tensors_by_device_and_dtype(tensorlistlist, with_indices: bool = False):
-        """{(device, dtype) of tensors of the first list: (those of all lists, their places)}."""
+        """Return {(device, dtype) of tensors of the first list: (those of all lists, their places)}."""
         found: dict[Any, Any] = {}
         for place, first in enumerate(tensorlistlist[0]):
             lists, places = found.setdefault((first.device, first.dtype), ([[] for _ in tensorlistlist], []))
@@ -400,8 +400,8 @@ class Optimizer:
         return found
 
     def state_dict(self) -> StateDict:
-        """``{"state": {number: ...}, "param_groups": [...]}``, with parameters replaced by their numbers: what a checkpoint
-        holds.
+        """Return ``{"state": {number: ...}, "param_groups": [...]}``, with parameters replaced by their numbers: what a
+        checkpoint holds.
 
         The tensors are those of the optimizer, not copies.
 
@@ -431,7 +431,7 @@ class Optimizer:
         return result
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restores options and state that `state_dict` gave. Parameters are matched by their places, not by names.
+        """Restore options and state that `state_dict` gave. Parameters are matched by their places, not by names.
 
         Args:
             state_dict: of an optimizer with groups of the same sizes; its tensors are moved and cast to their parameter, except
@@ -484,7 +484,7 @@ class Optimizer:
         return bool(tables.get("_optimizer_step_pre_hooks") or tables.get("_optimizer_step_post_hooks"))
 
     def register_step_pre_hook(self, hook: Callable) -> RemovableHandle:
-        """Calls ``hook(optimizer, args, kwargs)`` before each step.
+        """Call ``hook(optimizer, args, kwargs)`` before each step.
 
         Args:
             hook: gives None, or new (args, kwargs) for the step; the optimizer is the first of args.
@@ -503,7 +503,7 @@ class Optimizer:
         return _register(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable) -> RemovableHandle:
-        """Calls ``hook(optimizer, args, kwargs)`` after each step.
+        """Call ``hook(optimizer, args, kwargs)`` after each step.
 
         Args:
             hook: what it gives is not looked at.
@@ -518,7 +518,7 @@ class Optimizer:
         return _register(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """Calls ``hook(optimizer)`` before `state_dict`.
+        """Call ``hook(optimizer)`` before `state_dict`.
 
         Args:
             hook: what it gives is not looked at.
@@ -534,7 +534,7 @@ class Optimizer:
         return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """Calls ``hook(optimizer, state_dict)`` after `state_dict`.
+        """Call ``hook(optimizer, state_dict)`` after `state_dict`.
 
         Args:
             hook: gives None, or what `state_dict` shall give instead.
@@ -550,7 +550,7 @@ class Optimizer:
         return _register(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """Calls ``hook(optimizer, state_dict)`` before `load_state_dict`.
+        """Call ``hook(optimizer, state_dict)`` before `load_state_dict`.
 
         Args:
             hook: gives None, or the state dict to load instead; what it is given is a shallow copy.
@@ -566,7 +566,7 @@ class Optimizer:
         return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """Calls ``hook(optimizer)`` after `load_state_dict`.
+        """Call ``hook(optimizer)`` after `load_state_dict`.
 
         Args:
             hook: what it gives is not looked at.
@@ -593,7 +593,7 @@ def _check_groups(name: str, groups, saved_groups) -> None:
 
 
 def _cast(param: Tensor, value, key: str | None = None, group: Mapping[str, Any] | None = None):
-    """State loaded for ``param``, with tensors in its dtype and on its device."""
+    """Return the state loaded for ``param``, with tensors in its dtype and on its device."""
     if isinstance(value, Tensor):
         if key == "step":
             on_device = group is not None and (group.get("capturable") or group.get("fused"))

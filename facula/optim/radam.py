@@ -80,7 +80,7 @@ def radam(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[
           state_steps: Sequence[Tensor], decoupled_weight_decay: bool = False, foreach: bool | None = None,
           differentiable: bool = False, capturable: bool = False, has_complex: bool = False, maximize: bool = False, *,
           beta1: float, beta2: float, lr: float, weight_decay: float, eps: float) -> None:  # fmt: skip
-    """One step of `RAdam` on lists.
+    """Make one step of `RAdam` on lists.
 
     >>> from torch.optim.radam import radam
     >>> p, g, m, v, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)

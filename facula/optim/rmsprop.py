@@ -80,7 +80,7 @@ def rmsprop(params: Sequence[Tensor], grads: Sequence[Tensor], square_avgs: Sequ
             momentum_buffer_list: Sequence[Tensor], state_steps: Sequence[Tensor], foreach: bool | None = None,
             maximize: bool = False, differentiable: bool = False, capturable: bool = False, has_complex: bool = False, *,
             lr: float, alpha: float, eps: float, weight_decay: float, momentum: float, centered: bool) -> None:  # fmt: skip
-    """One step of `RMSprop` on lists.
+    """Make one step of `RMSprop` on lists.
 
     >>> from torch.optim.rmsprop import rmsprop
     >>> p, g, v, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.tensor(0.0)

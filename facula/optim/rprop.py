@@ -78,7 +78,7 @@ def rprop(params: Sequence[Tensor], grads: Sequence[Tensor], prevs: Sequence[Ten
           state_steps: Sequence[Tensor], foreach: bool | None = None, capturable: bool = False, maximize: bool = False,
           differentiable: bool = False, has_complex: bool = False, *, step_size_min: float, step_size_max: int, etaminus: float,
           etaplus: float) -> None:  # fmt: skip
-    """One step of `Rprop` on lists.
+    """Make one step of `Rprop` on lists.
 
     >>> from torch.optim.rprop import rprop
     >>> p, g, t = torch.ones(2), torch.tensor([1.0, -1.0]), torch.tensor(0.0)

@@ -65,7 +65,7 @@ class SGD(RuleOptimizer):
         )  # fmt: skip
 
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """Updates all parameters that have a gradient; returns the closure's loss, or None."""
+        """Update all parameters that have a gradient; return the closure's loss, or None."""
         loss = None if closure is None else self._evaluate(closure)
         for group in self.param_groups:
             if group["differentiable"]:
@@ -81,7 +81,7 @@ class SGD(RuleOptimizer):
     @staticmethod
     @facula.no_grad()
     def _update_sparse(group, param, grad, state):
-        """A step with a sparse gradient, in ops; the buffer is sparse, too."""
+        """Make a step with a sparse gradient, in ops; the buffer is sparse, too."""
         grad = -grad if group["maximize"] else grad
         if group["weight_decay"]:
             grad = grad.add(param, alpha=group["weight_decay"])
@@ -120,7 +120,7 @@ def sgd(params: Sequence[Tensor], d_p_list: Sequence[Tensor], momentum_buffer_li
         has_sparse_grad: bool = False, foreach: bool | None = None, fused: bool | None = None, grad_scale: Tensor | None = None,
         found_inf: Tensor | None = None, *, weight_decay: float, momentum: float, lr: float, dampening: float, nesterov: bool,
         maximize: bool) -> None:  # fmt: skip
-    """One step of `SGD` on lists.
+    """Make one step of `SGD` on lists.
 
     >>> from torch.optim.sgd import sgd
     >>> p, g, buffers = torch.ones(1), torch.ones(1), [None]

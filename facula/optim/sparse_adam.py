@@ -49,7 +49,7 @@ class SparseAdam(Optimizer):
                 raise ValueError(f"SparseAdam: Sparse params at indices [{index}]: SparseAdam requires dense parameter tensors")
 
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """Updates the touched rows of all parameters that have a gradient; returns the closure's loss, or None."""
+        """Update the touched rows of all parameters that have a gradient; return the closure's loss, or None."""
         loss = self._evaluate(closure)
         with facula.no_grad():
             for group in self.param_groups:

@@ -32,7 +32,7 @@ def _check_decay(name: str, decay: float) -> None:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Any:
-    """A function (averages, values, number averaged) that moves a list of averages in place: ``decay * a + (1 - decay) *
+    """Return a function (averages, values, number averaged) that moves a list of averages in place: ``decay * a + (1 - decay) *
     value``.
 
     Args:
@@ -57,7 +57,8 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Any:
 
 
 def get_swa_multi_avg_fn() -> Any:
-    """A function (averages, values, number averaged) that takes values into a list of equally weighted averages, in place.
+    """Return a function (averages, values, number averaged) that takes values into a list of equally weighted averages, in
+    place.
 
     >>> averages = [torch.tensor([1.0])]
     >>> torch.optim.swa_utils.get_swa_multi_avg_fn()(averages, [torch.tensor([5.0])], 3)
@@ -75,7 +76,7 @@ def get_swa_multi_avg_fn() -> Any:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
-    """A function (average, value, number averaged) that gives ``decay * average + (1 - decay) * value``.
+    """Return a function (average, value, number averaged) that gives ``decay * average + (1 - decay) * value``.
 
     Args:
         decay: how much of the average stays, in [0, 1].
@@ -95,7 +96,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
 
 
 def get_swa_avg_fn() -> Callable[..., Any]:
-    """A function (average, value, number averaged) that gives the mean of the averaged values and the new one.
+    """Return a function (average, value, number averaged) that gives the mean of the averaged values and the new one.
 
     >>> torch.optim.swa_utils.get_swa_avg_fn()(torch.tensor([1.0]), torch.tensor([5.0]), 3)
     tensor([2.])
@@ -145,11 +146,11 @@ class AveragedModel(Module):
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The averaged model's own forward."""
+        """Return the averaged model's own forward."""
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Takes the present values of a model into the averages; the first time they are copied.
+        """Take the present values of a model into the averages; the first time they are copied.
 
         Args:
             model: of the same structure as the one that was copied.
@@ -188,7 +189,7 @@ class AveragedModel(Module):
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Device = None) -> None:
-    """Computes the running statistics of all batch normalisations of a model anew, in one pass over the data.
+    """Compute the running statistics of all batch normalisations of a model anew, in one pass over the data.
 
     Args:
         loader: yields inputs, or lists or tuples that begin with the input.
@@ -269,7 +270,7 @@ class SWALR(LRScheduler):
         return _anneal_linear(0, 1, share) if self._anneal_strategy == "linear" else _anneal_half_cosine(0, 1, share)
 
     def get_lr(self) -> list[float]:
-        """See the class."""
+        """Return the rates of all groups for ``last_epoch``: see the class."""
         self._check_called_by_step()
         step = self._step_count - 1
         if self.anneal_epochs == 0:

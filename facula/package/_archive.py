@@ -27,16 +27,16 @@ class Folder:
         return name in self._paths
 
     def names(self):
-        """The paths."""
+        """Return the paths."""
         return list(self._paths)
 
     def read(self, name):
-        """The bytes of the file at the path."""
+        """Return the bytes of the file at the path."""
         return self._paths[name].read_bytes()
 
 
 def opened(file_or_buffer):
-    """(records with names(), read(name) and `in`; what to call the file) of a path or a binary file.
+    """Return (records with names(), read(name) and `in`; what to call the file) of a path or a binary file.
 
     Errors: RuntimeError for what is no package; OSError for files that cannot be read; TypeError for what is no file.
     """
@@ -73,7 +73,7 @@ def _checked(records, shown):
 
 
 def byte_order(records):
-    """ "little" or "big", the order in which the numbers of the package are."""
+    """ Return "little" or "big", the order in which the numbers of the package are."""
     order = records.read("byteorder").decode("ascii", "replace") if "byteorder" in records else serialization._byte_order()
     if order not in ("little", "big"):
         raise RuntimeError(f"PackageImporter: the byte order is little or big, got {order[:40]!r}")

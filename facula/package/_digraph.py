@@ -18,13 +18,13 @@ class DiGraph:
         self._before = {}
 
     def add_node(self, name: str, **attributes: Any) -> None:
-        """Adds a node, or attributes to one that is there."""
+        """Add a node, or attributes to one that is there."""
         self.nodes.setdefault(name, {}).update(attributes)
         self._after.setdefault(name, {})
         self._before.setdefault(name, {})
 
     def add_edge(self, start: str, end: str) -> None:
-        """Says that `start` needs `end`; nodes that are not there are added."""
+        """Say that `start` needs `end`; nodes that are not there are added."""
         self.add_node(start)
         self.add_node(end)
         self._after[start][end] = True
@@ -34,11 +34,11 @@ class DiGraph:
         return name in self.nodes
 
     def successors(self, name: str) -> list[Any]:
-        """What `name` needs."""
+        """Return what `name` needs."""
         return list(self._after[name])
 
     def predecessors(self, name: str) -> list[str]:
-        """What needs `name`."""
+        """Return what needs `name`."""
         return list(self._before[name])
 
     @property
@@ -47,7 +47,7 @@ class DiGraph:
         return [(start, end) for start, ends in self._after.items() for end in ends]
 
     def first_path(self, name: str) -> list[str]:
-        """A shortest list of nodes from one that nothing needs to `name`; of `name` alone where there is none."""
+        """Return a shortest list of nodes from one that nothing needs to `name`; of `name` alone where there is none."""
         came, pending = {name: None}, deque([name])
         while pending:
             node = pending.popleft()
@@ -64,7 +64,7 @@ class DiGraph:
         return [name]
 
     def all_paths(self, start: str, end: str) -> str:
-        """The graph of the nodes between `start` and `end`, as `to_dot` writes it."""
+        """Return the graph of the nodes between `start` and `end`, as `to_dot` writes it."""
         between = self._reached(start, self._after) & self._reached(end, self._before)
         part = DiGraph()
         for first, last in self.edges:
@@ -84,6 +84,6 @@ class DiGraph:
         return seen
 
     def to_dot(self) -> str:
-        """The graph as Graphviz reads it."""
+        """Return the graph as Graphviz reads it."""
         edges = "".join(f'"{start}" -> "{end}";\n' for start, end in self.edges)
         return f"digraph G {{\nrankdir = LR;\nnode [shape=box];\n{edges}}}\n"

@@ -14,30 +14,30 @@ class PackageMangler:
         self._parent = f"<torch_package_{next(_numbers)}>"
 
     def mangle(self, name):
-        """`name` as that of a module of this importer."""
+        """Return `name` as that of a module of this importer."""
         return f"{self._parent}.{name}"
 
     def demangle(self, mangled):
-        """The name without what this importer puts in front."""
+        """Return the name without what this importer puts in front."""
         return mangled.removeprefix(f"{self._parent}.")
 
     def parent_name(self):
-        """What is in front."""
+        """Return what is in front."""
         return self._parent
 
 
 def is_mangled(name):
-    """Whether the name is that of an imported package's module."""
+    """Return whether the name is that of an imported package's module."""
     return bool(_MANGLED.match(name))
 
 
 def get_mangle_prefix(name):
-    """What is in front of a module's own name; the name itself where nothing is."""
+    """Return what is in front of a module's own name; the name itself where nothing is."""
     return name.partition(".")[0] if is_mangled(name) else name
 
 
 def demangle(name):
-    """A module's own name."""
+    """Return a module's own name."""
     if not is_mangled(name):
         return name
     return name.partition(".")[2]

@@ -81,7 +81,7 @@ KEPT_OUT = frozenset({"sys", "io"})
 
 
 def is_let_in_unasked(module_name):
-    """Whether whoever imports a package has the module for sure: the library itself, and most of Python's."""
+    """Return whether whoever imports a package has the module for sure: the library itself, and most of Python's."""
     top = module_name.partition(".")[0]
     return top in ("torch", "facula") or (top in sys.stdlib_module_names and top not in KEPT_OUT)
 
@@ -94,14 +94,14 @@ class Pattern:
         self.action, self.allow_empty, self.was_matched = action, allow_empty, False
 
     def matches(self, module_name):
-        """Whether it is about the module; remembers that it was about one."""
+        """Return whether it is about the module; remember that it was about one."""
         found = self.group.matches(module_name)
         self.was_matched |= found
         return found
 
 
 def check_patterns(patterns, graph, debug):
-    """Raises EmptyMatchError or PackagingError where a package cannot be made."""
+    """Raise EmptyMatchError or PackagingError where a package cannot be made."""
     for pattern in patterns:
         if not pattern.allow_empty and not pattern.was_matched:
             raise EmptyMatchError(f"PackageExporter: no module matched {pattern.group}, given with allow_empty=False")
@@ -110,7 +110,7 @@ def check_patterns(patterns, graph, debug):
 
 
 def source_error(module):
-    """Why the source of a module cannot be had: a reason and what is known of it."""
+    """Return why the source of a module cannot be had: a reason and what is known of it."""
     path = getattr(module, "__file__", None)
     if path is None:
         return PackagingErrorReason.NO_DUNDER_FILE, None

@@ -35,7 +35,7 @@ class PackagePickler(pickle._Pickler):
         self.modules = {}
 
     def reducer_override(self, obj):
-        """How PyTorch pickles what the core defines."""
+        """Return how PyTorch pickles what the core defines."""
         if isinstance(obj, facula.Tensor):
             return _utils.reduce_tensor(obj, self._needs_untyped)
         if isinstance(obj, _CONSTANTS):
@@ -49,7 +49,7 @@ class PackagePickler(pickle._Pickler):
         return NotImplemented
 
     def save_global(self, obj, name=None):
-        """Writes the names by which the importer finds `obj`."""
+        """Write the names by which the importer finds `obj`."""
         if isinstance(obj, _CONSTANTS):
             module, name = "torch", str(obj).rpartition(".")[2]
         elif obj is _utils._rebuild_from_type_v2:
@@ -71,7 +71,7 @@ class PackagePickler(pickle._Pickler):
         self.memoize(obj)
 
     def _save_nested(self, module, name):
-        """A class within a class, for protocols whose names have no dots: getattr of what it is in."""
+        """Save a class within a class, for protocols whose names have no dots: getattr of what it is in."""
         outer, _, last = name.rpartition(".")
         self.modules["builtins"] = True
         self.write(pickle.GLOBAL + b"builtins\ngetattr\n")
@@ -99,7 +99,7 @@ class PackageUnpickler(pickle.Unpickler):
         self.persistent_load = persistent_load
 
     def find_class(self, module, name):
-        """The class or function called `name`."""
+        """Return the class or function called `name`."""
         module, name = _compat_pickle.NAME_MAPPING.get((module, name), (module, name))
         module = _compat_pickle.IMPORT_MAPPING.get(module, module)
         if module in classes.COMPILED:  # where PyTorch's compiled functions say they live
@@ -119,7 +119,7 @@ class StorageNumbers:
         self._known = {}  # identity -> (number, untyped storage, which is kept so that its identity stays its own; name)
 
     def persistent_id(self, obj, write):
-        """The tuple for a storage; `write(number, untyped storage)` is called for one that is new."""
+        """Return the tuple for a storage; `write(number, untyped storage)` is called for one that is new."""
         untyped = getattr(obj, "_untyped_storage", obj)
         name = storage.storage_class_name(obj.dtype) if untyped is not obj else None
         key = tensors.storage_key(untyped)
@@ -133,7 +133,7 @@ class StorageNumbers:
         return "storage", kind, number, facula.serialization.location_tag(untyped), count
 
     def needs_untyped(self, tensor):
-        """Whether a tensor names its storage untyped: no class for its dtype, or two dtypes share it."""
+        """Return whether a tensor names its storage untyped: no class for its dtype, or two dtypes share it."""
         name = storage.storage_class_name(tensor.dtype)
         known = self._known.get(tensors.storage_key(tensor.untyped_storage()))
         return name is None or (known is not None and known[2] != name)

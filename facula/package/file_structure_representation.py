@@ -34,7 +34,7 @@ class Directory:
         self.children: dict[Any, Any] = {}
 
     def has_file(self, filename: str) -> bool:
-        """Whether there is a file (or a folder) at the path `filename`, parts between slashes."""
+        """Return whether there is a file (or a folder) at the path `filename`, parts between slashes."""
         here = self
         for part in filename.split("/"):
             if part not in here.children:
@@ -64,7 +64,7 @@ class Directory:
 
 
 def _create_directory_from_file_list(filename, paths, include="**", exclude=()):
-    """The tree of those `paths` that the patterns name, below a folder called `filename`."""
+    """Return the tree of those `paths` that the patterns name, below a folder called `filename`."""
     wanted = GlobGroup(include, exclude=exclude, separator="/")
     top = Directory(filename, True)
     for path in paths:

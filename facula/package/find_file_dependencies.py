@@ -9,7 +9,7 @@ __all__ = ["find_files_source_depends_on"]
 
 
 def find_files_source_depends_on(src: str, package: str) -> list[tuple[str, str | None]]:
-    """The (module, name or None) pairs of the imports in the source `src`, in order, each once.
+    """Return the (module, name or None) pairs of the imports in the source `src`, in order, each once.
 
     `import a.b` gives ("a.b", None), `from a import b` gives ("a", "b"), `__import__("a")` gives ("a", None); imports
     within functions count, too. Relative ones are of `package`.

@@ -43,7 +43,7 @@ class GlobGroup:
     __repr__ = __str__
 
     def matches(self, candidate: str) -> bool:
-        """Whether the name `candidate` belongs to the group."""
+        """Return whether the name `candidate` belongs to the group."""
         candidate = self.separator + candidate
         return any(p.fullmatch(candidate) for p in self.include) and not any(p.fullmatch(candidate) for p in self.exclude)
 

@@ -35,7 +35,7 @@ def _whose(module):
 
 
 def _walk(module, name):
-    """module.a.b for "a.b"; AttributeError where it has none."""
+    """Return module.a.b for "a.b"; AttributeError where it has none."""
     for part in name.split("."):
         if part == "<locals>":
             raise AttributeError(f"{name!r} is local to a function")
@@ -59,10 +59,10 @@ class Importer(ABC):
 
     @abstractmethod
     def import_module(self, module_name: str) -> None:
-        """The module called `module_name`; ModuleNotFoundError where there is none."""
+        """Return the module called `module_name`; ModuleNotFoundError where there is none."""
 
     def get_name(self, obj: Any, name: str | None = None) -> tuple[str, str]:
-        """The names (of its module, in it) by which this importer finds `obj`.
+        """Return the names (of its module, in it) by which this importer finds `obj`.
 
         Args:
             obj: a class, a function, or an object that knows its name.
@@ -91,7 +91,7 @@ class Importer(ABC):
         )
 
     def whichmodule(self, obj: Any, name: str) -> str:
-        """The name of the module that `obj` says it is from, "__main__" where it says nothing."""
+        """Return the name of the module that `obj` says it is from, "__main__" where it says nothing."""
         home = getattr(obj, "__module__", None)
         return home if isinstance(home, str) else self._search(obj, name)
 
@@ -161,7 +161,8 @@ class OrderedImporter(Importer):
         self._importers = list(args)
 
     def get_name(self, obj: Any, name: str | None = None) -> tuple[str, str]:
-        """As `Importer.get_name`, of the first importer that finds the object; the last one's error where none does."""
+        """Return what `Importer.get_name` gives, of the first importer that finds the object; the last one's error where none
+        does."""
         error = None
         for importer in self._importers:
             try:

@@ -122,7 +122,7 @@ class PackageExporter:
     # -- what is saved ----------------------------------------------------------------------------
 
     def save_source_file(self, module_name: str, file_or_directory: Any, dependencies: bool = True) -> None:
-        """Saves a Python file as the module `module_name`, or all of those in a folder as modules below it.
+        """Save a Python file as the module `module_name`, or all of those in a folder as modules below it.
 
         Args:
             module_name: what it will be imported as.
@@ -149,7 +149,7 @@ class PackageExporter:
             self.save_source_string(name, file.read_text("utf-8"), is_package, dependencies)
 
     def save_source_string(self, module_name: str, src: str, is_package: bool = False, dependencies: bool = True) -> None:
-        """Saves `src` as the source of the module `module_name`.
+        """Save `src` as the source of the module `module_name`.
 
         Args:
             module_name: what it will be imported as.
@@ -161,7 +161,7 @@ class PackageExporter:
         self._add_source(_module_parts("save_source_string", module_name), src, is_package, dependencies)
 
     def save_module(self, module_name: str, dependencies: bool = True) -> None:
-        """Saves the source of a module that can be imported here.
+        """Save the source of a module that can be imported here.
 
         Args:
             module_name: its name.
@@ -181,7 +181,7 @@ class PackageExporter:
         self._intern_module(module_name, dependencies)
 
     def save_pickle(self, package: str, resource: str, obj: Any, dependencies: bool = True, pickle_protocol: int = 3) -> None:
-        """Saves an object, as Python pickles it; the storages of its tensors are kept once for the whole package.
+        """Save an object, as Python pickles it; the storages of its tensors are kept once for the whole package.
 
         Args:
             package: the folder it is in, as the name of a module.
@@ -211,12 +211,12 @@ class PackageExporter:
         self._write(path, data.getvalue())
 
     def save_text(self, package: str, resource: str, text: str) -> None:
-        """Saves the str `text` under the name `resource` in the folder `package`, as UTF-8."""
+        """Save the str `text` under the name `resource` in the folder `package`, as UTF-8."""
         _check_text("save_text", "text", text)
         self.save_binary(package, resource, text.encode("utf-8"))
 
     def save_binary(self, package: str, resource: str, binary: bytes) -> None:
-        """Saves bytes under the name `resource` in the folder `package`, named like a module."""
+        """Save bytes under the name `resource` in the folder `package`, named like a module."""
         if not isinstance(binary, (bytes, bytearray, memoryview)):
             raise TypeError(f"save_binary: binary must be bytes, got {type(binary).__name__}")
         self._write(self._filename(package, resource), bytes(binary))
@@ -224,7 +224,7 @@ class PackageExporter:
     # -- what becomes of modules ------------------------------------------------------------------
 
     def intern(self, include: Sequence[str] | str, *, exclude: tuple[Any, ...] = (), allow_empty: bool = True) -> None:
-        """Modules that are packed as sources, and what those need.
+        """Pack modules as sources, and what those need.
 
         Args:
             include: a pattern or several, see `GlobGroup`.
@@ -234,7 +234,7 @@ class PackageExporter:
         self.patterns.append(Pattern(Action.INTERN, include, exclude, allow_empty))
 
     def extern(self, include: str, *, exclude: tuple[Any, ...] = (), allow_empty: bool = True) -> None:
-        """Modules that whoever imports the package has: they are not packed.
+        """Leave modules to whoever imports the package, who has them: they are not packed.
 
         Args:
             include: a pattern or several, see `GlobGroup`.
@@ -244,7 +244,7 @@ class PackageExporter:
         self.patterns.append(Pattern(Action.EXTERN, include, exclude, allow_empty))
 
     def mock(self, include: str, *, exclude: tuple[Any, ...] = (), allow_empty: bool = True) -> None:
-        """Modules for which something stands that refuses to be used: they are not packed, though sources import them.
+        """Mock modules, for which something stands that refuses to be used: they are not packed, though sources import them.
 
         Args:
             include: a pattern or several, see `GlobGroup`.
@@ -254,7 +254,7 @@ class PackageExporter:
         self.patterns.append(Pattern(Action.MOCK, include, exclude, allow_empty))
 
     def deny(self, include: str, *, exclude: tuple[Any, ...] = ()) -> None:
-        """Modules that nothing in the package may need: PackagingError at the end where something does.
+        """Deny modules, which nothing in the package may need: PackagingError at the end where something does.
 
         Args:
             include: a pattern or several, see `GlobGroup`.
@@ -263,7 +263,7 @@ class PackageExporter:
         self.patterns.append(Pattern(Action.DENY, include, exclude, True))
 
     def add_dependency(self, module_name: str, dependencies: bool = True) -> None:
-        """Says that the package needs the module `module_name`; the patterns decide what becomes of it.
+        """Say that the package needs the module `module_name`; the patterns decide what becomes of it.
 
         `dependencies` says whether what a module that is packed imports is packed as well.
 
@@ -298,15 +298,15 @@ class PackageExporter:
             graph.add_node(module_name, action=pattern.action, provided=True)
 
     def register_intern_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls `hook(exporter, module_name)` for each module packed as a source; the handle's `remove()` ends that."""
+        """Call `hook(exporter, module_name)` for each module packed as a source; the handle's `remove()` ends that."""
         return self._register(Action.INTERN, hook)
 
     def register_extern_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls `hook(exporter, module_name)` for each module left to who imports; the handle's `remove()` ends that."""
+        """Call `hook(exporter, module_name)` for each module left to who imports; the handle's `remove()` ends that."""
         return self._register(Action.EXTERN, hook)
 
     def register_mock_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls `hook(exporter, module_name)` for each mocked module; the handle's `remove()` ends that."""
+        """Call `hook(exporter, module_name)` for each mocked module; the handle's `remove()` ends that."""
         return self._register(Action.MOCK, hook)
 
     def _register(self, action, hook):
@@ -317,35 +317,36 @@ class PackageExporter:
     # -- the graph --------------------------------------------------------------------------------
 
     def get_unique_id(self) -> str:
-        """A text that no other call of this exporter gives."""
+        """Return a text that no other call of this exporter gives."""
         return str(next(self._ids))
 
     def dependency_graph_string(self) -> str:
-        """Which module needs which, as Graphviz reads it."""
+        """Return which module needs which, as Graphviz reads it."""
         return self.dependency_graph.to_dot()
 
     def interned_modules(self) -> list[str]:
-        """Names of the modules that are packed as sources, sorted."""
+        """Return the names of the modules that are packed as sources, sorted."""
         return self._with_action(Action.INTERN)
 
     def externed_modules(self) -> list[str]:
-        """Names of the modules that are left to who imports."""
+        """Return the names of the modules that are left to who imports."""
         return self._with_action(Action.EXTERN)
 
     def mocked_modules(self) -> list[str]:
-        """Names of the mocked modules."""
+        """Return the names of the mocked modules."""
         return self._with_action(Action.MOCK)
 
     def denied_modules(self) -> list[Any]:
-        """Names of the modules that must not be needed."""
+        """Return the names of the modules that must not be needed."""
         return self._with_action(Action.DENY)
 
     def get_rdeps(self, module_name: str) -> list[str]:
-        """Names of the modules that need the module `module_name`; none for one that is not known."""
+        """Return the names of the modules that need the module `module_name`; none for one that is not known."""
         return self.dependency_graph.predecessors(module_name) if module_name in self.dependency_graph else []
 
     def all_paths(self, src: str, dst: str) -> str:
-        """The part of the graph that is between the modules `src` and `dst`, as Graphviz reads it; ValueError for others."""
+        """Return the part of the graph that is between the modules `src` and `dst`, as Graphviz reads it; ValueError for
+        others."""
         return self.dependency_graph.all_paths(src, dst)
 
     def _with_action(self, action):
@@ -382,7 +383,7 @@ class PackageExporter:
             self.add_dependency(name)
 
     def _name_of_import(self, home, name):
-        """What `from home import name` needs: the module home.name where that is one."""
+        """Return what `from home import name` needs: the module home.name where that is one."""
         full = f"{home}.{name}"
         return full if name is not None and (full in self.dependency_graph or self._exists(full)) else home
 
@@ -414,7 +415,7 @@ class PackageExporter:
             self._stack.__exit__(kind, error, trace)
 
     def close(self) -> None:
-        """Writes the sources and ends the file; nothing can be saved afterwards. Errors: see the class."""
+        """Write the sources and end the file; nothing can be saved afterwards. Errors: see the class."""
         if self._zip is None:
             raise RuntimeError("close: the package is closed already, got a second call")
         try:
@@ -493,7 +494,7 @@ def _check_text(op, argument, text):
 
 
 def _module_parts(op, name):
-    """`name`, which is made of identifiers or at least of parts that can be files."""
+    """Return `name`, which is made of identifiers or at least of parts that can be files."""
     good = isinstance(name, str) and all(part and not set(part) & set('/\\\0') for part in name.split("."))
     if not good:
         raise ValueError(f"{op}: names of modules are parts between dots, got {name!r}")
@@ -501,7 +502,7 @@ def _module_parts(op, name):
 
 
 def _opened(f, stack):
-    """(name of the folder within, binary file)."""
+    """Return (name of the folder within, binary file)."""
     if isinstance(f, (str, os.PathLike)):
         path = os.fspath(f)
         return os.path.splitext(os.path.basename(path))[0] or "archive", stack.enter_context(replacing.replacing(path))
@@ -511,7 +512,7 @@ def _opened(f, stack):
 
 
 def _source_of(module):
-    """The text of a module, None where it has none."""
+    """Return the text of a module, None where it has none."""
     loader = getattr(module, "__loader__", None) or getattr(getattr(module, "__spec__", None), "loader", None)
     if is_mangled(module.__name__) and hasattr(loader, "get_source"):
         return loader.get_source(module.__name__)

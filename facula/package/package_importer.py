@@ -50,11 +50,11 @@ class PackageResources:
         self._importer, self._name = importer, name
 
     def open_resource(self, resource: str) -> Any:
-        """The file of this name, opened for reading bytes."""
+        """Return the file of this name, opened for reading bytes."""
         return io.BytesIO(self._importer.load_binary(self._name, resource))
 
     def resource_path(self, resource: Any) -> Any:
-        """FileNotFoundError: what is in a package is no file of its own."""
+        """Raise FileNotFoundError: what is in a package is no file of its own."""
         raise FileNotFoundError(f"resource_path: files of packages have no paths, got {resource!r}")
 
     def is_resource(self, name: str) -> bool:
@@ -62,7 +62,7 @@ class PackageResources:
         return name in self._importer.names_in(self._name)
 
     def contents(self) -> Iterator[str]:
-        """The names of the files and of the folders beside them, one after the other."""
+        """Yield the names of the files and of the folders beside them, one after the other."""
         below = (folder.rpartition(".") for folder in self._importer._folders)
         yield from sorted({*self._importer.names_in(self._name), *(last for home, _, last in below if home == self._name)})
 
@@ -84,7 +84,7 @@ class StorageReader:
         self._storages, self._rebuilt = {}, {}
 
     def persistent_load(self, identity):
-        """The storage or the object that a pickle names so; RuntimeError for what none would be named."""
+        """Return the storage or the object that a pickle names so; RuntimeError for what none would be named."""
         if not isinstance(identity, tuple) or not identity:
             raise RuntimeError(f"load_pickle: a pickle names a thing outside it by a tuple, got {type(identity).__name__}")
         kind, *rest = [part.decode("ascii", "replace") if isinstance(part, bytes) else part for part in identity]
@@ -129,7 +129,7 @@ class StorageReader:
 
 
 def _sources_of_classes():
-    """From now on `inspect` finds the sources of classes of packages, whose modules are not among those of the interpreter."""
+    """Let `inspect` find the sources of classes of packages, whose modules are not among those of the interpreter."""
     if hasattr(inspect.getfile, "of_packages"):
         return
     before = inspect.getfile
@@ -201,7 +201,7 @@ class PackageImporter(Importer):
         self._builtins = {**vars(builtins), "__import__": self.__import__}
 
     def id(self) -> str:
-        """What stands before the names of this importer's modules, such as "<torch_package_0>"."""
+        """Return what stands before the names of this importer's modules, such as "<torch_package_0>"."""
         return self._mangler.parent_name()
 
     def __repr__(self) -> str:
@@ -210,7 +210,7 @@ class PackageImporter(Importer):
     # -- contents ---------------------------------------------------------------------------------
 
     def load_binary(self, package: str, resource: str) -> bytes:
-        """The bytes of the file `resource` in the folder `package`, named like a module.
+        """Return the bytes of the file `resource` in the folder `package`, named like a module.
 
         Errors: ModuleNotFoundError where there is no such folder, FileNotFoundError no such file, ValueError for paths.
         """
@@ -220,7 +220,7 @@ class PackageImporter(Importer):
         return self._records.read(path)
 
     def load_text(self, package: str, resource: str, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """The text of the file `resource` in the folder `package`, named like a module.
+        """Return the text of the file `resource` in the folder `package`, named like a module.
 
         Args:
             package, resource: as of `load_binary`, whose errors it has.
@@ -229,7 +229,7 @@ class PackageImporter(Importer):
         return self.load_binary(package, resource).decode(encoding, errors)
 
     def load_pickle(self, package: str, resource: str, map_location: str | None = None) -> Any:
-        """The object that was saved so. Calls what the pickle names.
+        """Return the object that was saved so. Calls what the pickle names.
 
         Args:
             package, resource: as of `load_binary`.
@@ -240,7 +240,7 @@ class PackageImporter(Importer):
         return PackageUnpickler(self, data, storages.persistent_load).load()
 
     def file_structure(self, *, include: str = "**", exclude: str | tuple[Any, ...] = ()) -> Directory:
-        """The files of the package as a `Directory`.
+        """Return the files of the package as a `Directory`.
 
         Args:
             include: a pattern of paths or several, see `GlobGroup`; parts are between slashes.
@@ -249,12 +249,12 @@ class PackageImporter(Importer):
         return _create_directory_from_file_list(self.filename, self._records.names(), include, exclude)
 
     def python_version(self) -> str | None:
-        """The version of Python that made the package, such as "3.11.7"; None where it does not say."""
+        """Return the version of Python that made the package, such as "3.11.7"; None where it does not say."""
         path = ".data/python_version"
         return self._records.read(path).decode("utf-8").strip() if path in self._records else None
 
     def get_source(self, module_name: str) -> str:
-        """The source of the module `module_name`; ModuleNotFoundError for one that the package does not have."""
+        """Return the source of the module `module_name`; ModuleNotFoundError for one that the package does not have."""
         path = self._source_path(demangle(module_name))
         if path is None:
             raise self._not_found(demangle(module_name))
@@ -273,7 +273,7 @@ class PackageImporter(Importer):
         return PackageResources(self, name) if hasattr(module, "__path__") else None
 
     def names_in(self, package: str) -> list[str]:
-        """The names of the files in the folder `package`, sorted."""
+        """Return the names of the files in the folder `package`, sorted."""
         front = package.replace(".", "/") + "/"
         names = (path[len(front) :] for path in self._records.names() if path.startswith(front))
         return sorted(name for name in names if "/" not in name)
@@ -289,7 +289,7 @@ class PackageImporter(Importer):
     # -- modules ----------------------------------------------------------------------------------
 
     def import_module(self, name: str, package: str | None = None) -> Any:
-        """The module `name`, imported the first time that it is asked for: its code runs.
+        """Return the module `name`, imported the first time that it is asked for: its code runs.
 
         Args:
             name: with dots, in front, too, for modules beside `package`.
@@ -306,7 +306,7 @@ class PackageImporter(Importer):
 
     def __import__(self, name: str, globals: dict[str, Any] | None = None, locals: dict[str, Any] | None = None,
                    fromlist: Sequence[str] | None = (), level: int = 0) -> ModuleType:  # fmt: skip
-        """What `import` does in the modules of the package."""
+        """Do what `import` does in the modules of the package."""
         whole = name
         if level:
             whole = importlib.util.resolve_name("." * level + name, demangle((globals or {}).get("__package__") or ""))
@@ -319,7 +319,7 @@ class PackageImporter(Importer):
         return module
 
     def _load_names(self, module, whole, fromlist):
-        """Modules below a package that `from package import names` names."""
+        """Load modules below a package that `from package import names` names."""
         for name in fromlist:
             if name == "*":
                 self._load_names(module, whole, [each for each in getattr(module, "__all__", ()) if each != "*"])
@@ -370,7 +370,7 @@ class PackageImporter(Importer):
         return self.modules[name]
 
     def _made(self, name, path):
-        """A module that is still empty."""
+        """Return a module that is still empty."""
         is_package = path is None or path.endswith("/__init__.py")
         spec = importlib.machinery.ModuleSpec(name, self, origin="<package_importer>", is_package=is_package)
         module = _imported[self._mangler.mangle(name)] = ModuleType(self._mangler.mangle(name))

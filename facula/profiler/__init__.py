@@ -67,7 +67,7 @@ class ProfilerAction(enum.Enum):
 
 
 def kineto_available() -> Any:
-    """Whether PyTorch's tracing library does the recording; Facula records by itself.
+    """Return whether PyTorch's tracing library does the recording; Facula records by itself.
 
     >>> torch.profiler.kineto_available()
     False
@@ -76,7 +76,7 @@ def kineto_available() -> Any:
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """The activities that can be recorded: a set with the CPU, and CUDA where there is a device.
+    """Return the activities that can be recorded: a set with the CPU, and CUDA where there is a device.
 
     >>> from facula.profiler import ProfilerActivity
     >>> ProfilerActivity.CPU in torch.profiler.supported_activities()
@@ -87,7 +87,7 @@ def supported_activities() -> set[ProfilerActivity]:
 
 def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0,
              skip_first_wait: int = 0) -> Callable[..., Any]:  # fmt: skip
-    """A function from steps to actions: after `skip_first` steps, cycles of `wait`, `warmup` and `active` steps.
+    """Return a function from steps to actions: after `skip_first` steps, cycles of `wait`, `warmup` and `active` steps.
 
     Args:
         wait: steps of a cycle in which nothing happens.
@@ -135,7 +135,7 @@ def _always(step):
 
 
 def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False) -> Callable[..., Any]:
-    """An `on_trace_ready` that writes traces into a folder, one file each.
+    """Return an `on_trace_ready` that writes traces into a folder, one file each.
 
     Args:
         dir_name: the folder, which is made.
@@ -229,7 +229,7 @@ class profile:
         self.stop()
 
     def start(self) -> None:
-        """Begins, as entering the with block does.
+        """Begin, as entering the with block does.
 
         >>> p = torch.profiler.profile()
         >>> p.start()
@@ -242,7 +242,7 @@ class profile:
         self._begin_step()
 
     def stop(self) -> None:
-        """Ends, as leaving the with block does.
+        """End, as leaving the with block does.
 
         >>> p = torch.profiler.profile()
         >>> p.start()
@@ -255,7 +255,7 @@ class profile:
                 self.on_trace_ready(self)
 
     def step(self) -> None:
-        """Ends a step; what the next one does is up to the schedule.
+        """End a step; what the next one does is up to the schedule.
 
         >>> ready = []
         >>> schedule = torch.profiler.schedule(wait=1, warmup=0, active=1, repeat=1)
@@ -281,7 +281,7 @@ class profile:
         KinetoStepTracker.increment_step("ProfilerStep")
 
     def toggle_collection_dynamic(self, enable: Any, activities: Any) -> Any:
-        """Not supported: raises NotImplementedError. Give the profile a `schedule`.
+        """Raise NotImplementedError: this is not supported. Give the profile a `schedule`.
 
         Args:
             enable: whether activities would be recorded.
@@ -326,7 +326,7 @@ class profile:
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
                      group_by_overload_name: bool = False) -> EventList:  # fmt: skip
-        """The events by name, as an EventList with `table()`.
+        """Return the events by name, as an EventList with `table()`.
 
         Args:
             group_by_input_shape: whether calls with other shapes are apart; needs `record_shapes=True`.
@@ -338,14 +338,14 @@ class profile:
         return self._recorded().key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def events(self) -> EventList:
-        """All events, in the order in which they began: an EventList.
+        """Return all events, in the order in which they began: an EventList.
 
         Errors: AssertionError where nothing was recorded yet.
         """
         return self._recorded().function_events
 
     def export_chrome_trace(self, path: str | PathLike[str]) -> None:
-        """Writes the events as JSON for Perfetto or a browser's trace viewer.
+        """Write the events as JSON for Perfetto or a browser's trace viewer.
 
         Args:
             path: the file; compressed where it ends in ".gz".
@@ -367,7 +367,7 @@ class profile:
         write_trace(recording.events, path, recording, self._metadata)
 
     def export_stacks(self, path: str | PathLike[str], metric: str = "self_cpu_time_total") -> None:
-        """Writes "outer;inner value" lines for flame graphs; needs `with_stack=True`.
+        """Write "outer;inner value" lines for flame graphs; needs `with_stack=True`.
 
         Args:
             path: the file.
@@ -384,7 +384,7 @@ class profile:
         self._recorded().export_stacks(path, metric)
 
     def export_memory_timeline(self, path: str | PathLike[str], device: Device = None) -> None:
-        """Writes the memory that was taken over time, by what took it; needs `profile_memory=True`.
+        """Write the memory that was taken over time, by what took it; needs `profile_memory=True`.
 
         Args:
             path: ".html", ".png" or ".svg" for a picture (needs Matplotlib), ".json" or ".json.gz" for numbers.
@@ -408,7 +408,7 @@ class profile:
         write_memory_timeline(self._recorded()._finished(), path, kind)
 
     def add_metadata(self, key: Any, value: Any) -> None:
-        """Adds a text to the traces that are written.
+        """Add a text to the traces that are written.
 
         Args:
             key: its name.
@@ -420,7 +420,7 @@ class profile:
         self._metadata[key] = str(value)
 
     def add_metadata_json(self, key: Any, value: Any) -> None:
-        """Adds a value, given as JSON, to the traces that are written.
+        """Add a value, given as JSON, to the traces that are written.
 
         Args:
             key: its name.
@@ -437,7 +437,7 @@ class profile:
     preset_metadata_json = add_metadata_json
 
     def get_trace_id(self) -> Any:
-        """The identifier of the recording: what `custom_trace_id_callback` gave, or None before one began.
+        """Return the identifier of the recording: what `custom_trace_id_callback` gave, or None before one began.
 
         >>> p = torch.profiler.profile(custom_trace_id_callback=lambda: "first")
         >>> p.get_trace_id()
@@ -450,7 +450,7 @@ class profile:
         return self._custom_trace_id() if self._custom_trace_id else f"{id(self.profiler):032X}"
 
     def set_custom_trace_id_callback(self, callback: Callable[..., Any]) -> None:
-        """Sets who names recordings.
+        """Set who names recordings.
 
         Args:
             callback: a function without arguments that gives a text, or None.

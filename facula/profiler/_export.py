@@ -57,19 +57,20 @@ def _arguments(event):
 
 
 def _flow(pid, number, forward, node):
-    """The arrow from an op to the backward node that belongs to it."""
+    """Yield the arrow from an op to the backward node that belongs to it."""
     common = {"cat": "fwdbwd", "name": "fwdbwd", "id": number, "pid": pid}
     yield {"ph": "s", "tid": forward.thread, "ts": forward.time_range.start, **common}
     yield {"ph": "f", "bp": "e", "tid": node.thread, "ts": node.time_range.start, **common}
 
 
 def _device_pid(device):
-    """Devices are processes of their own in a trace, numbered as PyTorch numbers them."""
+    """Return the number of a device as a process in a trace: devices are processes of their own, numbered as PyTorch numbers
+    them."""
     return device
 
 
 def _device_arrow(pid, number, event):
-    """The arrow from the launch, or the call on the host around it, to the work that it queued."""
+    """Yield the arrow from the launch, or the call on the host around it, to the work that it queued."""
     common = {"cat": "ac2g", "name": "ac2g", "id": number}
     queued = event.queued if event.launch is None else event.launch.time_range.start
     yield {"ph": "s", "pid": pid, "tid": event.thread, "ts": queued, **common}
@@ -104,7 +105,7 @@ def _memory_rows(changes, pid, kind, counter):
 
 
 def write_trace(events, path, recording=None, metadata=None):
-    """The events (and threads and memory of `recording`) in the trace event format; gzip where `path` ends in ".gz"."""
+    """Write the events (and threads and memory of `recording`) in the trace event format; gzip where `path` ends in ".gz"."""
     pid = os.getpid()
     rows = [{"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": "facula"}}]
     for event in [*events, *(recording.details if recording is not None else ())]:
@@ -131,7 +132,7 @@ def write_trace(events, path, recording=None, metadata=None):
 
 
 def write_stacks(events, path, metric="self_cpu_time_total"):
-    """A line per op with a stack: its source lines from the outside in, joined by ";", and the metric."""
+    """Write a line per op with a stack: its source lines from the outside in, joined by ";", and the metric."""
     metrics = ("self_cpu_time_total", "self_cuda_time_total", "self_device_time_total")
     if metric not in metrics:
         raise ValueError(f"export_stacks: metric is one of {', '.join(metrics)}, got {metric!r}")
@@ -150,7 +151,7 @@ CATEGORIES = ("optimizer", "gradient", "saved for backward", "temporary")
 
 
 def _category(event, forward_kept):
-    """What made a storage: the range or node around it says."""
+    """Return what made a storage: the range or node around it says."""
     around = event
     while around is not None:
         if around.kind == "node":
@@ -170,7 +171,7 @@ def _recorded(event):
 
 
 def memory_timeline(recording, device="cpu"):
-    """(times in us, {category: bytes}) after every change of memory of "cpu" or "cuda" since the start of the profile.
+    """Return (times in us, {category: bytes}) after every change of memory of "cpu" or "cuda" since the start of the profile.
 
     A storage counts as "gradient" when a backward node made it, as "optimizer" when an optimizer's step did, as "saved for
     backward" when it is the result of an op that autograd recorded, else as "temporary". Storages older than the profile
@@ -194,7 +195,8 @@ def memory_timeline(recording, device="cpu"):
 
 
 def write_memory_timeline(recording, path, device="cpu"):
-    """The timeline as a picture in a page (".html"), as a picture (".png", ".svg"), or as numbers (".json", ".json.gz")."""
+    """Write the timeline as a picture in a page (".html"), as a picture (".png", ".svg"), or as numbers (".json",
+    ".json.gz")."""
     times, rows = memory_timeline(recording, device)
     if not times:
         raise RuntimeError("export_memory_timeline: expected a profile with profile_memory=True that saw memory, got none")

@@ -6,7 +6,7 @@ from math import prod
 
 
 def _product(inputs, outputs):
-    """(..., k) times (k, n)."""
+    """Return the operations of (..., k) times (k, n)."""
     return 2 * prod(outputs[0]) * inputs[0][-1]
 
 
@@ -15,12 +15,12 @@ def _added_product(inputs, outputs):
 
 
 def _convolution(inputs, outputs):
-    """Every output is a sum over the channels of its group and the kernel."""
+    """Return the operations of a convolution: every output is a sum over the channels of its group and the kernel."""
     return 2 * prod(outputs[0]) * prod(inputs[1][1:])
 
 
 def _convolution_weight(inputs, outputs):
-    """(gradient, input) -> gradient of the weight: as many products as in forward."""
+    """Return the operations of (gradient, input) -> gradient of the weight: as many products as in forward."""
     return 2 * prod(inputs[0]) * prod(outputs[0][1:])
 
 
@@ -44,7 +44,7 @@ _FORMULAS = {
 
 
 def flops_of(event):
-    """The operations of an op; 0 where no formula is known, and for what contains other ops that are counted."""
+    """Return the operations of an op; 0 where no formula is known, and for what contains other ops that are counted."""
     formula = _FORMULAS.get(event.name.removeprefix("aten::")) if event.kind == "op" else None
     if formula is None or not event.input_shapes or any(child.kind == "op" for child in event.cpu_children):
         return 0

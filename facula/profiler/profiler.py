@@ -6,5 +6,5 @@ __all__ = ["ProfilerAction", "profile", "schedule", "supported_activities", "ten
 
 
 def _default_schedule_fn(_):
-    """Every step is recorded."""
+    """Record every step."""
     return ProfilerAction.RECORD

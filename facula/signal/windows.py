@@ -27,7 +27,7 @@ __all__ = [
 
 
 def _options(name, M, dtype, layout, device, requires_grad):
-    """The keyword arguments for the factory that makes the window, checked."""
+    """Return the keyword arguments for the factory that makes the window, checked."""
     if M < 0:
         raise ValueError(f"{name}: requires non-negative window length, got M={M}")
     dtype = _C.get_default_dtype() if dtype is None else dtype
@@ -56,7 +56,7 @@ def _points(M, sym, first, last, options):
 
 def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, dtype: facula.dtype | None = None,
                    layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
-    """A weighted sum of cosines, ``sum over k of (-1)**k * a[k] * cos(2 pi k n / (M - 1))`` for n from 0 to M - 1.
+    """Return a weighted sum of cosines, ``sum over k of (-1)**k * a[k] * cos(2 pi k n / (M - 1))`` for n from 0 to M - 1.
 
     Args:
         M: the number of points, not negative.
@@ -94,7 +94,7 @@ def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, dtype: facul
 
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: facula.dtype | None = None,
                     layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
-    """The window ``alpha - (1 - alpha) * cos(2 pi n / (M - 1))`` for n from 0 to M - 1.
+    """Return the window ``alpha - (1 - alpha) * cos(2 pi n / (M - 1))`` for n from 0 to M - 1.
 
     Args:
         M: the number of points, not negative.
@@ -119,7 +119,7 @@ def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: fac
 
 def hamming(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
             device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
-    """The Hamming window, ``0.54 - 0.46 * cos(2 pi n / (M - 1))`` for n from 0 to M - 1.
+    """Return the Hamming window, ``0.54 - 0.46 * cos(2 pi n / (M - 1))`` for n from 0 to M - 1.
 
     Args:
         M: the number of points, not negative.
@@ -141,7 +141,7 @@ def hamming(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layo
 
 def hann(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
          device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
-    """The Hann (raised cosine) window, ``0.5 - 0.5 * cos(2 pi n / (M - 1))`` for n from 0 to M - 1.
+    """Return the Hann (raised cosine) window, ``0.5 - 0.5 * cos(2 pi n / (M - 1))`` for n from 0 to M - 1.
 
     Args:
         M: the number of points, not negative.
@@ -167,7 +167,7 @@ def hann(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout:
 
 def blackman(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
              device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
-    """The Blackman window, ``0.42 - 0.5 * cos(2 pi n / (M - 1)) + 0.08 * cos(4 pi n / (M - 1))`` for n from 0 to M - 1.
+    """Return the Blackman window, ``0.42 - 0.5 * cos(2 pi n / (M - 1)) + 0.08 * cos(4 pi n / (M - 1))`` for n from 0 to M - 1.
 
     Args:
         M: the number of points, not negative.
@@ -191,8 +191,8 @@ def blackman(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, lay
 
 def nuttall(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
             device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
-    """Nuttall's minimum four-term Blackman-Harris window, general_cosine with the weights 0.3635819, 0.4891775, 0.1365995,
-    0.0106411.
+    """Return Nuttall's minimum four-term Blackman-Harris window, general_cosine with the weights 0.3635819, 0.4891775,
+    0.1365995, 0.0106411.
 
     Args:
         M: the number of points, not negative.
@@ -215,7 +215,7 @@ def nuttall(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layo
 
 def bartlett(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
              device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """The Bartlett (triangular) window, ``1 - abs(2 n / (M - 1) - 1)`` for n from 0 to M - 1, with zeros at both ends.
+    """Return the Bartlett (triangular) window, ``1 - abs(2 n / (M - 1) - 1)`` for n from 0 to M - 1, with zeros at both ends.
 
     Args:
         M: the number of points, not negative.
@@ -241,7 +241,7 @@ def bartlett(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, lay
 
 def cosine(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
            device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Half a period of the sine, ``sin(pi (n + 0.5) / M)`` for n from 0 to M - 1.
+    """Return half a period of the sine, ``sin(pi (n + 0.5) / M)`` for n from 0 to M - 1.
 
     Args:
         M: the number of points, not negative.
@@ -268,7 +268,7 @@ def cosine(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layou
 
 def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: facula.dtype | None = None,
                 layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """The window ``exp(-abs(n - center) / tau)`` for n from 0 to M - 1.
+    """Return the window ``exp(-abs(n - center) / tau)`` for n from 0 to M - 1.
 
     Args:
         M: the number of points, not negative.
@@ -304,7 +304,7 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
 
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: facula.dtype | None = None,
              layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """The bell curve ``exp(-(n - center)**2 / (2 * std**2))`` for n from 0 to M - 1, center in the middle.
+    """Return the bell curve ``exp(-(n - center)**2 / (2 * std**2))`` for n from 0 to M - 1, center in the middle.
 
     Args:
         M: the number of points, not negative.
@@ -335,8 +335,8 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: facula.dtype 
 
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: facula.dtype | None = None,
            layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """The Kaiser window, ``I0(beta * sqrt(1 - x**2)) / I0(beta)`` for M values of x from -1 to 1, with the modified Bessel
-    function I0.
+    """Return the Kaiser window, ``I0(beta * sqrt(1 - x**2)) / I0(beta)`` for M values of x from -1 to 1, with the modified
+    Bessel function I0.
 
     Args:
         M: the number of points, not negative.

@@ -38,7 +38,7 @@ def _scipy():
 
 
 def _solution(matrix, right, transposed):
-    """The solution of a system as a tensor without history."""
+    """Return the solution of a system as a tensor without history."""
     sparse = _scipy()
     parts = (matrix.values(), matrix.col_indices(), matrix.crow_indices())
     system = sparse.csr_matrix(tuple(part.detach().numpy() for part in parts), shape=tuple(matrix.shape))
@@ -68,7 +68,7 @@ class _Solve(facula.autograd.Function):
 
 
 def spsolve(input: Tensor, other: Tensor, *, left: bool = True) -> Tensor:
-    """The solution of ``input @ x = other`` with a sparse matrix, which needs SciPy.
+    """Return the solution of ``input @ x = other`` with a sparse matrix, which needs SciPy.
 
     Args:
         input: a square CSR matrix of a floating-point or complex dtype.
@@ -113,7 +113,7 @@ _REDUCED = {"sum": "sum", "mean": "mean", "amax": "amax", "amin": "amin"}
 
 
 def mm(mat1: Tensor = None, mat2: Tensor = None, reduce: str = None, *, sparse: Tensor = None, dense: Tensor = None) -> Tensor:
-    """The product of two matrices of which at least one is sparse.
+    """Return the product of two matrices of which at least one is sparse.
 
     Args:
         mat1: the first matrix, (n, m).
@@ -153,7 +153,7 @@ def mm(mat1: Tensor = None, mat2: Tensor = None, reduce: str = None, *, sparse: 
 
 
 def sum(input: Tensor, dim: int | None = None, dtype: facula.dtype | None = None) -> Tensor:
-    """Sums of a COO tensor: over all elements, or over dimensions. Gradients flow to the places that it has.
+    """Return the sums of a COO tensor: over all elements, or over dimensions. Gradients flow to the places that it has.
 
     Args:
         input: a sparse tensor.
@@ -181,7 +181,7 @@ def sum(input: Tensor, dim: int | None = None, dtype: facula.dtype | None = None
 
 
 def _groups(tensor, dim):
-    """For every entry the number of its line along `dim`, and how many lines have entries."""
+    """Return for every entry the number of its line along `dim`, and how many lines have entries."""
     place = facula.zeros(tensor._nnz(), dtype=facula.int64)
     indices = tensor._indices()
     for d in range(tensor.sparse_dim()):
@@ -221,7 +221,7 @@ def _soft_max(name, input, dim, dtype, logarithm):
 
 
 def softmax(input: Tensor, dim: int, *, dtype: facula.dtype | None = None) -> Tensor:
-    """Soft-max along a dimension of a COO tensor; what is not there counts as minus infinity.
+    """Return the soft-max along a dimension of a COO tensor; what is not there counts as minus infinity.
 
     Args:
         input: a floating-point COO tensor.
@@ -239,7 +239,7 @@ def softmax(input: Tensor, dim: int, *, dtype: facula.dtype | None = None) -> Te
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: facula.dtype | None = None) -> Tensor:
-    """The logarithm of softmax, at the places that the input has.
+    """Return the logarithm of softmax, at the places that the input has.
 
     Args:
         input: a floating-point COO tensor.
@@ -257,7 +257,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: facula.dtype | None = None) -
 
 def sampled_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0,
                   out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """``beta * input + alpha * (mat1 @ mat2)`` at the places of a CSR matrix.
+    """Return ``beta * input + alpha * (mat1 @ mat2)`` at the places of a CSR matrix.
 
     Args:
         input: the CSR matrix (n, p), perhaps a batch of them.
@@ -289,7 +289,7 @@ def sampled_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.
 
 
 def spdiags(diagonals: Any, offsets: Tensor, shape: Sequence[int], layout: facula.layout | None = None) -> Any:
-    """A sparse matrix with the rows of `diagonals` on its diagonals.
+    """Return a sparse matrix with the rows of `diagonals` on its diagonals.
 
     Args:
         diagonals: (count, length), or one of them.

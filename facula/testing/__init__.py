@@ -51,7 +51,7 @@ def assert_close(
     check_stride: bool = False,
     msg: Any = None,
 ) -> None:
-    """Raises AssertionError unless ``abs(actual - expected) <= atol + rtol * abs(expected)`` everywhere.
+    """Raise AssertionError unless ``abs(actual - expected) <= atol + rtol * abs(expected)`` everywhere.
 
     The first disagreement is reported with its place. Without tolerances those of the wider dtype hold, rtol and atol:
     1.3e-6 and 1e-5 for float32, 1e-7 and 1e-7 for float64, 1e-3 and 1e-5 for float16, 1.6e-2 and 1e-5 for bfloat16;
@@ -93,7 +93,8 @@ def assert_close(
 
 def assert_allclose(actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True,
                     msg: str = "") -> None:  # fmt: skip
-    """The older form of assert_close: takes anything that makes a tensor, and does not compare dtypes and devices.
+    """Compare as the older form of assert_close, which takes anything that makes a tensor, and does not compare dtypes and
+    devices.
 
     Args:
         actual: a tensor, or what torch.tensor takes.
@@ -186,7 +187,7 @@ class _Comparison:
         self.elements(actual, expected, place, None)
 
     def sparse(self, actual, expected, place):
-        """Places have to be the same, values close."""
+        """Check that places are the same and values close."""
         kind = str(actual.layout).removeprefix("torch.")
         if actual._nnz() != expected._nnz():
             counts = f"{actual._nnz()} != {expected._nnz()}"
@@ -274,7 +275,7 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: facula.memory_format | None = None,
 ) -> Tensor:
-    """A tensor for a test, with uniform values in [low, high).
+    """Return a tensor for a test, with uniform values in [low, high).
 
     Args:
         shape: sizes, one by one or as one sequence.

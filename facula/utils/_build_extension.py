@@ -36,7 +36,7 @@ class BuildExtension(build_ext):
 
     @classmethod
     def with_options(cls, **options):
-        """A class whose instances have these `options`, keyword arguments of the class."""
+        """Return a class whose instances have these `options`, keyword arguments of the class."""
 
         class WithOptions(cls):
             def __init__(self, *args, **kwargs):
@@ -45,7 +45,7 @@ class BuildExtension(build_ext):
         return WithOptions
 
     def build_extensions(self):
-        """Compiles and links all of them."""
+        """Compile and link all of them."""
         for extension in self.extensions:
             self._prepare(extension)
         self.compiler.src_extensions = list(dict.fromkeys([*self.compiler.src_extensions, *_CXX_SOURCES]))
@@ -68,7 +68,7 @@ class BuildExtension(build_ext):
         self, sources, output_dir=None, macros=None, include_dirs=None, debug=0, extra_preargs=None, extra_postargs=None,
         depends=None,
     ):  # fmt: skip
-        """In the place of the compiler's own method, which compiles all sources one after the other."""
+        """Compile in the place of the compiler's own method, which compiles all sources one after the other."""
         compiler = self.compiler
         setup = compiler._setup_compile(output_dir, macros, include_dirs, sources, depends, extra_postargs)
         macros, objects, extra, options, build = setup
@@ -86,7 +86,7 @@ class BuildExtension(build_ext):
         return objects
 
     def get_ext_filename(self, ext_name):
-        """The file of an extension."""
+        """Return the file of an extension."""
         name = super().get_ext_filename(ext_name)
         parts = name.split(".")
         if self.no_python_abi_suffix and len(parts) > 2:  # name.cpython-311-x86_64-linux-gnu.so

@@ -91,7 +91,7 @@ class ConfigModule(types.ModuleType):
         return self.__name__.replace("facula", "torch", 1)
 
     def _place(self, name):
-        """Where a setting is: a module or a group, and its name there."""
+        """Return where a setting is: a module or a group, and its name there."""
         if name in self._second_names:
             module, name = self._second_names[name]
             return importlib.import_module(module)._place(name)
@@ -136,7 +136,7 @@ class ConfigModule(types.ModuleType):
     shallow_copy_dict = to_dict = get_config_copy
 
     def save_config(self) -> bytes:
-        """The settings as bytes for `load_config`; those that cannot be pickled are left out."""
+        """Return the settings as bytes for `load_config`; those that cannot be pickled are left out."""
         kept = {}
         for name, value in self.get_config_copy().items():
             with contextlib.suppress(Exception):
@@ -145,7 +145,7 @@ class ConfigModule(types.ModuleType):
         return pickle.dumps(kept, protocol=2)
 
     def load_config(self, maybe_pickled_config: bytes | dict[str, Any]) -> None:
-        """Sets what `save_config` gave, or a dictionary.
+        """Set what `save_config` gave, or a dictionary.
 
         Args:
             maybe_pickled_config: the bytes, or name -> value. Bytes are pickles: give only what you trust.
@@ -155,16 +155,16 @@ class ConfigModule(types.ModuleType):
             self._set(name, value)
 
     def codegen_config(self) -> str:
-        """Lines of Python that set what differs from the defaults."""
+        """Return the lines of Python that set what differs from the defaults."""
         now = {name: self._get(name) for name in self._defaults}
         return "\n".join(f"{self._path()}.{n} = {v!r}" for n, v in now.items() if v != self._defaults[n])
 
     def get_hash(self) -> bytes:
-        """A hash of the settings."""
+        """Return a hash of the settings."""
         return hashlib.sha256(repr(sorted(self.get_config_copy().items())).encode()).digest()
 
     def patch(self, arg1: str | dict[str, Any] | None = None, arg2: Any = None, **settings: Any) -> Any:
-        """Other values within a block or a function: `patch("verbose", True)`, `patch(verbose=True)`, or a dict.
+        """Set other values within a block or a function: `patch("verbose", True)`, `patch(verbose=True)`, or a dict.
 
         Args:
             arg1: a name, or name -> value.

@@ -27,7 +27,7 @@ class _Within(_DecoratorContextManager):
 
 
 def context_decorator(ctx: Any, func: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, or generator function, run within a context.
+    """Return the function, or generator function, run within a context.
 
     Args:
         ctx: a context manager that can be entered again, or a function that gives one for each call.

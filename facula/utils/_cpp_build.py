@@ -20,7 +20,7 @@ except ImportError:  # no locks between processes there
 
 
 def workers():
-    """How many sources are compiled at a time: MAX_JOBS, or as many as there are processors."""
+    """Return how many sources are compiled at a time: MAX_JOBS, or as many as there are processors."""
     text = os.environ.get("MAX_JOBS", "")
     if not text:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -31,7 +31,7 @@ def workers():
 
 @contextlib.contextmanager
 def locked(folder):
-    """Holds the folder for this process; who ends lets it go, however it ends."""
+    """Hold the folder for this process; who ends lets it go, however it ends."""
     with open(os.path.join(folder, "lock"), "w") as lock:
         if fcntl is not None:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -39,7 +39,7 @@ def locked(folder):
 
 
 def run(command, verbose=False):
-    """Runs a command; a RuntimeError with all that it printed where it fails."""
+    """Run a command; a RuntimeError with all that it printed where it fails."""
     if verbose:
         print(shlex.join(command), flush=True)
     try:
@@ -54,7 +54,7 @@ def run(command, verbose=False):
 
 
 def _made_of(path):
-    """The files that a dependency file of the compiler names after the object."""
+    """Return the files that a dependency file of the compiler names after the object."""
     with open(path, errors="surrogateescape") as file:
         text = file.read().replace("\\\n", " ")
     _, _, names = text.partition(": ")
@@ -68,7 +68,8 @@ def _read(path):
 
 
 def is_current(target, command, files=None):
-    """Whether `target` was made by `command` after its files were last written; without `files`, those the compiler named."""
+    """Return whether `target` was made by `command` after its files were last written; without `files`, those the compiler
+    named."""
     try:
         made = os.stat(target).st_mtime_ns
         if _read(f"{target}.command") != shlex.join(command):
@@ -85,7 +86,7 @@ def _note(target, command):
 
 
 def compile_objects(jobs, verbose=False):
-    """Compiles where needed.
+    """Compile where needed.
 
     Args:
         jobs: pairs of an object and its command, which has the object behind `-o`.
@@ -117,7 +118,7 @@ def compile_objects(jobs, verbose=False):
 
 
 def link(target, command, objects, verbose=False):
-    """Links where an object or the command changed. The file is exchanged in one step: who uses the old one keeps it."""
+    """Link where an object or the command changed. The file is exchanged in one step: who uses the old one keeps it."""
     written = f"{target}.new"
     command = [*command, "-o", written]
     if is_current(target, command, objects):

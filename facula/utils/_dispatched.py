@@ -40,7 +40,7 @@ class Call(NamedTuple):
 
 
 def call(name, *args, **kwargs):
-    """A Call of an operator of PyTorch's."""
+    """Return a Call of an operator of PyTorch's."""
     return Call(name, args, kwargs)
 
 
@@ -80,7 +80,7 @@ def _is_default(value, default, kind):
 
 
 def _arguments(parameters, values, more=()):
-    """(args, kwargs) as PyTorch writes them: defaults at the end and among keywords are left out."""
+    """Return (args, kwargs) as PyTorch writes them: defaults at the end and among keywords are left out."""
     args, kwargs, kept = [], dict(more), 0
     for (name, kind, keyword, required, _, default), value in zip(parameters, values):
         given = required or not _is_default(value, default, kind)
@@ -126,7 +126,7 @@ PARTS: dict[str, Any] = {}
 
 
 def rule(table, *names):
-    """Notes a rule in a table under names of the schema."""
+    """Note a rule in a table under names of the schema."""
 
     def note(function):
         for name in names:
@@ -137,12 +137,12 @@ def rule(table, *names):
 
 
 def pattern(*operands):
-    """Which operands are tensors and which numbers: "TS"."""
+    """Return which operands are tensors and which numbers: "TS"."""
     return "".join("T" if isinstance(value, Tensor) else "S" for value in operands)
 
 
 def trimmed(values, defaults):
-    """The values up to the last that is no default."""
+    """Return the values up to the last that is no default."""
     values = list(values)
     while values and values[-1] == defaults[len(values) - 1] and type(values[-1]) is type(defaults[len(values) - 1]):
         values.pop()

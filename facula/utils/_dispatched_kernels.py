@@ -137,7 +137,7 @@ def _(do, A, atol=None, rtol=None, hermitian=False):
 
 
 def _checked(name, operator):
-    """An op with results (..., info) whose errors PyTorch raises apart from it."""
+    """Return an op with results (..., info) whose errors PyTorch raises apart from it."""
 
     def rule(do, A, *args, check_errors=False, **kwargs):
         if not check_errors:
@@ -243,7 +243,7 @@ def _(do, self, output_size):
 
 
 def _windows(kernel_size, stride, padding, *flags):
-    """Arguments of a pool, without defaults at the end; no stride stands for that of the window."""
+    """Return the arguments of a pool, without defaults at the end; no stride stands for that of the window."""
     defaults = ([], [0] * len(padding), *_OFF[: len(flags)])
     return [list(kernel_size), *trimmed((list(stride), list(padding), *flags), defaults)]
 
@@ -284,7 +284,7 @@ _NORMS = {0: lambda n: 1.0, 1: lambda n: 1 / math.sqrt(n), 2: lambda n: 1 / n}
 
 
 def _normalization(scale, count):
-    """How PyTorch names a factor: 0 for none, 1 for the root of the count, 2 for the count; None for others."""
+    """Return how PyTorch names a factor: 0 for none, 1 for the root of the count, 2 for the count; None for others."""
     return next((number for number, factor in _NORMS.items() if math.isclose(factor(count), scale, rel_tol=1e-12)), None)
 
 
@@ -322,7 +322,7 @@ def _(do, self, dim, scale, last_size):
 
 
 def _turned(name):
-    """An operator with a number in front: Python asks the tensor's class for the one that is turned round."""
+    """Return an operator with a number in front: Python asks the tensor's class for the one that is turned round."""
 
     def rule(do, self, other, alpha=1):
         return call(f"{name}.Tensor", other, self) if not isinstance(self, Tensor) and alpha == 1 else NotImplemented
@@ -362,7 +362,7 @@ def _(do, self, fill_value, wrap=False):
 
 
 def matmul(do, a, b):
-    """A product as PyTorch folds it."""
+    """Return a product as PyTorch folds it."""
     if a.dim() <= 2 and b.dim() <= 2 and a.dim() and b.dim():
         if a.dim() == 1 and b.dim() == 2:
             return do("squeeze_.dim", do("mm.default", do("unsqueeze.default", a, 0), b), 0)

@@ -17,7 +17,7 @@ PARTS["matmul"] = lambda do, self, other: matmul(do, self, other)
 
 
 def _whole_sizes(self, shape):
-    """The sizes, with what -1 stands for; None where they do not fit."""
+    """Return the sizes, with what -1 stands for; None where they do not fit."""
     sizes, count = list(shape), self.numel()
     known = math.prod(size for size in sizes if size != -1)
     if sizes.count(-1) == 1 and known:
@@ -59,7 +59,7 @@ def _(do, condition, self, other):
 
 
 def _moments(name):
-    """`var` and its relatives: PyTorch's functions say the correction."""
+    """Return the call of `var` or a relative: PyTorch's functions say the correction."""
 
     def of_all(do, self, unbiased=True):
         return do(f"{name}.correction", self, **({} if unbiased else {"correction": 0}))

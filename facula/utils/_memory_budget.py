@@ -138,7 +138,7 @@ class _Facts(NamedTuple):
 
 
 def _difference(now, before):
-    """Rows (texts and numbers) less those of equal texts before; what did not change is left out."""
+    """Yield the rows (texts and numbers) less those of equal texts before; what did not change is left out."""
     for key, numbers in now.items():
         changed = tuple(a - b for a, b in zip(numbers, before.get(key, (0,) * len(numbers)), strict=True))
         if any(changed):
@@ -146,7 +146,7 @@ def _difference(now, before):
 
 
 def _summed(rows, texts):
-    """{texts: numbers} of rows; equal texts (of several numbers of a line) are added."""
+    """Return {texts: numbers} of rows; equal texts (of several numbers of a line) are added."""
     sums: dict[tuple[Any, ...], tuple[int, ...]] = {}
     for row in rows:
         key, numbers = tuple(row[:texts]), row[texts:]
@@ -295,7 +295,7 @@ class MemoryBudget:
             file.write(_memory_budget_drawing.drawing(self._step(step)))
 
     def _step(self, step):
-        """What a picture shows."""
+        """Return what a picture shows."""
         from ._memory_budget_drawing import Step
 
         end = self._facts().end
@@ -315,7 +315,7 @@ class MemoryBudget:
 
 
 def _cells(rows, most):
-    """Cells of the table, those with most time and bytes first."""
+    """Yield the cells of the table, those with most time and bytes first."""
     ordered = sorted(rows, key=lambda row: (-row.again_ns - row.moved_ns, -row.let_go_bytes, row.name))
     shown = [(row.name, row) for row in ordered[:most]]
     if others := ordered[most:]:
@@ -333,7 +333,7 @@ def _cells(rows, most):
 
 
 def _copied_lines(copied):
-    """One line for each kind of tensors, at most five."""
+    """Yield one line for each kind of tensors, at most five."""
     for shape, dtype, place, count, size in sorted(copied, key=lambda row: -row[-1])[:5]:
         what = ", ".join(filter(None, (tensor_text(shape, dtype), place, f"{count:,} times, {size_text(size)}")))
         yield f"copied because others can write to them (NumPy, DLPack, .data): {what}"

@@ -50,7 +50,7 @@ def _sizes(most):
 
 
 def bands_of(step: Step) -> list[tuple[int, tuple[int, int, int, int], int]]:
-    """(time, bytes of each band, bytes that would be held without a budget) of each sample.
+    """Return (time, bytes of each band, bytes that would be held without a budget) of each sample.
 
     The base is the least that is held in the step. Gradients are those that backward passes made; those of the pass before
     count until memory is least, which is when they have gone.
@@ -85,7 +85,7 @@ class _Plot:
         return _TOP + _HEIGHT * (1 - size / self.most)
 
     def thinned(self, rows):
-        """The row with most bytes of each column of the picture."""
+        """Return the row with most bytes of each column of the picture."""
         most: dict[int, Any] = {}
         for row in rows:
             column = int((row[0] - self.step.begin) * _COLUMNS / max(self.step.end - self.step.begin, 1))
@@ -105,7 +105,7 @@ class _Plot:
         self.parts.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>')
 
     def outline(self, value):
-        """Corners of a line that keeps each value until the next one."""
+        """Return the corners of a line that keeps each value until the next one."""
         corners = []
         for i, row in enumerate(self.rows):
             until = self.rows[i + 1][0] if i + 1 < len(self.rows) else self.step.end
@@ -140,7 +140,7 @@ class _Plot:
             self.text(_LEFT + _WIDTH, self.y(self.step.limit) - 4, f"budget {self.size_text(self.step.limit)}", "small end")
 
     def marks(self, causes, kind, y, down):
-        """A triangle for each place of the picture where something happened, with what it was."""
+        """Return a triangle for each place of the picture where something happened, with what it was."""
         places = defaultdict(list)
         for event in self.step.events:
             if event[6] in causes:
@@ -168,7 +168,7 @@ class _Plot:
         self.text(x + 22, 44, "without a budget", "small")
 
     def time_by_op(self, y):
-        """Bars of the time that was spent in ops run again; return where they end."""
+        """Draw bars of the time that was spent in ops run again; return where they end."""
         sums: dict[str, list[float]] = defaultdict(lambda: [0, 0])
         for _, op, place, _, _, _, cause, ns in self.step.events:
             if cause in ("again", "moved back"):

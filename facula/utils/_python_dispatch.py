@@ -69,12 +69,12 @@ class TorchDispatchMode:
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Self:
-        """A new mode, to be entered."""
+        """Return a new mode, to be entered."""
         return cls(*args, **kwargs)
 
     @classmethod
     def is_infra_mode(cls) -> bool:
-        """False: user modes and the library's own are treated alike."""
+        """Return False: user modes and the library's own are treated alike."""
         return False
 
 
@@ -87,7 +87,7 @@ class BaseTorchDispatchMode(TorchDispatchMode):
 
 @contextlib.contextmanager
 def _disable_current_modes():
-    """No mode is on within the block; gives those that were.
+    """Turn all modes off within the block; give those that were on.
 
     >>> from facula.fx.experimental.proxy_tensor import maybe_disable_fake_tensor_mode
     >>> with maybe_disable_fake_tensor_mode() as modes:
@@ -104,7 +104,7 @@ def _disable_current_modes():
 
 @contextlib.contextmanager
 def by_own_names(names=None):
-    """Within the block ops of kernels are seen as the core has them, in the namespace `facula`.
+    """Show, within the block, ops of kernels as the core has them, in the namespace `facula`.
 
     Args:
         names: of which ops; None for all.
@@ -140,7 +140,7 @@ class no_dispatch:
 
 @functools.cache
 def has_dispatch(cls):
-    """Whether a class stands in for kernels."""
+    """Return whether a class stands in for kernels."""
     return getattr(cls, "__torch_dispatch__", _C._disabled_torch_dispatch_impl) is not _C._disabled_torch_dispatch_impl
 
 
@@ -158,8 +158,8 @@ def _tensors(values):
 
 
 def _dispatch(func, args, kwargs):
-    """What the innermost mode, or else the class of an argument, gives for a call of an operator; the operator itself where
-    there is neither."""
+    """Return what the innermost mode, or else the class of an argument, gives for a call of an operator; the operator itself
+    where there is neither."""
     overloaded = _overloaded(_tensors((args, kwargs)), lambda value: has_dispatch(type(value)))
     types = tuple(map(type, overloaded))
     if not _modes.stack and not overloaded:
@@ -184,7 +184,7 @@ def _dispatch(func, args, kwargs):
 
 
 def _do(name, *args, **kwargs):
-    """A call of one of PyTorch's operators, as `Call` names it, seen by whoever stands in for kernels."""
+    """Make a call of one of PyTorch's operators, as `Call` names it, seen by whoever stands in for kernels."""
     result = _dispatch(_dispatched.Call(name, args, kwargs).function, args, kwargs)
     return args[0] if re.search(r"[a-z]_\.", name) else result  # an in-place form gives what it wrote to
 
@@ -246,7 +246,7 @@ def _composite(name, overload, form, values, out, whole=False):
 
 
 def _plain(value, kind):
-    """A value as kernels get it: a single number for a list is a list."""
+    """Return a value as kernels get it: a single number for a list is a list."""
     if kind.startswith("int[") and value is not None:
         if not isinstance(value, (list, tuple)):
             size = kind[4 : kind.index("]")]
@@ -274,7 +274,7 @@ def _copy(self, made):
 
 
 def _convert(self, dtype, device, non_blocking, copy, memory_format):
-    """`Tensor.to` and its relatives."""
+    """Do `Tensor.to` and its relatives."""
     other_device = device is not None and device != self.device
     reorder = memory_format is not None and not self.is_contiguous(memory_format=memory_format)
     if not (other_device or copy or reorder or (dtype is not None and dtype != self.dtype)):
@@ -288,7 +288,7 @@ def _index(self, indices):
 
 
 def _assign(self, indices, value, number):
-    """`self[...] = value`, once views have been taken."""
+    """Do `self[...] = value`, once views have been taken."""
     if indices is not None:
         return _do("index_put_.default", self, indices, value)
     if number and self.dim():
@@ -297,7 +297,8 @@ def _assign(self, indices, value, number):
 
 
 def _stands_in(args, kwargs):
-    """Whether a call of an operator by its name is shown to a mode or a class as what it is: no derivative is recorded."""
+    """Return whether a call of an operator by its name is shown to a mode or a class as what it is: no derivative is
+    recorded."""
     tensors = list(_tensors((args, kwargs)))
     if not (_modes.stack or any(has_dispatch(type(t)) for t in tensors if type(t) is not _C.Tensor)):
         return False
@@ -311,13 +312,13 @@ _C._set_dispatch_handler(_handle)
 
 
 def is_traceable_wrapper_subclass(t):
-    """Whether a tensor names the tensors it wraps (`__tensor_flatten__`) and can be made from them."""
+    """Return whether a tensor names the tensors it wraps (`__tensor_flatten__`) and can be made from them."""
     wraps = hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
     return isinstance(t, _C.Tensor) and type(t) is not _C.Tensor and wraps
 
 
 def transform_subclass(t, callback, outer_size=None, outer_stride=None):
-    """A wrapper around callback(name, inner) for the tensors that `t` wraps."""
+    """Return a wrapper around callback(name, inner) for the tensors that `t` wraps."""
     names, context = t.__tensor_flatten__()
     inner = {name: callback(name, getattr(t, name)) for name in names}
     size = t.size() if outer_size is None else outer_size
@@ -326,7 +327,7 @@ def transform_subclass(t, callback, outer_size=None, outer_stride=None):
 
 
 def return_and_correct_aliasing(func, args, kwargs, out):
-    """`out`, or the argument that an in-place or out= form has written to."""
+    """Return `out`, or the argument that an in-place or out= form has written to."""
     if kwargs and kwargs.get("out") is not None:
         return kwargs["out"]
     return args[0] if func.overloadpacket.__name__.endswith("_") and not func.overloadpacket.__name__.endswith("__") else out

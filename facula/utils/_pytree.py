@@ -85,7 +85,7 @@ class GetAttrKey:
 
 
 def keystr(key_path):
-    """A key path as text: "['a'][0].b"."""
+    """Return a key path as text: "['a'][0].b"."""
     return "".join(str(key) for key in key_path)
 
 
@@ -133,7 +133,7 @@ def register_pytree_node(
     from_dumpable_context=None,
     flatten_with_keys_fn=None,
 ):
-    """Makes `cls` a container.
+    """Make `cls` a container.
 
     Args:
         flatten_fn: obj -> (list of children, context); the context must compare equal for equal structure.
@@ -177,7 +177,7 @@ def _private_register_pytree_node(
 
 
 def _register_pytree_node(cls, flatten_fn, unflatten_fn, to_str_fn=None, maybe_from_str_fn=None, **options):
-    """The older private name of `register_pytree_node`; registering again replaces, with a UserWarning."""
+    """Do as `register_pytree_node`, of which this is the older private name; registering again replaces, with a UserWarning."""
     warnings.warn(
         "torch.utils._pytree._register_pytree_node is deprecated; use torch.utils._pytree.register_pytree_node",
         FutureWarning,
@@ -196,7 +196,7 @@ def _deregister_pytree_node(cls):
 
 
 def register_dataclass(cls, *, field_names=None, drop_field_names=None, serialized_type_name=None):
-    """Makes a dataclass a container of its fields (those of `field_names`, without `drop_field_names`)."""
+    """Make a dataclass a container of its fields (those of `field_names`, without `drop_field_names`)."""
     names = (
         [field.name for field in dataclasses.fields(cls) if field.init]
         if field_names is None
@@ -226,7 +226,7 @@ def register_dataclass(cls, *, field_names=None, drop_field_names=None, serializ
 
 
 def register_constant(cls):
-    """Makes instances of `cls` part of the structure: no leaves, compared by `==`."""
+    """Make instances of `cls` part of the structure: no leaves, compared by `==`."""
     if cls.__eq__ is object.__eq__:
         raise TypeError(f"register_constant: {cls.__name__} must define __eq__")
     _private_register_pytree_node(
@@ -321,7 +321,7 @@ def _register_namedtuple(cls, *, serialized_type_name):
 
 
 def _class_as_text(cls):
-    """The context of named tuples in JSON: the name that `_register_namedtuple` gave."""
+    """Return the context of named tuples in JSON: the name that `_register_namedtuple` gave."""
     node = SUPPORTED_SERIALIZED_TYPES.get(cls)
     if node is None or node.serialized_type_name == NO_SERIALIZED_TYPE_NAME_FOUND:
         raise NotImplementedError(
@@ -452,7 +452,7 @@ def _register_result_class(cls):
 
 
 def _get_node_type(tree):
-    """The class under which `tree` is registered, if it is; all classes of named tuples are of one kind."""
+    """Return the class under which `tree` is registered, if it is; all classes of named tuples are of one kind."""
     cls = type(tree)
     if cls not in SUPPORTED_NODES:
         if is_namedtuple_class(cls):
@@ -503,7 +503,7 @@ class TreeSpec:
         return self.type is None
 
     def unflatten(self, leaves: Sequence[Any]) -> Any:
-        """The tree of this structure with these leaves."""
+        """Return the tree of this structure with these leaves."""
         leaves = leaves if isinstance(leaves, (list, tuple)) else list(leaves)
         if len(leaves) != self.num_leaves:
             raise ValueError(
@@ -518,7 +518,7 @@ class TreeSpec:
         return SUPPORTED_NODES[self.type].unflatten_fn(children, self.context)
 
     def flatten_up_to(self, tree: Sequence[Sequence[int] | int]) -> list[int | list[int]]:
-        """The subtrees of `tree` where this structure has leaves."""
+        """Return the subtrees of `tree` where this structure has leaves."""
         subtrees = []
         self._flatten_up_to(tree, subtrees)
         return subtrees
@@ -598,7 +598,7 @@ def treespec_dict(mapping=(), /, **kwargs):
 
 
 def tree_flatten(tree, is_leaf=None):
-    """(leaves, spec) of `tree`."""
+    """Return (leaves, spec) of `tree`."""
     leaves = []
     return leaves, _flatten(tree, leaves, is_leaf)
 
@@ -613,14 +613,14 @@ def _flatten(tree, leaves, is_leaf):
 
 
 def tree_unflatten(leaves, treespec):
-    """The tree of structure `treespec` with these leaves."""
+    """Return the tree of structure `treespec` with these leaves."""
     if not isinstance(treespec, TreeSpec):
         raise TypeError(f"tree_unflatten: expected a TreeSpec, got {type(treespec).__name__}")
     return treespec.unflatten(leaves)
 
 
 def tree_iter(tree, is_leaf=None):
-    """Yields the leaves."""
+    """Yield the leaves."""
     if tree_is_leaf(tree, is_leaf):
         yield tree
         return
@@ -629,24 +629,24 @@ def tree_iter(tree, is_leaf=None):
 
 
 def tree_leaves(tree, is_leaf=None):
-    """The leaves as a list."""
+    """Return the leaves as a list."""
     return list(tree_iter(tree, is_leaf))
 
 
 def tree_structure(tree, is_leaf=None):
-    """The spec alone."""
+    """Return the spec alone."""
     return tree_flatten(tree, is_leaf)[1]
 
 
 def tree_map(func, tree, *rests, is_leaf=None):
-    """`tree` with each leaf x replaced by func(x, *the same places of the other trees)."""
+    """Return `tree` with each leaf x replaced by func(x, *the same places of the other trees)."""
     leaves, spec = tree_flatten(tree, is_leaf)
     columns = [leaves, *(spec.flatten_up_to(rest) for rest in rests)]
     return spec.unflatten([func(*row) for row in zip(*columns)])
 
 
 def tree_map_(func, tree, *rests, is_leaf=None):
-    """Calls func as `tree_map` does, for its effects; returns `tree`."""
+    """Call func as `tree_map` does, for its effects; return `tree`."""
     leaves, spec = tree_flatten(tree, is_leaf)
     for row in zip(leaves, *(spec.flatten_up_to(rest) for rest in rests)):
         func(*row)
@@ -660,7 +660,7 @@ def _matcher(types):
 
 
 def map_only(type_or_types_or_pred, /):
-    """Decorator: the function applies to leaves of these types, others stay."""
+    """Return a decorator: the function applies to leaves of these types, others stay."""
     matches = _matcher(type_or_types_or_pred)
 
     def wrap(func):
@@ -674,7 +674,7 @@ def map_only(type_or_types_or_pred, /):
 
 
 def tree_map_only(type_or_types_or_pred, /, func, tree, is_leaf=None):
-    """`tree_map` for leaves of some types (or for which a predicate holds)."""
+    """Return `tree_map` for leaves of some types (or for which a predicate holds)."""
     return tree_map(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
 
@@ -699,7 +699,7 @@ def tree_any_only(type_or_types, /, pred, tree, is_leaf=None):
 
 
 def _broadcast_to_and_flatten(tree, treespec, is_leaf=None):
-    """Leaves of `tree` repeated so that it has the structure `treespec`; None where it cannot have it."""
+    """Return the leaves of `tree` repeated so that it has the structure `treespec`; None where it cannot have it."""
     if tree_is_leaf(tree, is_leaf):
         return [tree] * treespec.num_leaves
     if treespec.is_leaf() or _get_node_type(tree) is not treespec.type:
@@ -717,7 +717,7 @@ def _broadcast_to_and_flatten(tree, treespec, is_leaf=None):
 
 
 def tree_iter_with_path(tree, is_leaf=None, _path=()):
-    """Yields (key path, leaf)."""
+    """Yield (key path, leaf)."""
     if tree_is_leaf(tree, is_leaf):
         yield _path, tree
         return
@@ -736,12 +736,12 @@ def tree_leaves_with_path(tree, is_leaf=None):
 
 
 def tree_flatten_with_path(tree, is_leaf=None):
-    """([(key path, leaf)], spec)."""
+    """Return ([(key path, leaf)], spec)."""
     return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
 
 
 def tree_map_with_path(func, tree, *rests, is_leaf=None):
-    """`tree_map` whose function gets the key path first."""
+    """Return `tree_map` whose function gets the key path first."""
     pairs, spec = tree_flatten_with_path(tree, is_leaf)
     columns = [spec.flatten_up_to(rest) for rest in rests]
     return spec.unflatten(
@@ -753,7 +753,7 @@ def tree_map_with_path(func, tree, *rests, is_leaf=None):
 
 
 def treespec_dumps(treespec, protocol=None):
-    """A spec as JSON text; contexts must be JSON values or have been registered with a way to become one."""
+    """Return a spec as JSON text; contexts must be JSON values or have been registered with a way to become one."""
     if not isinstance(treespec, TreeSpec):
         raise TypeError(f"treespec_dumps: expected a TreeSpec, got {type(treespec).__name__}")
     _check_protocol("treespec_dumps", _PROTOCOL if protocol is None else protocol)
@@ -789,7 +789,7 @@ def _to_json(spec):
 
 
 def treespec_loads(serialized):
-    """The spec that `treespec_dumps` wrote."""
+    """Return the spec that `treespec_dumps` wrote."""
     version, data = json.loads(serialized)
     _check_protocol("treespec_loads", version)
     return _from_json(data)
@@ -805,7 +805,7 @@ def _from_json(data):
 
 
 def treespec_pprint(treespec):
-    """A spec as text, with * in the place of leaves."""
+    """Return a spec as text, with * in the place of leaves."""
     return repr(tree_unflatten([_Star()] * treespec.num_leaves, treespec))
 
 
@@ -815,5 +815,5 @@ class _Star:
 
 
 def arg_tree_leaves(*args, **kwargs):
-    """The leaves of a call's arguments."""
+    """Return the leaves of a call's arguments."""
     return [*tree_leaves(args), *tree_leaves(kwargs)]

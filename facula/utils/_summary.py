@@ -192,7 +192,7 @@ class _Watcher:
 
 @contextlib.contextmanager
 def _buffers_as_they_were(model):
-    """Within the block modules have copies of their buffers; what they do with them is forgotten."""
+    """Give modules copies of their buffers within the block; what they do with them is forgotten."""
     kept = [(module, dict(module._buffers)) for module in model.modules()]
     copies: dict[int, Any] = {}
     for module, buffers in kept:
@@ -209,7 +209,7 @@ def _buffers_as_they_were(model):
 
 
 def _accelerators(tensors):
-    """The numbers of the CUDA devices of tensors, whose generators the model may draw from."""
+    """Return the numbers of the CUDA devices of tensors, whose generators the model may draw from."""
     return sorted({tensor.device.index or 0 for tensor in tensors if tensor.device.type == "cuda"})
 
 
@@ -232,7 +232,7 @@ def _numbers(tensors):
 
 
 def _layers(model, by_module):
-    """A layer for each name of a module."""
+    """Yield a layer for each name of a module."""
     first: dict[Any, str] = {}
     for name, module in model.named_modules(remove_duplicate=False):
         layer = Layer(name, type(module).__name__, name.count(".") + 1 if name else 0)

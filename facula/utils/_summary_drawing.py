@@ -19,7 +19,7 @@ _STYLE = (
 
 
 def _short(number):
-    """A count in three digits."""
+    """Return a count in three digits."""
     for size, letter in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
         if number >= size:
             return f"{number / size:.3g}{letter}"
@@ -27,7 +27,7 @@ def _short(number):
 
 
 def _cut(text, width, letter=7.3):
-    """A text that fits into so many pixels, as XML."""
+    """Return a text that fits into so many pixels, as XML."""
     letters = max(int(width / letter), 4)
     text = re.sub(r"[^\x20-\x7e\xa0-\ud7ff]", "?", text)
     return html.escape(text if len(text) <= letters else text[: letters - 1] + "…")

@@ -46,12 +46,12 @@ class DefaultDeviceType:
 
     @staticmethod
     def set_device_type(device: str = "cuda") -> None:
-        """Chooses the device type, `device`."""
+        """Choose the device type, `device`."""
         DefaultDeviceType._type = device
 
     @staticmethod
     def get_device_type() -> str:
-        """The device type chosen."""
+        """Return the device type chosen."""
         return DefaultDeviceType._type
 
 
@@ -175,7 +175,7 @@ class _KeptCall:
         self.saved.append(("value", tensor.detach() if mutable else (tensor.detach(), tensor._version)))
 
     def results_again(self, mutable):
-        """The kept results as new tensors that require gradients where the first ones did."""
+        """Return the kept results as new tensors that require gradients where the first ones did."""
         for tensor, version, _ in self.results:
             if not mutable and tensor._version != version:
                 raise RuntimeError(
@@ -214,7 +214,7 @@ def _key(func):
 
 
 def _may_be_kept(func, result):
-    """Only results that are tensors, and not of calls that write to their arguments."""
+    """Return whether a result may be kept: only results that are tensors, and not of calls that write to their arguments."""
     items = result if isinstance(result, (tuple, list)) else (result,)
     return all(isinstance(item, Tensor) for item in items) and not getattr(func, "__name__", "").endswith("_")
 
@@ -290,7 +290,8 @@ def _selective_modes(state):
 
 def create_selective_checkpoint_contexts(policy_fn_or_list: Callable[..., Any] | Sequence[Callable[..., Any]],
                                          allow_cache_entry_mutation: bool = False) -> tuple[Any, Any]:  # fmt: skip
-    """For `context_fn` of checkpoint(use_reentrant=False): the results of some ops are kept instead of computed again.
+    """Return contexts for `context_fn` of checkpoint(use_reentrant=False): the results of some ops are kept instead of computed
+    again.
 
     Args:
         policy_fn_or_list: `policy_fn(ctx, op, *args, **kwargs)` gives a CheckpointPolicy (or whether to keep); a list
@@ -345,7 +346,7 @@ class _StopRecomputation(Exception):
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool):
-    """A context manager that overrides the `early_stop` argument of the calls of checkpoint within by `enable`.
+    """Return a context manager that overrides the `early_stop` argument of the calls of checkpoint within by `enable`.
 
     >>> from facula.utils.checkpoint import checkpoint, set_checkpoint_early_stop
     >>> x = torch.ones(2, requires_grad=True)
@@ -362,8 +363,8 @@ def set_checkpoint_early_stop(enable: bool):
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled):
-    """A context manager that overrides the `debug` argument of the calls of checkpoint within by `enabled`; None leaves it
-    alone.
+    """Return a context manager that overrides the `debug` argument of the calls of checkpoint within by `enabled`; None leaves
+    it alone.
 
     >>> from facula.utils.checkpoint import checkpoint, set_checkpoint_debug_enabled
     >>> x = torch.ones(2, requires_grad=True)
@@ -379,7 +380,7 @@ def set_checkpoint_debug_enabled(enabled):
 
 
 def noop_context_fn() -> tuple[Any, Any]:
-    """Two contexts that change nothing, for forward and recomputation: the default of `context_fn`.
+    """Return two contexts that change nothing, for forward and recomputation: the default of `context_fn`.
 
     >>> first, second = torch.utils.checkpoint.noop_context_fn()
     """
@@ -387,7 +388,7 @@ def noop_context_fn() -> tuple[Any, Any]:
 
 
 def detach_variable(inputs: Any) -> tuple[Tensor, ...]:
-    """Tensors as leaves of a graph of their own, other values as they are.
+    """Return the tensors as leaves of a graph of their own, other values as they are.
 
     Args:
         inputs: a tuple; RuntimeError for anything else.
@@ -403,7 +404,7 @@ def detach_variable(inputs: Any) -> tuple[Tensor, ...]:
 
 
 def check_backward_validity(inputs: Any) -> None:
-    """Warns (UserWarning) when none of the `inputs` is a tensor that requires a gradient.
+    """Warn (UserWarning) when none of the `inputs` is a tensor that requires a gradient.
 
     >>> torch.utils.checkpoint.check_backward_validity([torch.ones(2, requires_grad=True)])
     """
@@ -452,7 +453,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any] | Module, preserve_rng_state: bool, *args: Any) -> Tensor:
-        """Runs the function without recording; keeps its inputs and the random state."""
+        """Run the function without recording; keep its inputs and the random state."""
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.surroundings = _Surroundings(preserve_rng_state)
@@ -464,7 +465,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor | Any:
-        """Runs the function again, recorded, and differentiates it."""
+        """Run the function again, recorded, and differentiate it."""
         from ..autograd import backward
 
         if _C._restricted_pass_runs():  # the backward below would fill .grad of leaves that nobody asked for
@@ -553,7 +554,7 @@ def _same(value):
 
 
 def _bind(context, pack, unpack):
-    """Selective contexts take part in what is saved."""
+    """Let selective contexts take part in what is saved."""
     if hasattr(context, "bind"):
         context.bind(pack, unpack)
 
@@ -657,7 +658,7 @@ def checkpoint(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Tensor:
-    """Calls `function(*args, **kwargs)` without keeping the values that backward needs; backward calls it again.
+    """Call `function(*args, **kwargs)` without keeping the values that backward needs; backward calls it again.
 
     Args:
         function: is called twice, and must compute the same both times.
@@ -703,7 +704,7 @@ def checkpoint(
 
 def checkpoint_sequential(functions: Module | Sequence[Callable[..., Any]], segments: int, input: Tensor,
                           use_reentrant: bool | None = None, **kwargs: Any) -> Tensor:  # fmt: skip
-    """Calls a sequence of functions in `segments` checkpointed parts; the last part is recorded as usual.
+    """Call a sequence of functions in `segments` checkpointed parts; the last part is recorded as usual.
 
     Args:
         functions: a Sequential, or a list of modules or functions of one argument.

@@ -21,7 +21,7 @@ _PACKAGES = "facula torch numpy scipy mpich scipy-openblas32 onednn-cpu-gomp saf
 
 
 def run(command: str) -> tuple[int, str, str]:
-    """(exit status, output, errors) of a command, given as a list or as text for the shell.
+    """Return (exit status, output, errors) of a command, given as a list or as text for the shell.
 
     >>> torch.utils.collect_env.run("echo example")
     (0, 'example', '')
@@ -31,7 +31,7 @@ def run(command: str) -> tuple[int, str, str]:
 
 
 def get_platform() -> str:
-    """"linux", "darwin" or "win32": `sys.platform`.
+    """Return "linux", "darwin" or "win32": `sys.platform`.
 
     >>> import sys
     >>> torch.utils.collect_env.get_platform() == sys.platform
@@ -41,7 +41,7 @@ def get_platform() -> str:
 
 
 def get_nvidia_driver_version(run_lambda: Callable[..., Any] = run) -> str | None:
-    """The version of NVIDIA's driver, or None.
+    """Return the version of NVIDIA's driver, or None.
 
     `run_lambda` runs the command that tells it and gives (exit status, output, errors), as `run` does.
 
@@ -56,7 +56,7 @@ def get_nvidia_driver_version(run_lambda: Callable[..., Any] = run) -> str | Non
 
 
 def get_pip_packages() -> list[str]:
-    """["name==version"] of the packages that matter here and are installed.
+    """Return ["name==version"] of the packages that matter here and are installed.
 
     >>> all("==" in text for text in torch.utils.collect_env.get_pip_packages())
     True
@@ -71,7 +71,7 @@ def get_pip_packages() -> list[str]:
 
 
 def get_env_info() -> dict[str, TorchVersion | str]:
-    """{what: text} of this machine and this process.
+    """Return {what: text} of this machine and this process.
 
     >>> torch.utils.collect_env.get_env_info()["Threads"] == str(torch.get_num_threads())
     True
@@ -92,7 +92,7 @@ def get_env_info() -> dict[str, TorchVersion | str]:
 
 
 def get_pretty_env_info() -> str:
-    """The text of a report, a line for each fact.
+    """Return the text of a report, a line for each fact.
 
     >>> "Python version: " in torch.utils.collect_env.get_pretty_env_info()
     True
@@ -101,7 +101,7 @@ def get_pretty_env_info() -> str:
 
 
 def main() -> None:
-    """Writes the report to standard output.
+    """Write the report to standard output.
 
     >>> torch.utils.collect_env.main()  # doctest: +ELLIPSIS
     PyTorch version, and Facula's: ...

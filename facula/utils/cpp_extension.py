@@ -55,7 +55,7 @@ __all__ = [
 
 
 def get_cxx_compiler() -> str:
-    """The command of the C++ compiler: the environment's CXX, else c++.
+    """Return the command of the C++ compiler: the environment's CXX, else c++.
 
     >>> import os
     >>> torch.utils.cpp_extension.get_cxx_compiler() == (os.environ.get("CXX") or "c++")
@@ -95,7 +95,7 @@ def check_compiler_is_gcc(compiler: Any) -> bool:
 
 
 def get_compiler_abi_compatibility_and_version(compiler: Any) -> Any:
-    """Whether the compiler can compile extensions (GCC 11 or Clang 14 on; C++20 is needed), and its version.
+    """Return whether the compiler can compile extensions (GCC 11 or Clang 14 on; C++20 is needed), and its version.
 
     >>> torch.utils.cpp_extension.get_compiler_abi_compatibility_and_version("there-is-none")
     (False, '0.0.0')
@@ -118,7 +118,7 @@ def is_ninja_available() -> bool:
 
 
 def verify_ninja_availability() -> None:
-    """RuntimeError unless the command ninja can be run.
+    """Raise RuntimeError unless the command ninja can be run.
 
     >>> if torch.utils.cpp_extension.is_ninja_available():
     ...     torch.utils.cpp_extension.verify_ninja_availability()
@@ -144,7 +144,7 @@ __getattr__ = _on_demand(__name__, BuildExtension="facula.utils._build_extension
 
 
 def _package():
-    """The folder that holds include/ and lib/: the package, or of a checkout the folder of the build."""
+    """Return the folder that holds include/ and lib/: the package, or of a checkout the folder of the build."""
     home = os.path.dirname(os.path.abspath(facula.__file__))
     if not os.path.isdir(os.path.join(home, "include")):
         home = os.path.dirname(os.path.realpath(facula._C.__file__))
@@ -154,7 +154,7 @@ def _package():
 
 
 def include_paths(device_type: str = "cpu", torch_include_dirs: bool = True) -> list[str]:
-    """Folders of headers for the compiler, as a list.
+    """Return the folders of headers for the compiler, as a list.
 
     Args:
         device_type: "cpu" or "cuda", which makes no difference here; NotImplementedError for others.
@@ -171,7 +171,7 @@ def include_paths(device_type: str = "cpu", torch_include_dirs: bool = True) -> 
 
 
 def library_paths(device_type: str = "cpu", torch_include_dirs: bool = True, cross_target_platform: Any = None) -> list[str]:
-    """The folder of libfacula, as a list.
+    """Return the folder of libfacula, as a list.
 
     Args:
         device_type: "cpu" or "cuda", which makes no difference here; NotImplementedError for others.
@@ -189,14 +189,15 @@ def library_paths(device_type: str = "cpu", torch_include_dirs: bool = True, cro
 
 
 def _pybind_paths():
-    """The headers of the package pybind11, where it is installed; `torch/extension.h` says what to do where it is not."""
+    """Return the headers of the package pybind11, where it is installed; `torch/extension.h` says what to do where it is
+    not."""
     if importlib.util.find_spec("pybind11") is None:
         return []
     return [importlib.import_module("pybind11").get_include()]
 
 
 def get_default_build_root() -> str:
-    """The folder below which `load` makes those of extensions: TORCH_EXTENSIONS_DIR, else one in the user's cache.
+    """Return the folder below which `load` makes those of extensions: TORCH_EXTENSIONS_DIR, else one in the user's cache.
 
     >>> import os
     >>> os.path.isabs(torch.utils.cpp_extension.get_default_build_root())
@@ -212,7 +213,7 @@ def get_default_build_root() -> str:
 
 
 def CppExtension(name: str, sources: str | Sequence[str], *args: Any, **kwargs: Any) -> Any:
-    """A `setuptools.Extension` with Facula's headers and library.
+    """Return a `setuptools.Extension` with Facula's headers and library.
 
     Args:
         name: of the module.
@@ -240,7 +241,7 @@ def CppExtension(name: str, sources: str | Sequence[str], *args: Any, **kwargs: 
 
 
 def CUDAExtension(name: str, sources: str | Sequence[str], *args: Any, **kwargs: Any) -> Any:
-    """A `setuptools.Extension` with Facula's headers and library, as CppExtension makes: only C++ can be compiled here.
+    """Return a `setuptools.Extension` with Facula's headers and library, as CppExtension makes: only C++ can be compiled here.
 
     Args:
         name: of the module.
@@ -258,7 +259,7 @@ def CUDAExtension(name: str, sources: str | Sequence[str], *args: Any, **kwargs:
 
 
 def refuse_cuda(function: Callable[..., Any], sources: str | Sequence[str]) -> None:
-    """RuntimeError where one of the sources is for a compiler of devices."""
+    """Raise RuntimeError where one of the sources is for a compiler of devices."""
     for source in sources:
         if os.fspath(source).endswith((".cu", ".cuh", ".hip", ".sycl")):
             raise RuntimeError(f"{function}: sources in C++ are expected, there is no nvcc, got {os.fspath(source)!r}")
@@ -283,7 +284,7 @@ def load(
     is_standalone: bool = False,
     keep_intermediates: bool = True,
 ) -> Any:
-    """Compiles sources and loads them.
+    """Compile sources and load them.
 
     What was compiled is kept, in a folder of the user's cache named after sources and flags; only what changed is compiled
     again. Processes that load the same extension wait for each other.
@@ -344,7 +345,7 @@ def load_inline(
     use_pch: bool = False,
     no_implicit_headers: bool = False,
 ) -> Any:
-    """Compiles sources that are texts and loads them, as `load` does with files.
+    """Compile sources that are texts and load them, as `load` does with files.
 
     Args:
         name: of the extension; sources see it as TORCH_EXTENSION_NAME.
@@ -398,7 +399,7 @@ def load_inline(
 
 
 def _quoted(text):
-    """A C++ literal of a text."""
+    """Return a C++ literal of a text."""
     escaped = str(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
@@ -420,7 +421,7 @@ def _check(function, name, sources, with_cuda, with_sycl):
 
 
 def listed(function: Callable[..., Any], what: Any, flags: Any) -> list[Any]:
-    """Flags as a list of texts."""
+    """Return flags as a list of texts."""
     if flags is None:
         return []
     if isinstance(flags, str) or not all(isinstance(flag, (str, os.PathLike)) for flag in flags):
@@ -429,12 +430,12 @@ def listed(function: Callable[..., Any], what: Any, flags: Any) -> list[Any]:
 
 
 def defines(name: str) -> list[str]:
-    """What sources see of how they are compiled."""
+    """Return what sources see of how they are compiled."""
     return ["-DTORCH_API_INCLUDE_EXTENSION_H", f"-DTORCH_EXTENSION_NAME={name}"]
 
 
 def with_standard(flags: Any) -> list[Any]:
-    """Flags with C++20, which the headers need, in the place of earlier standards."""
+    """Return flags with C++20, which the headers need, in the place of earlier standards."""
     kept = [flag for flag in flags if flag not in _EARLIER]
     return kept if any(flag.startswith("-std=") for flag in kept) else [_STANDARD, *kept]
 
@@ -456,7 +457,7 @@ class _Flags:
         self.tail += ["-lfacula", *listed("load", "extra_ldflags", extra_ldflags)]
 
     def key(self, sources, text=""):
-        """A short text that is another one for other sources, flags, compilers or versions of Facula and Python."""
+        """Return a short text that is another one for other sources, flags, compilers or versions of Facula and Python."""
         known = hashlib.sha256()
         parts = [text, facula.__version__, sys.version, platform.machine(), str(self.is_program)]
         for part in (*parts, *self.compiler, *self.compile, *self.link, *self.tail):
@@ -469,7 +470,7 @@ class _Flags:
 
 
 def _build(name, sources, flags, folder, verbose, keep_intermediates):
-    """The path of the library or the program, made where that is needed."""
+    """Return the path of the library or the program, made where that is needed."""
     if not check_compiler_ok_for_platform(flags.compiler[0]):
         raise RuntimeError(f"load: a C++ compiler is needed (CXX names one), got {shlex.join(flags.compiler)!r}")
     os.makedirs(folder, exist_ok=True)
@@ -495,7 +496,7 @@ _in_use: dict[str, int] = {}
 
 
 def _fresh(path):
-    """The path, or that of a copy where this process has loaded what lay there before: a path is loaded once."""
+    """Return the path, or that of a copy where this process has loaded what lay there before: a path is loaded once."""
     written = os.stat(path).st_mtime_ns
     if _in_use.setdefault(path, written) == written:
         return path

@@ -118,13 +118,14 @@ def _attention(out, query, key, value, *_):
 
 
 def _attention_backward(out, grad, query, key, value, *_):
-    """The weights are computed again; then come the gradients of value, weights, query and key."""
+    """Return the operations of a backward pass: the weights are computed again; then come the gradients of value, weights,
+    query and key."""
     pairs = math.prod(query.shape[:-1]) * key.shape[-2]
     return _of_attention(pairs, 3 * query.shape[-1], 2 * value.shape[-1])
 
 
 def _recurrent(out, gates, h0, c0, weight, *_):
-    """The products of a recurrent layer with its hidden states; those of the inputs are a product of their own."""
+    """Return the products of a recurrent layer with its hidden states; those of the inputs are a product of their own."""
     return 2 * weight.numel() * gates.shape[0]
 
 
@@ -182,15 +183,15 @@ class FlopCounterMode:
         self._operators = _WatchOperators(self)
 
     def get_total_flops(self) -> int:
-        """The number of operations of everything within the mode."""
+        """Return the number of operations of everything within the mode."""
         return sum(self.flop_counts["Global"].values())
 
     def get_flop_counts(self) -> dict[str, dict[Any, int]]:
-        """{module: {operator: count}}; "Global" is everything."""
+        """Return {module: {operator: count}}; "Global" is everything."""
         return {module: dict(counts) for module, counts in self.flop_counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:
-        """The counts as text: a row for each module up to a depth, and each of its operators."""
+        """Return the counts as text: a row for each module up to a depth, and each of its operators."""
         depth = self.depth if depth is None else depth
         total = max(self.get_total_flops(), 1)
         rows = []
@@ -245,7 +246,8 @@ class FlopCounterMode:
 
 
 def _shown_as(packet):
-    """A backward pass computes the two gradients of a convolution by operators of their own, which PyTorch has in one."""
+    """Return what is shown of an operator: a backward pass computes the two gradients of a convolution by operators of their
+    own, which PyTorch has in one."""
     backward = str(packet) == "facula.convolution_weight" or (str(packet) == "aten.convolution" and _C._pass_id())
     return facula.ops.aten.convolution_backward if backward else packet
 

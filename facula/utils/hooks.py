@@ -24,7 +24,7 @@ _takes_turns = getattr(sys, "_is_gil_enabled", lambda: True)
 
 
 def hook_items(hooks: dict[Any, Any]) -> list[Any]:
-    """(id, hook) of a dict of hooks, oldest first, which other threads may change meanwhile."""
+    """Return (id, hook) of a dict of hooks, oldest first, which other threads may change meanwhile."""
     if _takes_turns():
         return list(hooks.items())
     with _changing:
@@ -32,7 +32,7 @@ def hook_items(hooks: dict[Any, Any]) -> list[Any]:
 
 
 def add_hook(hooks: dict[Any, Any], handle: RemovableHandle, hook: Any, prepend: bool = False) -> None:
-    """Puts a hook under the number of its handle."""
+    """Put a hook under the number of its handle."""
     with _changing:
         hooks[handle.id] = hook
         if prepend:
@@ -68,7 +68,7 @@ class RemovableHandle:
         self.extra_dict_ref = tuple(weakref.ref(d) for d in extra_dict)
 
     def remove(self) -> None:
-        """Takes the hook out; again, does nothing."""
+        """Take the hook out; a second time, do nothing."""
         for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = ref()
             if hooks is not None:
@@ -97,7 +97,7 @@ class RemovableHandle:
 
 
 def unserializable_hook(f: Callable[..., Any]) -> Any:
-    """Marks the hook `f` as one that goes without saying: saving a tensor that carries it does not warn. Gives the function.
+    """Mark the hook `f` as one that goes without saying: saving a tensor that carries it does not warn. Gives the function.
 
     >>> @torch.utils.hooks.unserializable_hook
     ... def hook(grad):
@@ -111,7 +111,7 @@ def unserializable_hook(f: Callable[..., Any]) -> Any:
 
 
 def warn_if_has_hooks(tensor: Tensor) -> None:
-    """Warns (UserWarning) for every backward hook of `tensor` that saving would lose, but for marked ones.
+    """Warn (UserWarning) for every backward hook of `tensor` that saving would lose, but for marked ones.
 
     >>> torch.utils.hooks.warn_if_has_hooks(torch.ones(2))
     """
@@ -169,7 +169,7 @@ class BackwardHook:
         self.n_outputs = -1
 
     def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Watches the gradients of the arguments `args`, a tuple; gives the arguments to call the module with."""
+        """Watch the gradients of the arguments `args`, a tuple; give the arguments to call the module with."""
         args, self.input_positions, node = self._through_identity(args)
         self.n_inputs: int = len(args)
         if node is not None:
@@ -177,7 +177,7 @@ class BackwardHook:
         return args
 
     def setup_output_hook(self, outputs: Any) -> Tensor:
-        """Watches the gradients of the results; gives the results to return."""
+        """Watch the gradients of the results; give the results to return."""
         is_tuple = isinstance(outputs, tuple)
         packed = outputs if is_tuple else (outputs,)
         packed, self.output_positions, node = self._through_identity(packed)
@@ -188,7 +188,7 @@ class BackwardHook:
 
     @staticmethod
     def _rebuilt(like: tuple, values: list) -> tuple:
-        """The values as a tuple of the class of another one, which may be a named tuple."""
+        """Return the values as a tuple of the class of another one, which may be a named tuple."""
         kind = type(like)
         return tuple(values) if kind is tuple else kind(*values)
 

@@ -461,7 +461,7 @@ PyObject* method_apply_with_context(PyObject* cls, PyObject* const* args, Py_ssi
 
 PyMethodDef context_methods[] = {
     {"apply", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_apply)),
-     METH_FASTCALL | METH_KEYWORDS | METH_CLASS, "apply(*args, **kwargs): runs forward and records backward."},
+     METH_FASTCALL | METH_KEYWORDS | METH_CLASS, "apply(*args, **kwargs): Run forward and record backward."},
     {"_apply_plain", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_apply_plain)),
      METH_FASTCALL | METH_CLASS, "apply without vmap and jvp."},
     {"_apply_with_context", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_apply_with_context)),

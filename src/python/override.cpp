@@ -85,7 +85,7 @@ PyMethodDef functions[] = {
     {"_has_torch_function_variadic", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(any_override)),
      METH_FASTCALL,
      "_has_torch_function_variadic($module, /, *args)\n--\n\n"
-     "Whether a call with these arguments goes to an override (a __torch_function__) or to a mode.\n\n"
+     "Return whether a call with these arguments goes to an override (a __torch_function__) or to a mode.\n\n"
      "Args:\n    args: the arguments that may define it, one by one.\n\n"
      ">>> torch.overrides.has_torch_function_variadic(torch.ones(2), 1)\nFalse"},
     {"_set_default_torch_function", set_default_implementation, METH_O,

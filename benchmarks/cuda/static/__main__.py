@@ -33,7 +33,7 @@ def results(paths: list[Path]) -> dict[str, dict]:
 
 
 def measured(figure: Figure, bound: Bound, by_device: dict[str, dict]) -> str:
-    """The prediction of a benchmark's row, and what the devices of this kind have shown."""
+    """Return the prediction of a benchmark's row, and what the devices of this kind have shown."""
     part, _, row = figure.instance.measured.partition("/")
     if not part:
         return ""

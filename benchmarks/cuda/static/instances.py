@@ -54,8 +54,8 @@ def flat(name: str, call: str, read: float, write: float, **more) -> Instance:
 
 
 def laid(name: str, call: str, read: float, write: int, loads: list[int], per_turn: int, **more) -> Instance:
-    """Of operands that lie in their own ways: `loads` are the bytes of each load of a thread, which makes so many elements;
-    what is left over of a vector is another way through the kernel."""
+    """Describe operands that lie in their own ways: `loads` are the bytes of each load of a thread, which makes so many
+    elements; what is left over of a vector is another way through the kernel."""
     hints = Hints("none", want=(loads, per_turn * write))
     return Instance(name, call, read, write, kernel="pointwise_strided", hints=hints, per_turn=per_turn, **more)
 
@@ -76,7 +76,7 @@ def whole(loop: str = "outer", **more) -> Hints:
 
 
 def attention(dtype: str, make: str) -> list[Instance]:
-    """Attention on tensor cores; backwards a pass for the query, and one for key and value."""
+    """Describe attention on tensor cores; backwards a pass for the query, and one for key and value."""
     names = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
     forward = "F.scaled_dot_product_attention(*[{make}(4, 16, 2048, {size}) for _ in range(3)])"
     backward = ("x = [{make}(4, 16, 2048, {size}).requires_grad_() for _ in range(3)]; "

@@ -75,12 +75,12 @@ def mma_fma(i: Instruction) -> float:
 
 
 def lines(i: Instruction) -> float:
-    """Cycles of a path of 128 bytes that a warp's access takes."""
+    """Return the cycles of a path of 128 bytes that a warp's access takes."""
     return max(1, i.bytes * 32 / 128)
 
 
 def cycles(part: Part, gpu: Gpu, conflicts: float) -> dict[str, float]:
-    """Cycles of an SM that one warp's way takes, by what it keeps busy."""
+    """Return the cycles of an SM that one warp's way takes, by what it keeps busy."""
     rate = {"xu": 2, "alu": 1 / 2, "imad": 1 / 2, "fma": 32 / gpu.fma, "fp64": 32 / gpu.fp64}
 
     def shared(i: Instruction) -> float:
@@ -101,7 +101,7 @@ def cycles(part: Part, gpu: Gpu, conflicts: float) -> dict[str, float]:
 
 
 def resident_warps(code: Code, instance: Instance, threads: int, capability: int) -> int:
-    """Warps of an SM at once."""
+    """Return the warps of an SM at once."""
     gpu = next((g for g in GPUS if g.capability == capability), GPUS[-1])
     warps = (threads + 31) // 32
     of_warp = (max(code.registers, 16) + 7) // 8 * 8 * 32
@@ -112,7 +112,7 @@ def resident_warps(code: Code, instance: Instance, threads: int, capability: int
 
 
 def elements_of(part: Part, instance: Instance, is_only: bool) -> float:
-    """Elements of one turn of a thread."""
+    """Return the elements of one turn of a thread."""
     loaded = part.total(lambda i: i.bytes if i.loads else 0)
     stored = part.total(lambda i: i.bytes if i.stores else 0)
     if not is_only:
@@ -125,7 +125,7 @@ def elements_of(part: Part, instance: Instance, is_only: bool) -> float:
 
 
 def instructions(code: Code, instance: Instance) -> float:
-    """Instructions of a thread for an element."""
+    """Return the instructions of a thread for an element."""
     is_only = len(code.parts) == 1
     return sum(sum(part.often) / elements_of(part, instance, is_only) for part in code.parts)
 

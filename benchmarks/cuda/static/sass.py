@@ -75,7 +75,7 @@ Ways = dict  # {(bytes loaded and loads, bytes stored, divisions): (instructions
 
 
 def numbers(way: Way | None) -> list[int]:
-    """The instructions of a way in the order in which they run."""
+    """Return the instructions of a way in the order in which they run."""
     found: list[int] = []
     while way:
         n, way, called = way
@@ -108,7 +108,7 @@ class Flow:
         return [] if i.head in ("EXIT", "RET") and not i.predicate else [n + 1]
 
     def loops(self) -> list[tuple[int, set[int]]]:
-        """First instruction and members of the natural loops; those that begin at one instruction are one."""
+        """Return the first instruction and members of the natural loops; those that begin at one instruction are one."""
         found: dict[int, set[int]] = {}
         for n, those in enumerate(self.next):
             for first in those:
@@ -167,7 +167,7 @@ class Flow:
 
 
 def in_flight(way: list[Instruction], turns: int = 2) -> int:
-    """The most bytes that a thread has asked memory for and not yet waited for, in so many turns of a loop."""
+    """Return the most bytes that a thread has asked memory for and not yet waited for, in so many turns of a loop."""
     waiting: list[tuple[int, int]] = []  # scoreboard and bytes
     group, groups, most = 0, [], 0
     for i in way * turns:
@@ -234,7 +234,7 @@ class Code:
 
 
 def chosen(flow: Flow, loops: list[tuple[int, set[int]]], which: str) -> list[tuple[int, set[int] | None]]:
-    """The loops that count, or the whole kernel."""
+    """Return the loops that count, or the whole kernel."""
     code = flow.code
     moving = [l for l in loops if any(code[n].loads or code[n].stores or "MMA." in code[n].op for n in l[1])]
     inner = [l for l in moving if not any(o is not l and o[1] < l[1] for o in moving)]
@@ -251,7 +251,7 @@ def chosen(flow: Flow, loops: list[tuple[int, set[int]]], which: str) -> list[tu
 
 
 def way_through(flow: Flow, loop: tuple[int, set[int] | None], loops: list[tuple[int, set[int]]], hints: Hints) -> Part:
-    """The way that counts through one loop."""
+    """Return the way that counts through one loop."""
     first, members = loop
     if members is None:
         ends = lambda n: flow.code[n].op.startswith("EXIT") and not flow.code[n].predicate

@@ -18,7 +18,7 @@ times, start = torch.linspace(0, 1, 5), array(3, 2)
 
 
 def solved(solver, method):
-    """Checks a solver with a field of its own."""
+    """Check a solver with a field of its own."""
     field = Field()
     check(f"{method} {solver.__name__}", field, call=lambda: solver(field, start, times, method=method))
 

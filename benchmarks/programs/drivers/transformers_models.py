@@ -47,7 +47,7 @@ INPUTS = {
 
 
 def without_drops(config):
-    """The configuration with nothing drawn."""
+    """Return the configuration with nothing drawn."""
     for key in list(config.to_dict()):
         if "dropout" in key or "drop_rate" in key or key.endswith("pdrop"):
             setattr(config, key, 0.0)

@@ -69,7 +69,8 @@ _RULES: dict[str, Any] = {
 
 
 def named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """(operator of aten, arguments, keywords) that PyTorch's graphs would have for a call; None where it has no other name.
+    """Return (operator of aten, arguments, keywords) that PyTorch's graphs would have for a call; None where it has no other
+    name.
 
     Args:
         func: an operator.

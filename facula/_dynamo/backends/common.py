@@ -55,7 +55,7 @@ class AotAutograd:
 
 
 def aot_autograd(**kwargs: Any) -> AotAutograd:
-    """A backend of compilers for calls and for backward passes.
+    """Return a backend of compilers for calls and for backward passes.
 
     Args:
         kwargs: `fw_compiler`, and the others of `AotAutograd`.
@@ -92,7 +92,7 @@ def dtype_from_inputs(example_inputs: Sequence[Any]) -> Any:
 
 
 def fake_tensor_unsupported(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a backend back: example inputs are real tensors in any case.
+    """Give a backend back: example inputs are real tensors in any case.
 
     Args:
         fn: the backend.

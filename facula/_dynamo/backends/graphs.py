@@ -65,7 +65,7 @@ class _Graph:
         return self.results
 
     def capture(self, inputs: tuple[Any, ...]) -> None:
-        """Captures the ops; where that fails, they go on to run one by one."""
+        """Capture the ops; where that fails, they go on to run one by one."""
         self.graph, self.results = None, ()
         self.copied = {i: inputs[i].clone() for i in sorted(self.moves)}
         given = tuple(self.copied.get(i, t) for i, t in enumerate(inputs))

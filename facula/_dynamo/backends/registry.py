@@ -33,14 +33,14 @@ _tags: dict[str, tuple[str, ...]] = {}
 
 @functools.cache
 def _installed():
-    """name -> entry point of what installed packages bring."""
+    """Return name -> entry point of what installed packages bring."""
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group="torch_dynamo_backends")}
 
 
 def register_backend(compiler_fn: Callable[..., Any] | None = None, name: str | None = None, tags: Sequence[str] = ()) -> Any:
-    """Gives a backend a name, as a function or a decorator; returns the backend.
+    """Give a backend a name, as a function or a decorator; return the backend.
 
     Args:
         compiler_fn: takes a graph and example inputs, and gives a function.
@@ -72,7 +72,7 @@ register_experimental_backend = functools.partial(register_backend, tags=("exper
 
 
 def list_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")) -> list[str]:
-    """The names of the backends that torch.compile takes.
+    """Return the names of the backends that torch.compile takes.
 
     Args:
         exclude_tags: kinds that are left out; None or none for those for debugging too.
@@ -96,7 +96,7 @@ def _compiled_here(graph, inputs):
 
 
 def lookup_backend(compiler_fn: str | Callable[..., Any]) -> Callable[..., Any]:
-    """The function of a backend; what is no name is given back.
+    """Return the function of a backend; what is no name is given back.
 
     Args:
         compiler_fn: a name or a function.

@@ -45,7 +45,7 @@ class _Tracer(PythonKeyTracer):
         self._by_place: dict[Any, Any] = {}
 
     def track(self, tensor: facula.Tensor, proxy: Any) -> None:
-        """Says which proxy stands for a tensor.
+        """Say which proxy stands for a tensor.
 
         Args:
             tensor, proxy: as of PythonKeyTracer.track.
@@ -129,7 +129,7 @@ def graph_of(run: Callable[..., Any], examples: Sequence[Any], table: Any = None
 
 
 def _without_idle(graph):
-    """Leaves out conjugates of what is real: the same tensors."""
+    """Leave out conjugates of what is real: they are the same tensors."""
     for node in graph.nodes:
         if node.target is facula.ops.aten._conj.default and not node.args[0].meta["val"].is_complex():
             node.replace_all_uses_with(node.args[0])
@@ -168,7 +168,7 @@ def being_compiled() -> Stretches | None:
 
 
 def plain_call(code: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of tensors, of one that may take them in a list (`_boxed_call`).
+    """Return a function of tensors, of one that may take them in a list (`_boxed_call`).
 
     Args:
         code: the function.
@@ -255,7 +255,7 @@ class Stretches:
         )
 
     def compile_backward_by(self, compiler: Callable[..., Any]) -> None:
-        """Says who is given the stretches of backward passes.
+        """Say who is given the stretches of backward passes.
 
         Args:
             compiler: a function of a graph and example inputs.

@@ -69,7 +69,7 @@ ObserverOrFakeQuantize = Any
 
 
 def default_eval_fn(model: Module, calib_data: Sequence[Sequence[Tensor | None]]) -> None:
-    """Gives a model its inputs, as `quantize` wants it.
+    """Give a model its inputs, as `quantize` wants it.
 
     Args:
         model: any module.

@@ -71,12 +71,12 @@ class FakeQuantizeBase(ABC, Module):
 
     @abstractmethod
     def forward(self, x: Tensor) -> Any:
-        """Watches and rounds the tensor."""
+        """Watch and round the tensor."""
         raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {x.shape}")
 
     @abstractmethod
     def calculate_qparams(self, **kwargs: Any) -> Any:
-        """(scale, zero point) for what was seen.
+        """Return (scale, zero point) for what was seen.
 
         Args:
             kwargs: of a subclass.
@@ -90,7 +90,7 @@ class FakeQuantizeBase(ABC, Module):
         raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {kwargs}")
 
     def enable_fake_quant(self, enabled: bool = True) -> None:
-        """Switches rounding on.
+        """Switch rounding on.
 
         Args:
             enabled: False switches it off.
@@ -98,11 +98,11 @@ class FakeQuantizeBase(ABC, Module):
         self.fake_quant_enabled[0] = 1 if enabled else 0
 
     def disable_fake_quant(self) -> None:
-        """Rounds no more."""
+        """Round no more."""
         self.enable_fake_quant(False)
 
     def enable_observer(self, enabled: bool = True) -> None:
-        """Switches watching on.
+        """Switch watching on.
 
         Args:
             enabled: False switches it off; the scale stays.
@@ -110,12 +110,12 @@ class FakeQuantizeBase(ABC, Module):
         self.observer_enabled[0] = 1 if enabled else 0
 
     def disable_observer(self) -> None:
-        """Watches no more: the scale stays."""
+        """Watch no more: the scale stays."""
         self.enable_observer(False)
 
     @classmethod
     def with_args(cls, **kwargs: Any) -> Any:
-        """The class with arguments given, as a qconfig takes it.
+        """Return the class with arguments given, as a qconfig takes it.
 
         Args:
             kwargs: of the class.
@@ -182,7 +182,7 @@ class FakeQuantize(FakeQuantizeBase):
         self.is_per_channel: bool = _is_per_channel(self.qscheme)
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
-        """(scale, zero point) of the observer."""
+        """Return (scale, zero point) of the observer."""
         return self.activation_post_process.calculate_qparams()
 
     def _take(self, scale, zero_point):
@@ -193,7 +193,7 @@ class FakeQuantize(FakeQuantizeBase):
         self.zero_point.copy_(zero_point)
 
     def forward(self, X: Tensor) -> Tensor:
-        """Watches and rounds the tensor, where the switches say so."""
+        """Watch and round the tensor, where the switches say so."""
         if self.observer_enabled[0] == 1:
             self.activation_post_process(X.detach())
             self._take(*self.calculate_qparams())
@@ -208,7 +208,7 @@ class FakeQuantize(FakeQuantizeBase):
         return ", ".join(f"{name}={getattr(self, name)}" for name in names)
 
     def extra_repr(self) -> str:
-        """The switches, levels and scale."""
+        """Return the switches, levels and scale."""
         switches = self._described("fake_quant_enabled", "observer_enabled")
         low, high = self.activation_post_process.quant_min, self.activation_post_process.quant_max
         return (
@@ -250,11 +250,11 @@ class FixedQParamsFakeQuantize(FakeQuantize):
         self.zero_point: Tensor = watching.zero_point
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
-        """(scale, zero point), which are known."""
+        """Return (scale, zero point), which are known."""
         return self.scale, self.zero_point
 
     def extra_repr(self) -> str:
-        """The switches, scale and levels."""
+        """Return the switches, scale and levels."""
         return self._described(
             "fake_quant_enabled", "observer_enabled", "scale", "zero_point", "dtype", "quant_min", "quant_max", "qscheme"
         )
@@ -291,16 +291,16 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
         self.is_symmetric_quant: bool = _is_symmetric_quant(watching.qscheme)
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
-        """(scale, zero point) of the averages."""
+        """Return (scale, zero point) of the averages."""
         return self.activation_post_process.calculate_qparams()
 
     def extra_repr(self) -> str:
-        """The switches, scale and levels."""
+        """Return the switches, scale and levels."""
         names = "fake_quant_enabled observer_enabled scale zero_point dtype quant_min quant_max qscheme".split()
         return f"{self._described(*names)}, reduce_range={self.activation_post_process.reduce_range}"
 
     def forward(self, X: Tensor) -> Tensor:
-        """Watches and rounds the tensor, where the switches say so."""
+        """Watch and round the tensor, where the switches say so."""
         watching = self.activation_post_process
         return facula.fused_moving_avg_obs_fake_quant(
             X, self.observer_enabled, self.fake_quant_enabled, watching.min_val, watching.max_val, self.scale,
@@ -367,7 +367,7 @@ fused_per_channel_wt_fake_quant_range_neg_127_to_127: Any = FusedMovingAvgObsFak
 
 
 def disable_fake_quant(mod: Module) -> None:
-    """Stops the rounding of a module, for `model.apply`.
+    """Stop the rounding of a module, for `model.apply`.
 
     Args:
         mod: a module; others than those that round stay as they are.
@@ -382,7 +382,7 @@ def disable_fake_quant(mod: Module) -> None:
 
 
 def enable_fake_quant(mod: Module) -> None:
-    """Starts the rounding of a module, for `model.apply`.
+    """Start the rounding of a module, for `model.apply`.
 
     Args:
         mod: a module; others than those that round stay as they are.
@@ -397,7 +397,7 @@ def enable_fake_quant(mod: Module) -> None:
 
 
 def disable_observer(mod: Module) -> None:
-    """Stops the watching of a module, for `model.apply`; scales stay.
+    """Stop the watching of a module, for `model.apply`; scales stay.
 
     Args:
         mod: a module; others than those that round stay as they are.
@@ -412,7 +412,7 @@ def disable_observer(mod: Module) -> None:
 
 
 def enable_observer(mod: Module) -> None:
-    """Starts the watching of a module, for `model.apply`.
+    """Start the watching of a module, for `model.apply`.
 
     Args:
         mod: a module; others than those that round stay as they are.

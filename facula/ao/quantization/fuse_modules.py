@@ -21,7 +21,7 @@ __all__ = ["fuse_known_modules", "fuse_modules", "fuse_modules_qat"]
 
 def fuse_known_modules(mod_list: Sequence[Module], is_qat: bool,
                        additional_fuser_method_mapping: dict[Sequence[type], Any] | None = None) -> list[Any]:  # fmt: skip
-    """Layers that `get_fuser_method` knows, made one: the first of the list is it, the others are nn.Identity.
+    """Return the layers that `get_fuser_method` knows, made one: the first of the list is it, the others are nn.Identity.
 
     Hooks before the first layer and after the last one stay.
 
@@ -59,7 +59,7 @@ def fuse_known_modules(mod_list: Sequence[Module], is_qat: bool,
 
 
 def _fuse(model, names, is_qat, fuser_func, config):
-    """Puts what the fuser makes of the modules of these names in their places."""
+    """Put what the fuser makes of the modules of these names in their places."""
     additional = config.get("additional_fuser_method_mapping", {})
     made = fuser_func([model.get_submodule(name) for name in names], is_qat, additional)
     for name, module in zip(names, made):
@@ -79,7 +79,8 @@ def _fuse_modules(model, modules_to_fuse, is_qat, inplace=False, fuser_func=fuse
 def fuse_modules(model: Module, modules_to_fuse: Sequence[Sequence[str] | str], inplace: bool = False,
                  fuser_func: Callable[..., Any] = fuse_known_modules,
                  fuse_custom_config_dict: dict[str, Any] | None = None) -> Any:  # fmt: skip
-    """The model with layers fused that follow each other: convolution, batch normalisation, ReLU; linear, ReLU; and so on.
+    """Return the model with layers fused that follow each other: convolution, batch normalisation, ReLU; linear, ReLU; and so
+    on.
 
     Args:
         model: in evaluation mode, where batch normalisations are among the layers.
@@ -103,7 +104,7 @@ def fuse_modules(model: Module, modules_to_fuse: Sequence[Sequence[str] | str], 
 def fuse_modules_qat(model: Module, modules_to_fuse: Sequence[Sequence[str] | str], inplace: bool = False,
                      fuser_func: Callable[..., Any] = fuse_known_modules,
                      fuse_custom_config_dict: dict[str, Any] | None = None) -> Any:  # fmt: skip
-    """As `fuse_modules`, of a model that goes on training: batch normalisations stay, within containers.
+    """Return what `fuse_modules` gives, of a model that goes on training: batch normalisations stay, within containers.
 
     Args:
         model, modules_to_fuse, inplace, fuser_func, fuse_custom_config_dict: as for `fuse_modules`, the model in training

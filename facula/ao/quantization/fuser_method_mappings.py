@@ -29,7 +29,7 @@ _CONV_RELU = {nn.Conv1d: nni.ConvReLU1d, nn.Conv2d: nni.ConvReLU2d, nn.Conv3d: n
 
 
 def _check(name: str, layer: Module, bn: Module, is_qat: bool, channels: int | None = None) -> None:
-    """Both layers train, or neither does; with statistics and parameters, where they train together."""
+    """Check that both layers train, or neither does; with statistics and parameters, where they train together."""
     if layer.training != bn.training:
         raise AssertionError(
             f"{name}: expected both layers to train or neither, got training={layer.training} and {bn.training}"
@@ -51,7 +51,7 @@ def _of_kind(name, mapping, *modules):
 
 
 def fuse_conv_bn(is_qat: bool, conv: Module, bn: Module) -> Conv2d | ConvBn2d:
-    """One module for a convolution and the batch normalisation after it.
+    """Return one module for a convolution and the batch normalisation after it.
 
     Args:
         is_qat: whether they go on training, in a container of both; otherwise the normalisation goes into the weight.
@@ -72,7 +72,7 @@ def fuse_conv_bn(is_qat: bool, conv: Module, bn: Module) -> Conv2d | ConvBn2d:
 
 
 def fuse_conv_bn_relu(is_qat: bool, conv: Module, bn: Module, relu: Module) -> ConvBnReLU2d | ConvReLU2d:
-    """One module for a convolution, the batch normalisation and the ReLU after it.
+    """Return one module for a convolution, the batch normalisation and the ReLU after it.
 
     Args:
         is_qat: whether they go on training, in a container of all; otherwise the normalisation goes into the weight.
@@ -95,7 +95,7 @@ def fuse_conv_bn_relu(is_qat: bool, conv: Module, bn: Module, relu: Module) -> C
 
 
 def fuse_linear_bn(is_qat: bool, linear: Module, bn: Module) -> LinearBn1d:
-    """One module for a linear layer and the batch normalisation after it.
+    """Return one module for a linear layer and the batch normalisation after it.
 
     Args:
         is_qat: whether they go on training, in a container of both; otherwise the normalisation goes into the weight.
@@ -112,7 +112,7 @@ def fuse_linear_bn(is_qat: bool, linear: Module, bn: Module) -> LinearBn1d:
 
 
 def fuse_convtranspose_bn(is_qat: bool, convt: Any, bn: Any) -> Module:
-    """One module for a transposed convolution and the batch normalisation after it.
+    """Return one module for a transposed convolution and the batch normalisation after it.
 
     Args:
         is_qat: False.
@@ -131,7 +131,7 @@ def fuse_convtranspose_bn(is_qat: bool, convt: Any, bn: Any) -> Module:
 
 
 def _in_container(container):
-    """The function that puts two layers in a container."""
+    """Return the function that puts two layers in a container."""
 
     def fuser_method(is_qat, first, second):
         return container(first, second)
@@ -153,7 +153,7 @@ _DEFAULT_OP_LIST_TO_FUSER_METHOD = {
 
 def get_fuser_method(op_list: Sequence[type],
                      additional_fuser_method_mapping: dict[Sequence[type], Any] | None = None) -> Callable[..., Any]:
-    """The function that makes one module of layers of these classes.
+    """Return the function that makes one module of layers of these classes.
 
     Args:
         op_list: a tuple of classes.
@@ -172,14 +172,14 @@ def get_fuser_method(op_list: Sequence[type],
 
 
 def _patterns(pattern):
-    """The pattern, and what it becomes when parts of it stand for any node."""
+    """Return the pattern, and what it becomes when parts of it stand for any node."""
     if not isinstance(pattern, (tuple, list)):
         return [pattern, MatchAllNode]
     return [*itertools.product(*map(_patterns, pattern)), MatchAllNode]
 
 
 def get_fuser_method_new(op_pattern: Sequence[type], fuser_method_mapping: dict[Any, Callable[..., Any]]) -> Callable[..., Any]:
-    """The function of a pattern, or of one that fits it with `MatchAllNode` in some places.
+    """Return the function of a pattern, or of one that fits it with `MatchAllNode` in some places.
 
     Args:
         op_pattern: a class, or tuples of patterns.

@@ -57,11 +57,11 @@ class _PartialWrapper:
         return repr(self.p) + repr(self.callable_args)
 
     def with_args(self, **kwargs: Any) -> _PartialWrapper:
-        """The same with more arguments given."""
+        """Return the same with more arguments given."""
         return _with_args(self, **kwargs)
 
     def with_callable_args(self, **kwargs: Any) -> _PartialWrapper:
-        """The same with more functions that make arguments."""
+        """Return the same with more functions that make arguments."""
         made = _PartialWrapper(self.p)
         made.callable_args = {**self.callable_args, **kwargs}
         return made
@@ -70,7 +70,7 @@ class _PartialWrapper:
 
 
 def _with_args(cls_or_self: Any, **kwargs: Any) -> _PartialWrapper:
-    """A function that makes the class with these arguments, and can be given more by its own `with_args`.
+    """Return a function that makes the class with these arguments, and can be given more by its own `with_args`.
 
     Args:
         kwargs: of the class.
@@ -135,12 +135,12 @@ class ObserverBase(ABC, Module):
 
     @abstractmethod
     def forward(self, x: Tensor) -> Any:
-        """Looks at the tensor and returns it."""
+        """Look at the tensor and return it."""
         raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {x.shape}")
 
     @abstractmethod
     def calculate_qparams(self, **kwargs: Any) -> Any:
-        """(scale, zero point) for what was seen.
+        """Return (scale, zero point) for what was seen.
 
         Args:
             kwargs: of a subclass.
@@ -214,14 +214,14 @@ class UniformQuantizationObserverBase(ObserverBase):
         )
 
     def _set(self, name, value):
-        """Gives a buffer other values, of another shape maybe."""
+        """Give a buffer other values, of another shape maybe."""
         buffer = getattr(self, name).detach_()
         if buffer.shape != value.shape:
             buffer.resize_(value.shape)
         buffer.copy_(value)
 
     def reset_min_max_vals(self) -> Any:
-        """Forgets what was seen."""
+        """Forget what was seen."""
         raise NotImplementedError(f"{type(self).__name__}.reset_min_max_vals: not implemented, got {self}")
 
 
@@ -276,11 +276,11 @@ class FixedQParamsObserver(ObserverBase):
         self.qscheme = qscheme
 
     def forward(self, X: Tensor) -> Tensor:
-        """Returns the tensor."""
+        """Return the tensor."""
         return X
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
-        """(scale, zero point), tensors of one element."""
+        """Return (scale, zero point), tensors of one element."""
         return self.scale, self.zero_point
 
 
@@ -311,15 +311,15 @@ class PlaceholderObserver(ObserverBase):
             warnings.warn("PlaceholderObserver: compute_dtype is the old name, pass is_dynamic=True", stacklevel=2)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Returns the tensor."""
+        """Return the tensor."""
         return x
 
     def extra_repr(self) -> str:
-        """dtype and is_dynamic."""
+        """Return dtype and is_dynamic."""
         return f"dtype={self.dtype}, is_dynamic={self.is_dynamic}"
 
     def calculate_qparams(self) -> None:
-        """There are none."""
+        """Raise an error: there are none."""
         _no_qparams(self)
 
 
@@ -341,11 +341,11 @@ class NoopObserver(ObserverBase):
         self.custom_op = custom_op_name
 
     def forward(self, x: Tensor) -> Tensor:
-        """Returns the tensor."""
+        """Return the tensor."""
         return x
 
     def calculate_qparams(self) -> None:
-        """There are none."""
+        """Raise an error: there are none."""
         _no_qparams(self)
 
 
@@ -361,11 +361,11 @@ class ReuseInputObserver(ObserverBase):
         super().__init__(facula.quint8, is_dynamic=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Returns the tensor."""
+        """Return the tensor."""
         return x
 
     def calculate_qparams(self) -> None:
-        """There are none."""
+        """Raise an error: there are none."""
         _no_qparams(self)
 
 
@@ -387,16 +387,16 @@ class RecordingObserver(ObserverBase):
         self.tensor_val: list[Any] = []
 
     def forward(self, x: Tensor) -> Tensor:
-        """Keeps a copy of the tensor and returns it."""
+        """Keep a copy of the tensor and return it."""
         self.tensor_val.append(x.clone())
         return x
 
     def calculate_qparams(self) -> None:
-        """There are none."""
+        """Raise an error: there are none."""
         _no_qparams(self)
 
     def get_tensor_value(self) -> list[Tensor]:
-        """The tensors seen."""
+        """Return the tensors seen."""
         return self.tensor_val
 
 
@@ -521,7 +521,7 @@ class PerToken(Granularity):
 
 
 def get_block_size(input_shape: tuple[int, ...], granularity: Granularity) -> tuple[int, ...]:
-    """The shape of the parts of a tensor that share a scale.
+    """Return the shape of the parts of a tensor that share a scale.
 
     Args:
         input_shape: of the tensor.
@@ -609,16 +609,16 @@ class AffineQuantizedObserverBase(ABC, Module):
 
     @abstractmethod
     def forward(self, input: Tensor) -> Any:
-        """Looks at the tensor and returns it."""
+        """Look at the tensor and return it."""
         raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {input.shape}")
 
     @abstractmethod
     def calculate_qparams(self) -> Any:
-        """(scale, zero point) for what was seen."""
+        """Return (scale, zero point) for what was seen."""
         raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {self}")
 
     def convert(self, model: Module, observer_node: Any) -> Any:
-        """Graphs are not converted.
+        """Raise NotImplementedError: graphs are not converted.
 
         Args:
             model, observer_node: not looked at.
@@ -695,7 +695,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
         return self.min_val == float("inf") or self.max_val == float("-inf")
 
     def reset_histogram(self, x: Tensor, min_val: Tensor, max_val: Tensor) -> None:
-        """Starts anew with the values of x, which lie between min_val and max_val.
+        """Start anew with the values of x, which lie between min_val and max_val.
 
         >>> from torch.ao.quantization import HistogramObserver
         >>> observer = HistogramObserver(bins=4)
@@ -711,7 +711,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
         return facula.histc(x, self.bins, min=low.item(), max=high.item()).to(self.histogram.dtype)
 
     def _on_other_bins(self, low, high):
-        """The histogram with its values, spread evenly in each bin, in bins from low to high."""
+        """Return the histogram with its values, spread evenly in each bin, in bins from low to high."""
         fine = self.bins * self.upsample_rate
         start, end = self.min_val.item(), self.max_val.item()
         weights = self.histogram.repeat_interleave(self.upsample_rate) / self.upsample_rate
@@ -721,7 +721,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
         return facula.bincount(places, weights=weights, minlength=self.bins)
 
     def _combined(self, x, low, high):
-        """The histogram, from low to high, of what was seen and x."""
+        """Return the histogram, from low to high, of what was seen and x."""
         update = self._histc(x, low, high)
         if low == self.min_val and high == self.max_val:
             return self.histogram + update
@@ -730,7 +730,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
         return self._on_other_bins(low, high) + update
 
     def forward(self, x_orig: Tensor) -> Tensor:
-        """Looks at the tensor and returns it."""
+        """Look at the tensor and return it."""
         x = x_orig.detach()
         if x.numel() == 0:
             return x_orig
@@ -751,7 +751,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
         return x_orig
 
     def _error(self, first, last):
-        """The sum of squared errors when the levels lie in the bins from first to last."""
+        """Return the sum of squared errors when the levels lie in the bins from first to last."""
         width = (self.max_val.item() - self.min_val.item()) / self.bins
         step = width * (last - first + 1) / self.dst_nbins
         if step == 0.0:
@@ -768,7 +768,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
         return (self.histogram / width * cubes / 3).sum().item()
 
     def _non_linear_param_search(self):
-        """(least, greatest) value that gets a level."""
+        """Return (least, greatest) value that gets a level."""
         sums = facula.cumsum(self.histogram.float(), 0)
         total, sums = self.histogram.sum().item(), sums.tolist()
         count = round(1 / _STEP) + 2
@@ -798,7 +798,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
         return self.min_val + width * first, self.min_val + width * (last + 1)
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
-        """(scale, zero point), tensors of one element."""
+        """Return (scale, zero point), tensors of one element."""
         if self._is_empty():
             warnings.warn("calculate_qparams: nothing has been observed yet, so scale 1 and zero point 0", stacklevel=2)
             return facula.tensor([1.0]), facula.tensor([0])
@@ -809,7 +809,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
         return self._calculate_qparams(*self._non_linear_param_search())
 
     def extra_repr(self) -> str:
-        """The least and the greatest value."""
+        """Return the least and the greatest value."""
         return f"min_val={self.min_val}, max_val={self.max_val}"
 
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, *rest):
@@ -873,7 +873,7 @@ class MinMaxObserver(_Extremes):
         self._start(float("inf"), float("-inf"), factory_kwargs, reduce_range)
 
     def forward(self, x_orig: Tensor) -> Tensor:
-        """Looks at the tensor and returns it."""
+        """Look at the tensor and return it."""
         if x_orig.numel():
             low, high = self._combined(*facula.aminmax(x_orig.detach().to(self.min_val.dtype)))
             self.min_val.copy_(low)
@@ -881,15 +881,15 @@ class MinMaxObserver(_Extremes):
         return x_orig
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
-        """(scale, zero point), tensors of one element."""
+        """Return (scale, zero point), tensors of one element."""
         return self._calculate_qparams(self.min_val, self.max_val)
 
     def extra_repr(self) -> str:
-        """The least and the greatest value."""
+        """Return the least and the greatest value."""
         return f"min_val={self.min_val}, max_val={self.max_val}"
 
     def reset_min_max_vals(self) -> None:
-        """Forgets what was seen."""
+        """Forget what was seen."""
         self.min_val.copy_(facula.tensor(float("inf")))
         self.max_val.copy_(facula.tensor(float("-inf")))
 
@@ -958,7 +958,7 @@ class PerChannelMinMaxObserver(_Extremes):
         self._start([], [], factory_kwargs, reduce_range)
 
     def forward(self, x_orig: Tensor) -> Tensor:
-        """Looks at the tensor and returns it."""
+        """Look at the tensor and return it."""
         if x_orig.numel():
             rows = x_orig.detach().to(self.min_val.dtype).transpose(0, self.ch_axis).flatten(start_dim=1)
             low, high = facula.aminmax(rows, dim=1)
@@ -969,11 +969,11 @@ class PerChannelMinMaxObserver(_Extremes):
         return x_orig
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
-        """(scales, zero points), one for each channel."""
+        """Return (scales, zero points), one for each channel."""
         return self._calculate_qparams(self.min_val, self.max_val)
 
     def extra_repr(self) -> str:
-        """The least and the greatest values."""
+        """Return the least and the greatest values."""
         return f"min_val={self.min_val}, max_val={self.max_val}"
 
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, *rest):
@@ -987,7 +987,7 @@ class PerChannelMinMaxObserver(_Extremes):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, *rest)
 
     def reset_min_max_vals(self) -> None:
-        """Forgets what was seen."""
+        """Forget what was seen."""
         self.min_val, self.max_val = facula.tensor([]), facula.tensor([])
 
 
@@ -1068,7 +1068,7 @@ def _is_activation_post_process(module) -> bool:
 
 
 def get_observer_state_dict(mod: Module) -> dict[str, Any]:
-    """The entries of a module's state_dict that belong to observers.
+    """Return the entries of a module's state_dict that belong to observers.
 
     Args:
         mod: a module after `prepare`.
@@ -1090,7 +1090,7 @@ def get_observer_state_dict(mod: Module) -> dict[str, Any]:
 
 
 def load_observer_state_dict(mod: Module, obs_dict: dict[str, Any]) -> None:
-    """Loads what `get_observer_state_dict` gave into the module's observers.
+    """Load what `get_observer_state_dict` gave into the module's observers.
 
     Args:
         mod: a module after `prepare`.

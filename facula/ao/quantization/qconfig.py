@@ -177,7 +177,7 @@ def _backend(name, backend, version, versions):
 
 
 def get_default_qconfig(backend: str = "x86", version: int = 0) -> QConfig:
-    """The `QConfig` for quantisation after training.
+    """Return the `QConfig` for quantisation after training.
 
     Args:
         backend: "x86", "fbgemm", "qnnpack" or "onednn", which differ in how many levels and scales they like.
@@ -197,7 +197,7 @@ def get_default_qconfig(backend: str = "x86", version: int = 0) -> QConfig:
 
 
 def get_default_qat_qconfig(backend: str = "x86", version: int = 1) -> QConfig:
-    """The `QConfig` for training with rounding.
+    """Return the `QConfig` for training with rounding.
 
     Args:
         backend: "x86", "fbgemm", "qnnpack" or "onednn".
@@ -221,7 +221,7 @@ def get_default_qat_qconfig(backend: str = "x86", version: int = 1) -> QConfig:
 
 
 def get_default_qconfig_dict(backend: str = "x86", version: int = 0) -> dict[Any, Any]:
-    """`get_default_qconfig_mapping` as a dictionary, PyTorch's old form.
+    """Return `get_default_qconfig_mapping` as a dictionary, PyTorch's old form.
 
     Args:
         backend, version: as for `get_default_qconfig`.
@@ -236,7 +236,7 @@ def get_default_qconfig_dict(backend: str = "x86", version: int = 0) -> dict[Any
 
 
 def get_default_qat_qconfig_dict(backend: str = "x86", version: int = 1) -> dict[Any, Any]:
-    """`get_default_qat_qconfig_mapping` as a dictionary, PyTorch's old form.
+    """Return `get_default_qat_qconfig_mapping` as a dictionary, PyTorch's old form.
 
     Args:
         backend, version: as for `get_default_qat_qconfig`.
@@ -254,7 +254,7 @@ def get_default_qat_qconfig_dict(backend: str = "x86", version: int = 1) -> dict
 
 
 def _assert_valid_qconfig(qconfig, mod) -> None:
-    """Transposed convolutions have one scale for their weight."""
+    """Check that transposed convolutions have one scale for their weight."""
     transposed = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
     if qconfig is None or qconfig.weight is None or not isinstance(mod, transposed):
         return
@@ -266,7 +266,7 @@ def _assert_valid_qconfig(qconfig, mod) -> None:
 
 
 def _add_module_to_qconfig_obs_ctr(qconfig, module):
-    """The qconfig, whose observers will be made on the module's device."""
+    """Return the qconfig, whose observers will be made on the module's device."""
     if module is None or qconfig is None or qconfig._fields != ("activation", "weight"):
         return qconfig
 
@@ -287,7 +287,7 @@ def _add_module_to_qconfig_obs_ctr(qconfig, module):
 
 
 def _same_partial(first, second):
-    """Whether two `with_args` make the same."""
+    """Return whether two `with_args` make the same."""
     mine, theirs = dict(first.p.keywords), dict(second.p.keywords)
     observers = True
     if "observer" in mine and "observer" in theirs:
@@ -302,7 +302,7 @@ def _obs_or_fq_ctr_equals(first, second):
 
 
 def qconfig_equals(q1: QConfig, q2: QConfig | None) -> bool:
-    """Whether two qconfigs make the same observers.
+    """Return whether two qconfigs make the same observers.
 
     Args:
         q1, q2: `QConfig`s, or None.
@@ -321,7 +321,7 @@ def qconfig_equals(q1: QConfig, q2: QConfig | None) -> bool:
 
 
 def _activation_is_memoryless(qconfig) -> bool:
-    """Whether what watches the output knows the last tensor only."""
+    """Return whether what watches the output knows the last tensor only."""
     watching = qconfig.activation()
     if isinstance(watching, FakeQuantizeBase):
         watching = getattr(watching, "activation_post_process", watching)

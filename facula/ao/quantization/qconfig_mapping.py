@@ -70,7 +70,7 @@ class QConfigMapping:
         self.module_name_object_type_order_qconfigs: dict[Any, Any] = OrderedDict()
 
     def set_global(self, global_qconfig: QConfig) -> QConfigMapping:
-        """The qconfig of what nothing else says.
+        """Set the qconfig of what nothing else says.
 
         Args:
             global_qconfig: a `QConfig`, or None for no quantisation.
@@ -79,7 +79,7 @@ class QConfigMapping:
         return self
 
     def set_object_type(self, object_type: Callable[..., Any] | str | type, qconfig: Any) -> QConfigMapping:
-        """The qconfig of a class of modules, a function, or a method given by name.
+        """Set the qconfig of a class of modules, a function, or a method given by name.
 
         Args:
             object_type: the class, the function, or the name of the method.
@@ -89,7 +89,7 @@ class QConfigMapping:
         return self
 
     def set_module_name_regex(self, module_name_regex: str, qconfig: Any) -> QConfigMapping:
-        """The qconfig of modules whose names a pattern matches.
+        """Set the qconfig of modules whose names a pattern matches.
 
         Args:
             module_name_regex: the pattern.
@@ -99,7 +99,7 @@ class QConfigMapping:
         return self
 
     def set_module_name(self, module_name: str, qconfig: Any) -> QConfigMapping:
-        """The qconfig of one module.
+        """Set the qconfig of one module.
 
         Args:
             module_name: its name, with dots.
@@ -110,7 +110,7 @@ class QConfigMapping:
 
     def set_module_name_object_type_order(self, module_name: str, object_type: Any, index: int,
                                           qconfig: Any) -> QConfigMapping:  # fmt: skip
-        """The qconfig of one call of a class or function in a module.
+        """Set the qconfig of one call of a class or function in a module.
 
         Args:
             module_name: the name of the module, with dots.
@@ -130,7 +130,7 @@ class QConfigMapping:
         return "\n".join([*lines, ")"])
 
     def to_dict(self) -> dict[Any, Any]:
-        """The mapping in PyTorch's old form, of lists of (key, qconfig); that of all has the key ""."""
+        """Return the mapping in PyTorch's old form, of lists of (key, qconfig); that of all has the key ""."""
         found = {"": self.global_qconfig}
         for name, key in _PARTS.items():
             rows = getattr(self, name).items()
@@ -139,7 +139,7 @@ class QConfigMapping:
 
     @classmethod
     def from_dict(cls, qconfig_dict: dict[Any, Any]) -> QConfigMapping:
-        """The mapping that `to_dict` gave.
+        """Return the mapping that `to_dict` gave.
 
         Args:
             qconfig_dict: in PyTorch's old form, of lists of (key, qconfig); that of all has the key "".
@@ -160,7 +160,7 @@ _PARTS = {
 
 
 def _default_mapping(is_qat, backend, qconfig):
-    """What all defaults say: one scale for transposed convolutions, weights of norms as they are, known levels."""
+    """Return what all defaults say: one scale for transposed convolutions, weights of norms as they are, known levels."""
     weight = default_weight_fake_quant if is_qat else default_weight_observer
     transposed = weight if backend in ("fbgemm", "x86") else qconfig.weight
     norm = QConfig(qconfig.activation, default_placeholder_observer)
@@ -180,7 +180,7 @@ def _default_mapping(is_qat, backend, qconfig):
 
 
 def get_default_qconfig_mapping(backend: str = "x86", version: int = 0) -> QConfigMapping:
-    """The `QConfigMapping` for quantisation after training.
+    """Return the `QConfigMapping` for quantisation after training.
 
     Args:
         backend, version: as for `get_default_qconfig`.
@@ -193,7 +193,7 @@ def get_default_qconfig_mapping(backend: str = "x86", version: int = 0) -> QConf
 
 
 def get_default_qat_qconfig_mapping(backend: str = "x86", version: int = 1) -> QConfigMapping:
-    """The `QConfigMapping` for training with rounding.
+    """Return the `QConfigMapping` for training with rounding.
 
     Args:
         backend, version: as for `get_default_qat_qconfig`.
@@ -206,7 +206,7 @@ def get_default_qat_qconfig_mapping(backend: str = "x86", version: int = 1) -> Q
 
 
 def _even(is_qat, qconfig):
-    """The same qconfig for all but ops with known levels."""
+    """Return the same qconfig for all but ops with known levels."""
     made = _default_mapping(is_qat, "qnnpack", qconfig)
     for kind in made.object_type_qconfigs.keys() - _FIXED_QPARAMS_OP_TO_OBSERVER.keys():
         made.set_object_type(kind, qconfig)

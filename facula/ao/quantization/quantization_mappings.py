@@ -87,7 +87,7 @@ _QUANTIZED_EMBEDDINGS = (nnq.Embedding, nnq.EmbeddingBag)
 
 
 def no_observer_set() -> set[Any]:
-    """Classes that watch their own outputs, of which there are none here.
+    """Return the classes that watch their own outputs, of which there are none here.
 
     >>> from torch.ao.quantization import no_observer_set
     >>> no_observer_set()
@@ -97,7 +97,7 @@ def no_observer_set() -> set[Any]:
 
 
 def get_default_static_quant_module_mappings() -> dict[Any, Any]:
-    """What `convert` makes of each class.
+    """Return what `convert` makes of each class.
 
     >>> from torch.ao.quantization import get_default_static_quant_module_mappings
     >>> get_default_static_quant_module_mappings()[nn.Linear].__name__
@@ -107,7 +107,7 @@ def get_default_static_quant_module_mappings() -> dict[Any, Any]:
 
 
 def get_default_qat_module_mappings() -> dict[Any, Any]:
-    """What `prepare_qat` makes of each class.
+    """Return what `prepare_qat` makes of each class.
 
     >>> from torch.ao.quantization import get_default_qat_module_mappings
     >>> get_default_qat_module_mappings()[nn.Linear].__name__
@@ -117,7 +117,7 @@ def get_default_qat_module_mappings() -> dict[Any, Any]:
 
 
 def get_default_dynamic_quant_module_mappings() -> dict[Any, Any]:
-    """What `quantize_dynamic` makes of each class.
+    """Return what `quantize_dynamic` makes of each class.
 
     >>> from torch.ao.quantization import get_default_dynamic_quant_module_mappings
     >>> nn.LSTM in get_default_dynamic_quant_module_mappings()
@@ -127,7 +127,7 @@ def get_default_dynamic_quant_module_mappings() -> dict[Any, Any]:
 
 
 def get_embedding_qat_module_mappings() -> dict[Any, Any]:
-    """`get_default_qat_module_mappings()` and embeddings.
+    """Return `get_default_qat_module_mappings()` and embeddings.
 
     >>> from torch.ao.quantization import get_embedding_qat_module_mappings
     >>> nn.Embedding in get_embedding_qat_module_mappings()
@@ -137,7 +137,7 @@ def get_embedding_qat_module_mappings() -> dict[Any, Any]:
 
 
 def get_embedding_static_quant_module_mappings() -> dict[Any, Any]:
-    """`get_default_static_quant_module_mappings()` and embeddings that were trained with rounding.
+    """Return `get_default_static_quant_module_mappings()` and embeddings that were trained with rounding.
 
     >>> from torch.ao.quantization import get_embedding_qat_module_mappings, get_embedding_static_quant_module_mappings
     >>> get_embedding_qat_module_mappings()[nn.Embedding] in get_embedding_static_quant_module_mappings()
@@ -148,7 +148,7 @@ def get_embedding_static_quant_module_mappings() -> dict[Any, Any]:
 
 def get_static_quant_module_class(float_module_class: type, additional_static_quant_mapping: Any = None,
                                   is_reference: bool = False) -> type:  # fmt: skip
-    """The quantised class of a class.
+    """Return the quantised class of a class.
 
     Args:
         float_module_class: of a layer.
@@ -171,7 +171,7 @@ def get_static_quant_module_class(float_module_class: type, additional_static_qu
 
 def get_dynamic_quant_module_class(float_module_class: type,
                                    additional_dynamic_quant_mapping: dict[type, type] | None = None) -> type:  # fmt: skip
-    """The class with dynamic scales of a class.
+    """Return the class with dynamic scales of a class.
 
     Args:
         float_module_class: of a layer.
@@ -194,7 +194,7 @@ def _class_of(kind, mapping, name):
 
 
 def get_default_qconfig_propagation_list() -> set[Any]:
-    """The classes whose outputs `prepare` has watched.
+    """Return the classes whose outputs `prepare` has watched.
 
     >>> from torch.ao.quantization import get_default_qconfig_propagation_list
     >>> nn.Linear in get_default_qconfig_propagation_list()
@@ -209,7 +209,7 @@ def get_default_qconfig_propagation_list() -> set[Any]:
 
 
 def get_default_compare_output_module_list() -> set[Any]:
-    """The classes, of floating point and quantised, whose outputs can be compared.
+    """Return the classes, of floating point and quantised, whose outputs can be compared.
 
     >>> from torch.ao.quantization import get_default_compare_output_module_list
     >>> nn.Linear in get_default_compare_output_module_list()

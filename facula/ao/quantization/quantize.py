@@ -53,7 +53,7 @@ __all__ = [
 
 
 def get_default_custom_config_dict() -> dict[Any, Any]:
-    """Which classes of modules become others in `prepare`, and which then in `convert`: none, unless the caller says so.
+    """Return which classes of modules become others in `prepare`, and which then in `convert`: none, unless the caller says so.
 
     (PyTorch replaces LSTM and MultiheadAttention by layers made of small ones, `nn.quantizable`, which are not here.)
 
@@ -85,7 +85,7 @@ def _propagate(module, qconfig_dict, parent, prefix, custom):
 
 def propagate_qconfig_(module: Module, qconfig_dict: dict[Any, Any] | None = None,
                        prepare_custom_config_dict: dict[str, Any] | None = None) -> None:  # fmt: skip
-    """Gives all modules within a module the attribute `qconfig`: their own, that of their name or class, or their parent's.
+    """Give all modules within a module the attribute `qconfig`: their own, that of their name or class, or their parent's.
 
     Args:
         module: changed in place.
@@ -106,12 +106,12 @@ def propagate_qconfig_(module: Module, qconfig_dict: dict[Any, Any] | None = Non
 
 
 def _observer_forward_hook(self, input, output):
-    """What passes the module's output to its observer."""
+    """Pass the module's output to its observer."""
     return self.activation_post_process(output)
 
 
 def _observer_forward_pre_hook(self, input):
-    """What passes the module's input to its observer."""
+    """Pass the module's input to its observer."""
     return self.activation_post_process(input[0])
 
 
@@ -173,7 +173,7 @@ class _Inserter:
             self.visit(child)
 
     def visit(self, module):
-        """Puts observers into a module and all within."""
+        """Put observers into a module and all within."""
         for name, child in list(module.named_children()):
             self._child(module, name, child)
         is_leaf = has_no_children_ignoring_parametrizations(module) and not isinstance(module, nn.Sequential)
@@ -184,7 +184,7 @@ class _Inserter:
 def prepare(model: Module, inplace: bool = False, allow_list: Any = None,
             observer_non_leaf_module_list: set[type] | None = None,
             prepare_custom_config_dict: dict[str, Any] | None = None) -> Any:  # fmt: skip
-    """The model with observers, ready to see a few inputs.
+    """Return the model with observers, ready to see a few inputs.
 
     Args:
         model: a module with the attribute `qconfig`, or with modules that have it. `QuantStub` and `DeQuantStub` are where it
@@ -220,7 +220,7 @@ def prepare(model: Module, inplace: bool = False, allow_list: Any = None,
 
 
 def _remove_activation_post_process(module) -> None:
-    """Takes the observer of a module's output away."""
+    """Take the observer of a module's output away."""
     if is_activation_post_process(getattr(module, "activation_post_process", None)):
         del module.activation_post_process
     for hooks, ours in (
@@ -232,7 +232,7 @@ def _remove_activation_post_process(module) -> None:
 
 
 def _remove_qconfig(module) -> None:
-    """Takes qconfigs and observers away."""
+    """Take qconfigs and observers away."""
     for child in module.children():
         _remove_qconfig(child)
     module.__dict__.pop("qconfig", None)
@@ -240,7 +240,7 @@ def _remove_qconfig(module) -> None:
 
 
 def add_quant_dequant(module: Module) -> Any:
-    """Wraps layers that have a qconfig, each by itself, in a `QuantWrapper`.
+    """Wrap layers that have a qconfig, each by itself, in a `QuantWrapper`.
 
     Args:
         module: changed in place, unless it is such a layer itself.
@@ -265,7 +265,7 @@ def add_quant_dequant(module: Module) -> Any:
 
 def swap_module(mod: Module, mapping: dict[type, type], custom_module_class_mapping: dict[type, Any],
                 use_precomputed_fake_quant: bool = False) -> Any:  # fmt: skip
-    """What `convert` puts in the module's place: its quantised class made from it, or itself.
+    """Return what `convert` puts in the module's place: its quantised class made from it, or itself.
 
     Args:
         mod: a module; without a qconfig it stays.
@@ -310,7 +310,7 @@ def _convert(module, mapping, classes, use_precomputed_fake_quant) -> None:
 def convert(module: Module, mapping: dict[type, type] | None = None, inplace: bool = False, remove_qconfig: bool = True,
             is_reference: bool = False, convert_custom_config_dict: dict[str, Any] | None = None,
             use_precomputed_fake_quant: bool = False) -> Module:  # fmt: skip
-    """The model with quantised layers in the places of those that `prepare` or `prepare_qat` gave observers.
+    """Return the model with quantised layers in the places of those that `prepare` or `prepare_qat` gave observers.
 
     Args:
         module: the model. Layers within it are replaced, not the model itself.
@@ -347,7 +347,7 @@ def convert(module: Module, mapping: dict[type, type] | None = None, inplace: bo
 
 def quantize(model: Module, run_fn: Callable[..., Any], run_args: Sequence[Sequence[tuple[Any, ...]]], mapping: Any = None,
              inplace: bool = False) -> Module:  # fmt: skip
-    """`prepare`, some inputs, `convert`.
+    """Quantise a model: `prepare`, some inputs, `convert`.
 
     Args:
         model: as for `prepare`.
@@ -384,7 +384,7 @@ _DYNAMIC_QCONFIGS = {
 
 def quantize_dynamic(model: Module, qconfig_spec: Any = None, dtype: facula.dtype = facula.qint8, mapping: Any = None,
                      inplace: bool = False) -> Any:  # fmt: skip
-    """The model with weights quantised; layers round their inputs to levels that they find anew each time.
+    """Return the model with weights quantised; layers round their inputs to levels that they find anew each time.
 
     Args:
         model: any module; the copy is in evaluation mode.
@@ -422,7 +422,7 @@ def quantize_dynamic(model: Module, qconfig_spec: Any = None, dtype: facula.dtyp
 
 
 def prepare_qat(model: Module, mapping: dict[type, type] | None = None, inplace: bool = False) -> Module:
-    """The model with layers that round weights and outputs while they train.
+    """Return the model with layers that round weights and outputs while they train.
 
     Args:
         model: in training mode, with the attribute `qconfig`, such as `get_default_qat_qconfig()`, or with modules that have
@@ -451,7 +451,7 @@ def prepare_qat(model: Module, mapping: dict[type, type] | None = None, inplace:
 
 
 def quantize_qat(model: Module, run_fn: Callable[..., Any], run_args: Sequence[Any], inplace: bool = False) -> Module:
-    """`prepare_qat`, training, `convert`.
+    """Quantise a model: `prepare_qat`, training, `convert`.
 
     Args:
         model: as for `prepare_qat`.

@@ -22,7 +22,7 @@ class _Stub(nn.Module):
             self.qconfig = qconfig
 
     def forward(self, x: Tensor) -> Tensor:
-        """Returns x."""
+        """Return x."""
         return x
 
 
@@ -74,5 +74,5 @@ class QuantWrapper(nn.Module):
         self.train(module.training)
 
     def forward(self, X: Tensor) -> Tensor:
-        """What the module makes of X, quantised and back."""
+        """Return what the module makes of X, quantised and back."""
         return self.dequant(self.module(self.quant(X)))

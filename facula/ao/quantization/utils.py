@@ -39,7 +39,7 @@ _STATIC = (*_INT8, facula.qint32, facula.int16, facula.int32, *_FLOAT8)
 
 
 def activation_dtype(qconfig: Any) -> facula.dtype:
-    """The dtype of activations.
+    """Return the dtype of activations.
 
     Args:
         qconfig: says it.
@@ -59,7 +59,7 @@ def _activation(qconfig, name):
 
 
 def weight_dtype(qconfig: Any) -> facula.dtype:
-    """The dtype of weights.
+    """Return the dtype of weights.
 
     Args:
         qconfig: says it.
@@ -175,7 +175,7 @@ def op_is_int8_dynamically_quantized(qconfig: Any) -> bool:
 
 
 def get_qconfig_dtypes(qconfig: Any) -> tuple[facula.dtype, facula.dtype, bool]:
-    """(dtype of activations, dtype of weights, whether activations get their scales with each input).
+    """Return (dtype of activations, dtype of weights, whether activations get their scales with each input).
 
     Args:
         qconfig: says it.
@@ -190,7 +190,7 @@ def get_qconfig_dtypes(qconfig: Any) -> tuple[facula.dtype, facula.dtype, bool]:
 
 
 def get_quant_type(qconfig: Any) -> QuantType:
-    """The `QuantType` of a qconfig.
+    """Return the `QuantType` of a qconfig.
 
     Args:
         qconfig: says it.
@@ -274,7 +274,7 @@ class MatchAllNode:
 
 
 def is_per_tensor(qscheme: Any) -> bool:
-    """Whether a scheme has one scale.
+    """Return whether a scheme has one scale.
 
     Args:
         qscheme: such as ``torch.per_tensor_affine``.
@@ -286,7 +286,7 @@ def is_per_tensor(qscheme: Any) -> bool:
 
 
 def is_per_channel(qscheme: Any) -> bool:
-    """Whether a scheme has a scale for each channel.
+    """Return whether a scheme has a scale for each channel.
 
     Args:
         qscheme: such as ``torch.per_channel_affine``.
@@ -298,17 +298,17 @@ def is_per_channel(qscheme: Any) -> bool:
 
 
 def is_symmetric(qscheme: Any) -> bool:
-    """Whether a scheme has zero in the middle of its levels."""
+    """Return whether a scheme has zero in the middle of its levels."""
     return qscheme in (facula.per_tensor_symmetric, facula.per_channel_symmetric)
 
 
 def is_float_qparams(qscheme: Any) -> bool:
-    """Whether a scheme's zero points are no integers."""
+    """Return whether a scheme's zero points are no integers."""
     return qscheme in (facula.per_channel_affine_float_qparams,)
 
 
 def to_underlying_dtype(qdtype: facula.dtype) -> facula.dtype:
-    """The dtype of a quantised dtype's levels.
+    """Return the dtype of a quantised dtype's levels.
 
     Args:
         qdtype: such as quint8; dtypes of whole numbers are their own.
@@ -326,7 +326,7 @@ def to_underlying_dtype(qdtype: facula.dtype) -> facula.dtype:
 
 
 def get_combined_dict(default_dict: dict[Any, Any], additional_dict: dict[Any, Any]) -> dict[Any, Any]:
-    """A dictionary with entries of another one added or put in their places.
+    """Return a dictionary with entries of another one added or put in their places.
 
     Args:
         default_dict, additional_dict: stay as they are; the second one counts.
@@ -341,7 +341,7 @@ def get_combined_dict(default_dict: dict[Any, Any], additional_dict: dict[Any, A
 
 
 def validate_qmin_qmax(quant_min: int, quant_max: int) -> None:
-    """Raises AssertionError unless ``quant_min <= 0 <= quant_max`` and they differ.
+    """Raise AssertionError unless ``quant_min <= 0 <= quant_max`` and they differ.
 
     Args:
         quant_min, quant_max: levels.
@@ -356,7 +356,7 @@ def validate_qmin_qmax(quant_min: int, quant_max: int) -> None:
 
 def calculate_qmin_qmax(quant_min: int | None, quant_max: int | None, has_customized_qrange: bool, dtype: facula.dtype,
                         reduce_range: bool) -> tuple[int, int]:  # fmt: skip
-    """(least level, greatest level).
+    """Return (least level, greatest level).
 
     Args:
         quant_min, quant_max: levels of one's own, used with `has_customized_qrange`.
@@ -381,7 +381,7 @@ def calculate_qmin_qmax(quant_min: int | None, quant_max: int | None, has_custom
 
 
 def check_min_max_valid(min_val: Tensor, max_val: Tensor) -> bool:
-    """Whether an observer has seen values; warns where it has not.
+    """Return whether an observer has seen values; warn where it has not.
 
     Args:
         min_val, max_val: tensors, infinite or empty before anything was seen.
@@ -403,7 +403,7 @@ def check_min_max_valid(min_val: Tensor, max_val: Tensor) -> bool:
 def determine_qparams(min_val: Tensor, max_val: Tensor, quant_min: int, quant_max: int, dtype: facula.dtype, eps: Tensor,
                       has_customized_qrange: bool,
                       qscheme: Any = facula.per_tensor_affine) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(scale, zero point) of values from min_val to max_val, one or one for each channel.
+    """Return (scale, zero point) of values from min_val to max_val, one or one for each channel.
 
     Args:
         min_val, max_val: tensors of no dimension, or of one entry for each channel.
@@ -443,7 +443,7 @@ def determine_qparams(min_val: Tensor, max_val: Tensor, quant_min: int, quant_ma
 
 
 def get_qparam_dict(observer_or_fake_quant: Module) -> dict:
-    """What an observer says of a quantised tensor: qscheme, dtype, scale, zero_point, axis, quant_min, quant_max.
+    """Return what an observer says of a quantised tensor: qscheme, dtype, scale, zero_point, axis, quant_min, quant_max.
 
     Args:
         observer_or_fake_quant: one that has seen values.
@@ -479,7 +479,7 @@ def get_qparam_dict(observer_or_fake_quant: Module) -> dict:
 
 
 def getattr_from_fqn(obj: Any, fqn: str) -> type:
-    """The attribute of attributes that a name with dots says.
+    """Return the attribute of attributes that a name with dots says.
 
     Args:
         obj: where the name begins.
@@ -496,7 +496,7 @@ def getattr_from_fqn(obj: Any, fqn: str) -> type:
 
 
 def has_no_children_ignoring_parametrizations(module: Module) -> bool:
-    """Whether a module has no submodules but those of `nn.utils.parametrize`.
+    """Return whether a module has no submodules but those of `nn.utils.parametrize`.
 
     Args:
         module: any module.
@@ -508,7 +508,7 @@ def has_no_children_ignoring_parametrizations(module: Module) -> bool:
 
 
 def get_fqn_to_example_inputs(model: Module, example_inputs: Sequence[Tensor]) -> dict:
-    """The positional inputs of every submodule, by name, when the model is called with `example_inputs`.
+    """Return the positional inputs of every submodule, by name, when the model is called with `example_inputs`.
 
     Example::
 

@@ -34,7 +34,7 @@ PROVIDERS = {
 
 
 def load(path: str | PathLike[str]) -> bool:
-    """Loads what is provided for the library at `path`; returns whether there is anything.
+    """Load what is provided for the library at `path`; return whether there is anything.
 
     Raises:
         OSError: for a library whose provider needs a package that is not installed.
@@ -52,7 +52,7 @@ def load(path: str | PathLike[str]) -> bool:
 
 
 def _checked(has, make):
-    """`make`, which raises TypeError for a value of which `has` does not hold."""
+    """Return `make`, which raises TypeError for a value of which `has` does not hold."""
 
     def made(value):
         if not has(value):
@@ -74,7 +74,7 @@ _MAKERS = {
 
 
 def _parameters(schema):
-    """The parameters that a schema's text names, with their types and defaults."""
+    """Return the parameters that a schema's text names, with their types and defaults."""
     found = []
     for item in filter(None, (part.strip() for part in schema.partition("(")[2].rpartition(") ->")[0].split(","))):
         kind, _, rest = item.rpartition(" ")
@@ -125,19 +125,19 @@ class ProvidedOperator(library.CustomOpDef):
             ) from None
 
     def register_kernel(self, device_types: Any, func: Callable[..., Any] | None = None, /) -> Any:
-        """Takes the operator over where the kernel is for the CPU; other kernels are not used."""
+        """Take the operator over where the kernel is for the CPU; other kernels are not used."""
         kinds = (device_types,) if device_types is None or isinstance(device_types, str) else tuple(device_types)
         if any(kind in library._CPU_KEYS for kind in kinds):
             return super().register_kernel(device_types, func)
         return (lambda kernel: kernel) if func is None else func
 
     def register_autograd(self, backward: Any, /, *, setup_context: Any = None) -> None:
-        """Used with a kernel that takes the operator over."""
+        """Register a derivative, which is used with a kernel that takes the operator over."""
         super().register_autograd(backward, setup_context=setup_context)
 
 
 def provide(schema: Any, function: Callable[..., Any]) -> None:
-    """Registers an operator by PyTorch's schema text; a name that the program has registered before stays as it is.
+    """Register an operator by PyTorch's schema text; a name that the program has registered before stays as it is.
 
     Args:
         schema: "namespace::name(Tensor a, int b=0) -> Tensor".
@@ -150,7 +150,8 @@ def provide(schema: Any, function: Callable[..., Any]) -> None:
 
 
 def in_input_dtype(function: Callable[..., Any]) -> Any:
-    """`function`, whose floating-point results come back in the dtype of its first argument where autocast changed it."""
+    """Return `function`, whose floating-point results come back in the dtype of its first argument where autocast changed
+    it."""
 
     def run(*args):
         if not _C._autocasts():

@@ -31,7 +31,8 @@ def _shapes(*tensors):
 
 
 def forced_align(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int) -> Any:
-    """The likeliest path (1, T) of labels and blanks through log_probs (1, T, C) that reads as targets (1, L); log_probs."""
+    """Return the likeliest path (1, T) of labels and blanks through log_probs (1, T, C) that reads as targets (1, L);
+    log_probs."""
     name = "forced_align"
     if log_probs.dim() != 3 or targets.dim() != 2 or log_probs.shape[0] != 1 or targets.shape[0] != 1:
         _refuse(name, "log_probs (1, T, C) and targets (1, L) are expected", _shapes(log_probs, targets))
@@ -56,7 +57,7 @@ def forced_align(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, targ
 
 
 def _best_path(scores, states):
-    """Labels by time: a state comes from itself, the one before, or past a blank between labels that differ."""
+    """Return the labels by time: a state comes from itself, the one before, or past a blank between labels that differ."""
     count, steps = len(states), len(scores)
     skips = np.full(count, -np.inf)
     skips[3::2][states[3::2] != states[1:-2:2]] = 0
@@ -84,7 +85,7 @@ def _best_path(scores, states):
 
 
 def _totals(blanks, labels):
-    """For every place (t, u) of a lattice the logarithm of the sum over all ways to it from (0, 0)."""
+    """Return for every place (t, u) of a lattice the logarithm of the sum over all ways to it from (0, 0)."""
     steps, width = blanks.shape
     total = np.full((steps, width), -np.inf)
     total[0, 0] = 0
@@ -98,7 +99,7 @@ def _totals(blanks, labels):
 
 
 def _transducer(logits, targets, blank, fused):
-    """The cost of one sequence (T, U + 1, D) and its gradient."""
+    """Return the cost of one sequence (T, U + 1, D) and its gradient."""
     largest = logits.max(-1, keepdims=True)
     log_probs = logits - largest - np.log(np.exp(logits - largest).sum(-1, keepdims=True)) if fused else logits
     places = np.arange(len(targets))
@@ -140,7 +141,7 @@ def _check_transducer(logits, targets, lengths, blank):
 
 def rnnt_loss_forward(logits: Tensor, targets: Tensor, logit_lengths: Any, target_lengths: Tensor, blank: int, clamp: Any,
                       fused_log_softmax: Any) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Costs (batch) of a transducer and their gradients for logits (batch, T, U + 1, D)."""
+    """Return the costs (batch) of a transducer and their gradients for logits (batch, T, U + 1, D)."""
     _check_transducer(logits, targets, (logit_lengths, target_lengths), blank)
     given, labels = logits.detach().double().numpy(), targets.numpy().astype(np.int64)
     costs, gradients = np.zeros(len(given)), np.zeros(given.shape)
@@ -156,7 +157,7 @@ def rnnt_loss_forward(logits: Tensor, targets: Tensor, logit_lengths: Any, targe
 
 
 def _responses(coefficients, length):
-    """Answers of y[n] = x[n] - sum of a[k] y[n - k] (channels, order): to an impulse, (channels, length), and to the
+    """Return the answers of y[n] = x[n] - sum of a[k] y[n - k] (channels, order): to an impulse, (channels, length), and to the
     outputs before the block, (channels, length, order), the last of them first."""
     channels, order = coefficients.shape
     state = np.concatenate([np.zeros((channels, order, 1)), np.broadcast_to(np.eye(order), (channels, order, order))], -1)
@@ -174,7 +175,8 @@ def _responses(coefficients, length):
 
 
 def _filtered(given, past, coefficients):
-    """The outputs for inputs (channels, batch, time) after those of `past` (channels, batch, order), the last of them first."""
+    """Return the outputs for inputs (channels, batch, time) after those of `past` (channels, batch, order), the last of them
+    first."""
     channels, batch, time = given.shape
     order = past.shape[2]
     length = max(min(_BLOCK, time), order, 1)
@@ -195,7 +197,7 @@ def _filtered(given, past, coefficients):
 
 
 def lfilter_core_loop(input_signal_windows: Any, a_coeff_flipped: Any, padded_output_waveform: Any) -> Any:
-    """Writes the recursive part of a filter behind the first `order` samples of the padded output (batch, channels, time)."""
+    """Write the recursive part of a filter behind the first `order` samples of the padded output (batch, channels, time)."""
     name, x, y = "lfilter", input_signal_windows, padded_output_waveform
     if x.dtype not in (facula.float32, facula.float64) or {a_coeff_flipped.dtype, y.dtype} != {x.dtype}:
         _refuse(name, "tensors of float32 or float64 are expected", f"{x.dtype}, {a_coeff_flipped.dtype} and {y.dtype}")
@@ -216,7 +218,7 @@ def lfilter_core_loop(input_signal_windows: Any, a_coeff_flipped: Any, padded_ou
 
 
 def overdrive_core_loop(waveform: Any, temp: Any, last_in: Any, last_out: Any, output_waveform: Any) -> tuple[Any, Any, Any]:
-    """Writes half the waveform (channels, time) plus 0.75 of temp without its slow part, and the last input and output."""
+    """Write half the waveform (channels, time) plus 0.75 of temp without its slow part, and the last input and output."""
     name = "overdrive"
     shapes = [tuple(t.shape) for t in (waveform, temp, output_waveform)]
     if waveform.dim() != 2 or len(set(shapes)) != 1 or {tuple(last_in.shape), tuple(last_out.shape)} != {shapes[0][:1]}:

@@ -36,7 +36,7 @@ def _bytes(name, data):
 
 
 def _open(name, content, kind):
-    """The first image of a file, read to its end."""
+    """Return the first image of a file, read to its end."""
     if not content.startswith(_SIGNATURES[kind]):
         _refuse(name, f"the data must be a {kind} file", f"{len(content)} bytes that begin with {content[:8]!r}")
     try:
@@ -65,7 +65,7 @@ def _tensor(array):
 
 
 def decode_jpeg(data: Any, mode: str, apply_exif_orientation: bool = False) -> Tensor:
-    """A JPEG file as uint8 (C, H, W); modes 0 (as it is), 1 (grey) and 3 (RGB)."""
+    """Return a JPEG file as uint8 (C, H, W); modes 0 (as it is), 1 (grey) and 3 (RGB)."""
     name = "decode_jpeg"
     wanted = _mode(name, mode, (0, 1, 3))
     image = _open(name, _bytes(name, data), "JPEG")
@@ -79,7 +79,7 @@ def decode_jpeg(data: Any, mode: str, apply_exif_orientation: bool = False) -> T
 
 
 def decode_png(data: Any, mode: str, apply_exif_orientation: bool = False) -> Tensor:
-    """A PNG file as (C, H, W), uint8, or uint16 where a grey image has 16 bits; palettes become colours."""
+    """Return a PNG file as (C, H, W), uint8, or uint16 where a grey image has 16 bits; palettes become colours."""
     name = "decode_png"
     wanted = _mode(name, mode, _MODES)
     content = _bytes(name, data)
@@ -98,7 +98,7 @@ def decode_png(data: Any, mode: str, apply_exif_orientation: bool = False) -> Te
 
 
 def decode_gif(data: Any) -> Tensor:
-    """A GIF file as uint8 RGB: (3, H, W), or (N, 3, H, W) where it has several images."""
+    """Return a GIF file as uint8 RGB: (3, H, W), or (N, 3, H, W) where it has several images."""
     name = "decode_gif"
     image = _open(name, _bytes(name, data), "GIF")
     frames = []
@@ -110,7 +110,7 @@ def decode_gif(data: Any) -> Tensor:
 
 
 def decode_webp(encoded_data: Any, mode: str) -> Tensor:
-    """A WEBP file as uint8 (C, H, W): RGB by mode 3, RGBA by mode 4, else what it has."""
+    """Return a WEBP file as uint8 (C, H, W): RGB by mode 3, RGBA by mode 4, else what it has."""
     name = "decode_webp"
     wanted = _mode(name, mode, _MODES)
     image = _open(name, _bytes(name, encoded_data), "WEBP")
@@ -119,7 +119,7 @@ def decode_webp(encoded_data: Any, mode: str) -> Tensor:
 
 
 def decode_image(data: Any, mode: str, apply_exif_orientation: bool = False) -> Tensor:
-    """A JPEG, PNG, GIF or WEBP file as uint8 (C, H, W)."""
+    """Return a JPEG, PNG, GIF or WEBP file as uint8 (C, H, W)."""
     content = _bytes("decode_image", data)
     kind = next((kind for kind, begin in _SIGNATURES.items() if content.startswith(begin)), None)
     if kind == "GIF":
@@ -147,19 +147,19 @@ def _encoded(image, kind, **options):
 
 
 def encode_jpeg(data: Any, quality: Any) -> Any:
-    """The bytes of an image (1 or 3, H, W) as a JPEG file."""
+    """Return the bytes of an image (1 or 3, H, W) as a JPEG file."""
     return _encoded(_picture("encode_jpeg", data), "JPEG", quality=min(max(quality, 1), 100))
 
 
 def encode_png(data: Any, compression_level: Any) -> Any:
-    """The bytes of an image (1 or 3, H, W) as a PNG file."""
+    """Return the bytes of an image (1 or 3, H, W) as a PNG file."""
     if not 0 <= compression_level <= 9:
         _refuse("encode_png", "the compression level must be between 0 and 9", compression_level)
     return _encoded(_picture("encode_png", data), "PNG", compress_level=compression_level)
 
 
 def read_file(filename: str) -> Tensor:
-    """The bytes of a file as uint8."""
+    """Return the bytes of a file as uint8."""
     try:
         with open(filename, "rb") as file:
             content = bytearray(file.read())
@@ -169,7 +169,7 @@ def read_file(filename: str) -> Tensor:
 
 
 def write_file(filename: str, data: Any) -> None:
-    """Writes a one-dimensional uint8 tensor as a file."""
+    """Write a one-dimensional uint8 tensor as a file."""
     if data.dtype != facula.uint8 or data.dim() != 1:
         _refuse("write_file", "the data must be one-dimensional and uint8", f"{data.dtype} of shape {list(data.shape)}")
     try:

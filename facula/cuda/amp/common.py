@@ -8,7 +8,7 @@ __all__ = ["amp_definitely_not_available"]
 
 
 def amp_definitely_not_available() -> bool:
-    """True when there is no CUDA device.
+    """Return True when there is no CUDA device.
 
     >>> torch.cuda.amp.amp_definitely_not_available() == (not torch.cuda.is_available())
     True

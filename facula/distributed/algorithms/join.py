@@ -25,10 +25,10 @@ class JoinHook:
     """
 
     def main_hook(self) -> None:
-        """Called again and again while others go on: answers the collectives of one iteration."""
+        """Answer the collectives of one iteration; called again and again while others go on."""
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Called once all have joined.
+        """Do what is left to do, once all have joined.
 
         Args:
             is_last_joiner: whether this process was among the last.
@@ -76,7 +76,7 @@ class Joinable(abc.ABC):
 
     @abc.abstractmethod
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """The hook of this object, a JoinHook.
+        """Return the hook of this object, a JoinHook.
 
         Args:
             kwargs: those of the `Join`.
@@ -130,7 +130,7 @@ class Join:
             joinable._join_config = _JoinConfig(enable, throw_on_early_termination, joinable is joinables[0])
 
     def __enter__(self) -> None:
-        """Nothing to do: the joinables have been told."""
+        """Do nothing: the joinables have been told."""
 
     def __exit__(self, kind: object, value: object, traceback: object) -> None:
         if not self._enable or kind is not None:
@@ -162,7 +162,7 @@ class Join:
 
     @staticmethod
     def notify_join_context(joinable: Joinable) -> Any:
-        """Says that this process has one more iteration; the first joinable of a context calls it before its collectives.
+        """Say that this process has one more iteration; the first joinable of a context calls it before its collectives.
 
         Args:
             joinable: who calls. RuntimeError where it has not called `Joinable.__init__`, or another process has no more inputs

@@ -26,7 +26,7 @@ __all__ = ["backward", "context", "get_gradients", "is_available"]
 
 
 def is_available() -> bool:
-    """True.
+    """Return True.
 
     >>> torch.distributed.autograd.is_available()
     True

@@ -59,14 +59,14 @@ class DistAutogradContext:
         return set(self.known)
 
     def add(self, pairs):
-        """Adds gradients of leaves."""
+        """Add gradients of leaves."""
         with self.lock, facula.no_grad():
             for leaf, gradient in pairs:
                 before = self.gradients.get(leaf)
                 self.gradients[leaf] = gradient.clone() if before is None else before + gradient
 
     def part(self, number, keep_graph, roots=()):
-        """This worker's part of a pass."""
+        """Return this worker's part of a pass."""
         with self.lock:
             part = self.passes.get(number)
             if part is None:
@@ -123,12 +123,12 @@ class RecvRpc(Function):
 
 
 def current():
-    """The context of this thread, or None."""
+    """Return the context of this thread, or None."""
     return getattr(_thread, "context", None)
 
 
 def record_sent(agent, tensors, to, about):
-    """Leaves a node for the tensors of a message that require gradients."""
+    """Leave a node for the tensors of a message that require gradients."""
     context = current()
     if context is None:
         return tensors
@@ -145,7 +145,7 @@ def record_sent(agent, tensors, to, about):
 
 
 def record_received(_agent, tensors, source, about):
-    """The tensors of a message, with the node that sends their gradients back."""
+    """Return the tensors of a message, with the node that sends their gradients back."""
     recorded = about.get("autograd") if about else None
     if recorded is None or not recorded[2]:
         return tensors
@@ -170,7 +170,7 @@ class _Entered:
 
 
 def entered(about):
-    """While a call of another worker runs: the context in which it was made."""
+    """Enter, while a call of another worker runs, the context in which it was made."""
     recorded = about.get("autograd") if about else None
     if recorded is None and current() is None:
         return _nothing
@@ -198,18 +198,18 @@ class _Part:
         self.steps, self.futures = 0, []
 
     def begin(self):
-        """Goes on from the roots."""
+        """Go on from the roots."""
         return self._step(self.roots_at, tuple(facula.ones_like(root) for root in self.roots))
 
     def go_on(self, message, gradients):
-        """Goes on from a message; a future of what each worker says of itself."""
+        """Go on from a message; return a future of what each worker says of itself."""
         if message not in self.first:
             raise RuntimeError(f"backward: this worker has not sent message {message} of context {self.context.number}")
         self.waiting.discard(message)
         return self._step(self.first[message][0], tuple(gradients))
 
     def settle(self):
-        """Goes on without the messages that the pass does not use."""
+        """Go on without the messages that the pass does not use."""
         futures = [self.go_on(m, (None,) * self.first[m][1]) for m in sorted(self.waiting - (self.used or set()))]
         return _merged({}, futures)
 
@@ -225,12 +225,13 @@ class _Part:
             return _merged({self.agent.rank: (self.steps, len(self.waiting))}, futures)
 
     def hand_on(self, to, message, gradients):
-        """Called by nodes: the gradients of a message for the worker that sent it."""
+        """Hand the gradients of a message on to the worker that sent it; nodes call it."""
         value = self.context.number, self.number, self.keep_graph, message, list(gradients)
         self.futures.append(self.agent.call(to, kinds.GRADIENTS, ("go_on", value), "backward"))
 
     def explore(self, messages):
-        """Follows the graph from some messages (None: the roots) to those of other workers; a future, done when all are."""
+        """Follow the graph from some messages (None: the roots) to those of other workers; return a future, done when all
+        are."""
         with self.lock:
             if self.used is None:
                 self.used, self.seen = set(), set()
@@ -247,7 +248,7 @@ class _Part:
         return [self.agent.call(to, kinds.GRADIENTS, ("explore", (*place, m)), "backward") for to, m in calls.items()]
 
     def _received_from(self, nodes):
-        """(worker, message) of each node `RecvRpc` that these lead to and that was not seen before."""
+        """Return (worker, message) of each node `RecvRpc` that these lead to and that was not seen before."""
         found, nodes = [], [n for n in nodes if n not in self.seen]
         self.seen.update(nodes)
         while nodes:
@@ -262,7 +263,7 @@ class _Part:
 
 
 def _merged(states, futures):
-    """A future of what workers say of themselves, {rank: (steps, messages they wait for)}: the latest of each."""
+    """Return a future of what workers say of themselves, {rank: (steps, messages they wait for)}: the latest of each."""
     if not futures:
         done = Future()
         done.set_result(states)
@@ -284,7 +285,7 @@ def _merged(states, futures):
 
 
 def gradients_came(_agent, _source, what, value):
-    """Does what another worker asks for in a pass; a future of the answer."""
+    """Do what another worker asks for in a pass; return a future of the answer."""
     number, pass_number, keep_graph, *given = value
     part = _find(number, "backward").part(pass_number, keep_graph)
     if what == "go_on":
@@ -295,7 +296,7 @@ def gradients_came(_agent, _source, what, value):
 
 
 def backward(context_id: int, roots: Sequence[Tensor], retain_graph: bool = False) -> None:
-    """Runs backward from `roots` through the graphs of all workers; the gradients of leaves are then in the context, not in
+    """Run backward from `roots` through the graphs of all workers; the gradients of leaves are then in the context, not in
     `.grad`.
 
     Args:
@@ -334,7 +335,7 @@ def backward(context_id: int, roots: Sequence[Tensor], retain_graph: bool = Fals
 
 
 def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
-    """The gradients of the leaves on this worker, a dict by leaf.
+    """Return the gradients of the leaves on this worker, a dict by leaf.
 
     Args:
         context_id: the number of the context. RuntimeError where there is none of it.
@@ -370,7 +371,7 @@ def _release_context(number):
 
 
 def released(agent, number):
-    """Forgets a context, here and on the workers that know it from here."""
+    """Forget a context, here and on the workers that know it from here."""
     with _lock:
         context = _contexts.pop(number, None)
     if context is not None:
@@ -379,7 +380,7 @@ def released(agent, number):
 
 
 def forget_all():
-    """Forgets all contexts of this worker, which is shut down."""
+    """Forget all contexts of this worker, which is shut down."""
     with _lock:
         _contexts.clear()
     _thread.context = None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def flattened(state_dict) -> tuple[dict, dict]:
-    """({name: value}, {name: path}).
+    """Return ({name: value}, {name: path}).
 
     A name joins keys by dots: those of nested dicts, and numbers in lists that have tensors or dicts in them.
     """
@@ -43,7 +43,7 @@ def _is_walked(values) -> bool:
 
 
 def told_path(state_dict, path) -> tuple:
-    """A path as files have it: keys of dicts as text, numbers in lists as they are."""
+    """Return a path as files have it: keys of dicts as text, numbers in lists as they are."""
     told = []
     for key in path:
         told.append(str(key) if isinstance(state_dict, dict) else key)
@@ -52,14 +52,14 @@ def told_path(state_dict, path) -> tuple:
 
 
 def assign(state_dict, path, value) -> None:
-    """Puts a value at a path of nested dicts and lists."""
+    """Put a value at a path of nested dicts and lists."""
     for key in path[:-1]:
         state_dict = state_dict[key]
     state_dict[path[-1]] = value
 
 
 def chunk_of(value) -> ChunkStorageMetadata:
-    """The part that this process has."""
+    """Return the part that this process has."""
     if not isinstance(value, DTensor):
         return ChunkStorageMetadata(facula.Size([0] * value.dim()), value.shape)
     if any(isinstance(p, Partial) for p in value.placements):
@@ -69,7 +69,7 @@ def chunk_of(value) -> ChunkStorageMetadata:
 
 
 def is_written_here(value, rank: int) -> bool:
-    """Whether this process writes its part: of parts that several have, the first."""
+    """Return whether this process writes its part: of parts that several have, the first."""
     if not isinstance(value, DTensor):
         return rank == 0
     coordinate = value.device_mesh.get_coordinate()
@@ -78,11 +78,11 @@ def is_written_here(value, rank: int) -> bool:
 
 
 def described(value) -> TensorStorageMetadata:
-    """A tensor without its parts."""
+    """Return a tensor without its parts."""
     properties = TensorProperties(dtype=value.dtype, requires_grad=value.requires_grad)
     return TensorStorageMetadata(properties, facula.Size(value.shape), [])
 
 
 def part_of(value):
-    """The part that this process has, as a Tensor."""
+    """Return the part that this process has, as a Tensor."""
     return (value.to_local() if isinstance(value, DTensor) else value).detach()

@@ -67,7 +67,7 @@ def _check_flat(planner, *flat) -> None:
 
 def checked(caller: str, planner: DefaultLoadPlanner | DefaultSavePlanner | None,
             kind: type) -> DefaultLoadPlanner | DefaultSavePlanner:  # fmt: skip
-    """The planner, or a plain one; NotImplementedError for one of the program's own."""
+    """Return the planner, or a plain one; NotImplementedError for one of the program's own."""
     if planner is None:
         return kind()
     if type(planner) is not kind:

@@ -81,13 +81,13 @@ class FileSystemWriter:
         self.per_thread_copy_ahead, self.cache_staged_state_dict = per_thread_copy_ahead, cache_staged_state_dict
 
     def prepare(self) -> None:
-        """Makes the folder. RuntimeError if a checkpoint is there that must stay."""
+        """Make the folder. RuntimeError if a checkpoint is there that must stay."""
         self.path.mkdir(parents=True, exist_ok=True)
         if not self.overwrite and (self.path / ".metadata").exists():
             raise RuntimeError(f"FileSystemWriter: the folder has a checkpoint and overwrite is False, got {self.path}")
 
     def write(self, name: str, entries: Sequence[bytes]) -> None:
-        """Writes bytes, one behind the other, under a name that appears when all are there.
+        """Write bytes, one behind the other, under a name that appears when all are there.
 
         Args:
             name: of the file.
@@ -103,7 +103,7 @@ class FileSystemWriter:
         partial.replace(self.path / name)
 
     def write_metadata(self, metadata: Metadata) -> None:
-        """Writes what makes the files a checkpoint, last of all.
+        """Write what makes the files a checkpoint, last of all.
 
         Args:
             metadata: a Metadata.
@@ -138,7 +138,7 @@ class FileSystemReader:
         self._cache: tuple[Any, ...] | None = None
 
     def read_metadata(self) -> Metadata:
-        """What the folder holds, a Metadata. CheckpointException if it is no checkpoint.
+        """Return what the folder holds, a Metadata. CheckpointException if it is no checkpoint.
 
         >>> import tempfile
         >>> import torch.distributed.checkpoint as dcp
@@ -157,7 +157,7 @@ class FileSystemReader:
         return found
 
     def read(self, info: _StorageInfo) -> Any:
-        """The tensor or object at a place; nothing that a checkpoint holds is executed.
+        """Return the tensor or object at a place; nothing that a checkpoint holds is executed.
 
         Args:
             info: the place, a value of `Metadata.storage_data`. CheckpointException where the file is cut off, or lies outside
@@ -193,7 +193,7 @@ class FileSystemReader:
 
 
 def serialized(value: Any) -> bytes:
-    """A tensor or object as the bytes of `facula.save`."""
+    """Return a tensor or object as the bytes of `facula.save`."""
     out = io.BytesIO()
     facula.save(value, out)
     return out.getvalue()

@@ -20,7 +20,7 @@ __all__ = ["dcp_to_torch_save", "torch_save_to_dcp"]
 
 
 def dcp_to_torch_save(dcp_checkpoint_dir: Any, torch_save_path: Any) -> None:
-    """Writes what a folder holds, with whole tensors, to one file. One process calls it.
+    """Write what a folder holds, with whole tensors, to one file. One process calls it.
 
     Args:
         dcp_checkpoint_dir: the folder. CheckpointException if it is no checkpoint.
@@ -39,7 +39,7 @@ def dcp_to_torch_save(dcp_checkpoint_dir: Any, torch_save_path: Any) -> None:
 
 
 def torch_save_to_dcp(torch_save_path: Any, dcp_checkpoint_dir: Any) -> None:
-    """Writes the state dict of a file of `torch.save` to a folder. One process calls it.
+    """Write the state dict of a file of `torch.save` to a folder. One process calls it.
 
     Args:
         torch_save_path: the file; it is loaded with `weights_only=False`, so it must be one that you trust. CheckpointException
@@ -80,7 +80,7 @@ def _everything(reader: FileSystemReader) -> dict:
 
 
 def _put(container, path, value) -> None:
-    """At a path of keys of dicts and numbers of lists, which are made as they are needed."""
+    """Put a value at a path of keys of dicts and numbers of lists, which are made as they are needed."""
     for key, following in zip(path, [*path[1:], None]):
         last = following is None
         made = value if last else [] if isinstance(following, int) else {}

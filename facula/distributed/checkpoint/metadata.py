@@ -72,7 +72,7 @@ class TensorProperties:
 
     @staticmethod
     def create_from_tensor(tensor: Tensor) -> TensorProperties:
-        """Those of a tensor.
+        """Return the metadata of a tensor.
 
         Args:
             tensor: a Tensor.

@@ -85,13 +85,13 @@ def _clean(name: str, model) -> str:
 
 
 def _names(model) -> dict:
-    """{name in the plain model: name in the model}"""
+    """Return {name in the plain model: name in the model}"""
     found = [n for n, _ in model.named_parameters()] + list(facula.nn.Module.state_dict(model, keep_vars=True))
     return {_clean(name, model): name for name in found}
 
 
 def _values(model) -> dict:
-    """{name in the plain model: parameter or buffer}, as `state_dict` chooses them."""
+    """Return {name in the plain model: parameter or buffer}, as `state_dict` chooses them."""
     from ..fsdp import FullyShardedDataParallel, StateDictType
 
     with FullyShardedDataParallel.state_dict_type(model, StateDictType.SHARDED_STATE_DICT):
@@ -112,7 +112,7 @@ def _shown(value, options):
 
 
 def get_model_state_dict(model: Module, *, submodules: Any = None, options: Any = None) -> dict[Any, Any]:
-    """The model's state by names of the plain model, whatever is wrapped around it or its modules.
+    """Return the model's state by names of the plain model, whatever is wrapped around it or its modules.
 
     Args:
         model: the model.
@@ -135,7 +135,7 @@ def get_model_state_dict(model: Module, *, submodules: Any = None, options: Any 
 
 
 def set_model_state_dict(model: Module, model_state_dict: dict[str, Any], *, options: Any = None) -> Any:
-    """Loads what `get_model_state_dict` gave; whole tensors are cut as the model's are.
+    """Load what `get_model_state_dict` gave; whole tensors are cut as the model's are.
 
     Args:
         model: the model, changed in place.
@@ -181,7 +181,7 @@ def _put(name, target, value) -> None:
 
 
 def _told(value):
-    """What the first process has."""
+    """Return what the first process has."""
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return value
     told = [value]
@@ -194,7 +194,7 @@ def _optimizers(optimizers):
 
 
 def _init_optim_state(optimizer) -> None:
-    """Gives an optimizer that has not stepped yet the state that it will have, by a step that changes nothing."""
+    """Give an optimizer that has not stepped yet the state that it will have, by a step that changes nothing."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     if optimizer.state or any(p.grad is not None for p in parameters):
         return
@@ -213,8 +213,8 @@ def _init_optim_state(optimizer) -> None:
 
 
 def get_optimizer_state_dict(model: Module, optimizers: Any, *, submodules: Any = None, options: Any = None) -> dict[Any, Any]:
-    """The optimizers' state by names of the plain model: {"state": {name: ...}, "param_groups": [...]}. An optimizer that has
-    not stepped yet gets the state that it will have.
+    """Return the optimizers' state by names of the plain model: {"state": {name: ...}, "param_groups": [...]}. An optimizer
+    that has not stepped yet gets the state that it will have.
 
     Args:
         model: the model.
@@ -248,7 +248,7 @@ def get_optimizer_state_dict(model: Module, optimizers: Any, *, submodules: Any 
 
 
 def _as_parameter(value, p):
-    """A part of an optimizer's state lies as its parameter does."""
+    """Return a part of an optimizer's state that lies as its parameter does."""
     if not isinstance(value, facula.Tensor) or isinstance(value, DTensor) or not isinstance(p, DTensor):
         return value
     if value.dim() == 0 or value.shape != p.to_local().shape:
@@ -280,7 +280,7 @@ def _unflat(flat, names, groups) -> dict:
 
 
 def set_optimizer_state_dict(model: Module, optimizers: Any, optim_state_dict: dict[str, Any], *, options: Any = None) -> None:
-    """Loads what `get_optimizer_state_dict` gave.
+    """Load what `get_optimizer_state_dict` gave.
 
     Args:
         model: the model.
@@ -323,7 +323,7 @@ def set_optimizer_state_dict(model: Module, optimizers: Any, optim_state_dict: d
 
 def get_state_dict(model: Module, optimizers: Any, *, submodules: Any = None,
                    options: Any = None) -> tuple[dict[Any, Any], dict[Any, Any]]:  # fmt: skip
-    """(the model's state, the optimizers'), by names of the plain model.
+    """Return (the model's state, the optimizers'), by names of the plain model.
 
     Args:
         model: the model.
@@ -345,7 +345,7 @@ def get_state_dict(model: Module, optimizers: Any, *, submodules: Any = None,
 
 def set_state_dict(model: Module, optimizers: Any, *, model_state_dict: dict[str, Any], optim_state_dict: dict[str, Any],
                    options: Any = None) -> Any:  # fmt: skip
-    """Loads what `get_state_dict` gave.
+    """Load what `get_state_dict` gave.
 
     Args:
         model: the model, changed in place.

@@ -24,7 +24,7 @@ __all__ = ["load", "load_state_dict"]
 
 def load(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_reader: Any = None,
          planner: DefaultLoadPlanner | None = None, process_group: ProcessGroup | None = None, no_dist: bool = False) -> None:
-    """Fills a state dict from a checkpoint: tensors in place, everything else by replacing it. All processes call it.
+    """Fill a state dict from a checkpoint: tensors in place, everything else by replacing it. All processes call it.
 
     It may have been saved by another number of processes, and by PyTorch.
 
@@ -118,7 +118,7 @@ def _fill_tensor(name, value, found, storage, reader) -> None:
 
 
 def _overlap(a, b):
-    """Where two parts overlap, as slices of each; (None, None) where they do not."""
+    """Return where two parts overlap, as slices of each; (None, None) where they do not."""
     here, there = [], []
     for a_first, a_size, b_first, b_size in zip(a.offsets, a.sizes, b.offsets, b.sizes):
         first, last = max(a_first, b_first), min(a_first + a_size, b_first + b_size)
@@ -131,7 +131,7 @@ def _overlap(a, b):
 
 def load_state_dict(state_dict: dict[str, Any], storage_reader: Any, process_group: ProcessGroup | None = None,
                     coordinator_rank: int = 0, no_dist: bool = False, planner: Any = None) -> None:  # fmt: skip
-    """An older form of `load`.
+    """Call `load`, of which this is an older form.
 
     Args:
         state_dict: what to load.

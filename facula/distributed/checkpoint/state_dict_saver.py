@@ -71,7 +71,7 @@ def _writer(caller, checkpoint_id, storage_writer, planner):
 
 
 def with_states(state_dict: dict[str, Any]) -> dict[Any, Any]:
-    """The state of objects that have a `state_dict()` in their place."""
+    """Return the state of objects that have a `state_dict()` in their place."""
     def state(value):
         return value.state_dict() if hasattr(value, "state_dict") and hasattr(value, "load_state_dict") else value
 
@@ -103,7 +103,7 @@ class _Plan:
             offset += len(data)
 
     def told(self):
-        """What the first process needs of it."""
+        """Return what the first process needs of it."""
         return self.tensors, self.places
 
 
@@ -123,7 +123,7 @@ def _metadata(plan: _Plan, everybody) -> Metadata:
 def save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_writer: Any = None,
          planner: Any = None, process_group: ProcessGroup | None = None, no_dist: bool = False,
          use_collectives: bool = True) -> Metadata:  # fmt: skip
-    """Saves nested dicts of tensors, DTensors and anything else that `facula.save` takes. All processes call it.
+    """Save nested dicts of tensors, DTensors and anything else that `facula.save` takes. All processes call it.
 
     Each process writes a file with its parts; what all have is written by one. PyTorch can load it.
 
@@ -196,7 +196,7 @@ def _planned(writer, state_dict, rank, size, process_group, at_once=False):
 
 
 def _report(caller, told, error):
-    """Raises, in every process, if one has failed."""
+    """Raise, in every process, if one has failed."""
     failed = {rank: text for rank, (text, *_) in enumerate(told) if text is not None}
     if failed and error is not None and len(told) == 1:
         raise error
@@ -242,7 +242,7 @@ class _Agreement:
 
 def async_save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_writer: Any = None, planner: Any = None,
                process_group: ProcessGroup | None = None, no_dist: bool = False, **rest: Any) -> Future[Any]:  # fmt: skip
-    """Saves while the program goes on: values are those of the time of the call, which returns when they are copied.
+    """Save while the program goes on: values are those of the time of the call, which returns when they are copied.
 
     Args:
         state_dict: what to save; objects with `state_dict()` are asked for theirs.
@@ -304,7 +304,7 @@ def async_save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage
 
 def save_state_dict(state_dict: dict[str, Any], storage_writer: Any, process_group: ProcessGroup | None = None,
                     coordinator_rank: int = 0, no_dist: bool = False, planner: Any = None) -> Metadata:  # fmt: skip
-    """An older form of `save`.
+    """Call `save`, of which this is an older form.
 
     Args:
         state_dict: what to save.

@@ -36,11 +36,11 @@ class Stateful(Protocol):
     """
 
     def state_dict(self) -> dict[str, Any]:
-        """The state, a dict that can be saved."""
+        """Return the state, a dict that can be saved."""
         ...
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes a state.
+        """Take a state.
 
         Args:
             state_dict: what `state_dict` gave.

@@ -63,7 +63,7 @@ class UnshardHandle:
         self._group = group
 
     def wait(self) -> None:
-        """Waits for the parameters; forward does so by itself."""
+        """Wait for the parameters; forward does so by itself."""
         if self._group is not None:
             self._group.unshard()
             self._group.by_hand, self._group = True, None
@@ -148,7 +148,7 @@ class FSDPModule(Module):
         return super()._apply(fn, recurse)
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
-        """Gathers the parameters of this module, until `reshard` or the end of its forward.
+        """Gather the parameters of this module, until `reshard` or the end of its forward.
 
         Args:
             async_op: whether it only begins to; `wait` of the handle that is returned, or forward, waits.
@@ -161,12 +161,12 @@ class FSDPModule(Module):
         return UnshardHandle(self._fsdp_group)
 
     def reshard(self) -> None:
-        """Lets go of gathered parameters: the module has its parts again."""
+        """Let go of gathered parameters: the module has its parts again."""
         if self._fsdp_group is not None:
             self._fsdp_group.let_go()
 
     def reset_iter_state(self) -> None:
-        """Puts the outermost module and all inside back to the time before a pass that an exception ended."""
+        """Put the outermost module and all inside back to the time before a pass that an exception ended."""
         for m in self._fsdp_modules():
             m._fsdp_calls.clear()
         self._fsdp_passes.forget()
@@ -178,7 +178,7 @@ class FSDPModule(Module):
     # ---- gradients
 
     def set_requires_gradient_sync(self, requires_gradient_sync: bool, *, recurse: bool = True) -> None:
-        """Whether backward passes sum gradients over processes; else they are kept until one does.
+        """Set whether backward passes sum gradients over processes; else they are kept until one does.
 
         Args:
             requires_gradient_sync: True at first.
@@ -188,7 +188,7 @@ class FSDPModule(Module):
             group.sync = group.sync_replicas = bool(requires_gradient_sync)
 
     def set_requires_all_reduce(self, requires_all_reduce: bool, *, recurse: bool = True) -> None:
-        """Whether gradients are summed over replicas, on a mesh of (replicas, shards); else sums over shards are kept.
+        """Set whether gradients are summed over replicas, on a mesh of (replicas, shards); else sums over shards are kept.
 
         Args:
             requires_all_reduce: True at first.
@@ -198,14 +198,14 @@ class FSDPModule(Module):
             group.sync_replicas = bool(requires_all_reduce)
 
     def set_is_last_backward(self, is_last_backward: bool) -> None:
-        """Accepted: gradients are there at the end of every pass.
+        """Do nothing: gradients are there at the end of every pass.
 
         Args:
             is_last_backward: not looked at.
         """
 
     def set_gradient_divide_factor(self, factor: float) -> None:
-        """By what the sum of this module's gradients is divided. `set_reduce_scatter_divide_factor` is the same method.
+        """Set by what the sum of this module's gradients is divided. `set_reduce_scatter_divide_factor` is the same method.
 
         Args:
             factor: a number. Default: the number of processes.
@@ -216,21 +216,21 @@ class FSDPModule(Module):
     set_reduce_scatter_divide_factor = set_gradient_divide_factor
 
     def set_force_sum_reduction_for_comms(self, enable: bool) -> None:
-        """Accepted: messages always sum, and the division is a step of its own.
+        """Do nothing: messages always sum, and the division is a step of its own.
 
         Args:
             enable: not looked at.
         """
 
     def set_reduce_scatter_unused_params(self, reduce_scatter_unused_params: bool, *, recurse: bool = True) -> None:
-        """Accepted: processes may use different parameters of a group, and what none has used gets no gradient.
+        """Do nothing: processes may use different parameters of a group, and what none has used gets no gradient.
 
         Args:
             reduce_scatter_unused_params, recurse: not looked at.
         """
 
     def set_reduce_scatter_max_input_buffers(self, max_input_buffers: int, *, recurse: bool = True) -> None:
-        """How many messages that sum gradients may be under way and hold their input.
+        """Set how many messages that sum gradients may be under way and hold their input.
 
         Args:
             max_input_buffers: 1 at first; TypeError for what is no int, ValueError for less than 1.
@@ -246,7 +246,7 @@ class FSDPModule(Module):
             group.max_inputs = max_input_buffers
 
     def set_separate_reduce_scatter_group(self, enable: bool = True, *, recurse: bool = True) -> None:
-        """Whether sums of gradients go over a process group of their own, so that they need not queue behind gathers. All
+        """Set whether sums of gradients go over a process group of their own, so that they need not queue behind gathers. All
         processes call it.
 
         Args:
@@ -262,7 +262,7 @@ class FSDPModule(Module):
             group.scatter_group = made[group.group] if enable else group.group
 
     def set_custom_reduce_scatter(self, comm: Any) -> None:
-        """A function in the place of reduce_scatter, for the gradients of this module.
+        """Set a function in the place of reduce_scatter, for the gradients of this module.
 
         Args:
             comm: called as `comm(output_tensor=, input_tensor=, group=, op=, async_op=)`; gives a Work with `async_op`.
@@ -273,7 +273,7 @@ class FSDPModule(Module):
             )
 
     def set_all_reduce_hook(self, hook: Callable[..., Any], *, stream: Stream | None = None) -> None:
-        """A function that gets the gradients of this process's parts of this module, when they are summed.
+        """Set a function that gets the gradients of this process's parts of this module, when they are summed.
 
         Args:
             hook: `hook(flat)`, of one tensor, which it may change in place.
@@ -287,7 +287,7 @@ class FSDPModule(Module):
     # ---- when parameters are gathered
 
     def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
-        """Whether parameters are let go after forward, and gathered again for the backward pass.
+        """Set whether parameters are let go after forward, and gathered again for the backward pass.
 
         Args:
             reshard_after_forward: ValueError for what is no bool.
@@ -301,7 +301,7 @@ class FSDPModule(Module):
                 m._fsdp_group.reshard = reshard_after_forward
 
     def set_reshard_after_backward(self, reshard_after_backward: bool, *, recurse: bool = True) -> None:
-        """Whether gathered parameters are let go at the end of a backward pass; else the next forward finds them.
+        """Set whether gathered parameters are let go at the end of a backward pass; else the next forward finds them.
 
         For several passes between two steps of the optimizer, which changes the parts only: the last one must let go.
 
@@ -313,7 +313,7 @@ class FSDPModule(Module):
             group.reshard_after_backward = bool(reshard_after_backward)
 
     def set_modules_to_forward_prefetch(self, modules: Iterable[Module]) -> None:
-        """Modules whose parameters begin to be gathered while this one computes. Default: that which was next last time.
+        """Set modules whose parameters begin to be gathered while this one computes. Default: that which was next last time.
 
         Args:
             modules: FSDPModules; ValueError for others.
@@ -322,7 +322,8 @@ class FSDPModule(Module):
             self._fsdp_group.forward_next = _groups_of("set_modules_to_forward_prefetch", modules)
 
     def set_modules_to_backward_prefetch(self, modules: Iterable[Module]) -> None:
-        """Modules whose parameters begin to be gathered while this one runs backwards. Default: that which was next last time.
+        """Set modules whose parameters begin to be gathered while this one runs backwards. Default: that which was next last
+        time.
 
         Args:
             modules: FSDPModules; ValueError for others.
@@ -331,7 +332,7 @@ class FSDPModule(Module):
             self._fsdp_group.backward_next = _groups_of("set_modules_to_backward_prefetch", modules)
 
     def set_unshard_in_backward(self, unshard_in_backward: bool) -> None:
-        """Whether parameters may be gathered ahead in backward passes; those that autograd asks for always are.
+        """Set whether parameters may be gathered ahead in backward passes; those that autograd asks for always are.
 
         Args:
             unshard_in_backward: True at first.
@@ -340,7 +341,7 @@ class FSDPModule(Module):
             self._fsdp_group.gathers_in_backward = bool(unshard_in_backward)
 
     def set_custom_all_gather(self, comm: Any) -> None:
-        """A function in the place of all_gather, for the parameters of this module.
+        """Set a function in the place of all_gather, for the parameters of this module.
 
         Args:
             comm: called as `comm(output_tensor=, input_tensor=, group=, async_op=)`; gives a Work with `async_op`.
@@ -351,7 +352,7 @@ class FSDPModule(Module):
             )
 
     def set_post_optim_event(self, event: Event) -> None:
-        """An event that the next pass waits for before it gathers.
+        """Set an event that the next pass waits for before it gathers.
 
         Args:
             event: something with `synchronize()`, such as a `torch.cuda.Event` that was recorded behind the step; None for
@@ -360,7 +361,7 @@ class FSDPModule(Module):
         self._fsdp_passes.event = event
 
     def set_allocate_memory_from_process_group_for_comm(self, enable: bool) -> None:
-        """Not supported: MPI sends from any memory.
+        """Accept False: MPI sends from any memory.
 
         Args:
             enable: False; NotImplementedError for True.
@@ -369,7 +370,7 @@ class FSDPModule(Module):
             raise NotImplementedError("set_allocate_memory_from_process_group_for_comm: MPI has no memory of its own, got True")
 
     def set_symm_mem_for_comm(self, backend: str = "NCCL") -> None:
-        """Not supported: NotImplementedError.
+        """Raise NotImplementedError: this is not supported.
 
         Args:
             backend: not looked at.
@@ -389,7 +390,7 @@ def _groups_of(caller: str, modules) -> list:
 
 
 def share_comm_ctx(modules: Iterable[Module]) -> None:
-    """Accepted: on the CPU there are no streams to share.
+    """Do nothing: on the CPU there are no streams to share.
 
     Args:
         modules: FSDPModules; ValueError for others.
@@ -432,7 +433,7 @@ def fully_shard(module: Module, *, mesh: DeviceMesh | None = None, reshard_after
                 shard_placement_fn: Callable[..., Any] | None = None, mp_policy: MixedPrecisionPolicy = MixedPrecisionPolicy(),  # noqa: B008
                 offload_policy: OffloadPolicy = OffloadPolicy(), ignored_params: set[Any] | None = None,  # noqa: B008
                 dp_mesh_dims: Any = None) -> Any:
-    """Spreads the parameters of a module over processes, but those of modules inside it that have been spread already.
+    """Spread the parameters of a module over processes, but those of modules inside it that have been spread already.
 
     Call it for the parts of a model first (blocks of a transformer), for the model last. Every process must have the same
     values. The module's class becomes an `FSDPModule`; its parameters are DTensors, which optimizers take as they are.
@@ -516,7 +517,7 @@ def _dimension_by(shard_placement_fn):
 
 
 def _check_meshes(name, inner, outer) -> None:
-    """A parameter that is cut already must be so over other dimensions of the grid."""
+    """Check that a parameter that is cut already is so over other dimensions of the grid."""
     root, names = outer._get_root_mesh(), (*(outer.mesh_dim_names or ()), *(inner.mesh_dim_names or ()))
     known = len(names) == outer.ndim + inner.ndim and all(n in (root.mesh_dim_names or ()) for n in names)
     if not known or inner._get_root_mesh() != root or len(set(names)) != len(names):
@@ -527,7 +528,7 @@ def _check_meshes(name, inner, outer) -> None:
 
 
 def _places(modules, ignored, mesh, grid):
-    """{parameter: [(module, name)]} of what no module inside has spread."""
+    """Return {parameter: [(module, name)]} of what no module inside has spread."""
     places: dict[Any, Any] = {}
     seen = set()
 
@@ -578,7 +579,8 @@ def _before_forward(module, args, kwargs):
 
 
 def _mark_inside(module) -> None:
-    """The outermost module keeps its parameters between forward and backward: they are needed again at once."""
+    """Mark what is inside: the outermost module keeps its parameters between forward and backward: they are needed again at
+    once."""
     if module._fsdp_inside is not None:
         return
     module._fsdp_inside = False
@@ -621,7 +623,7 @@ def _cast(value, dtype):
 
 
 def register_fsdp_forward_method(module: Module, method_name: str) -> None:
-    """Lets a method beside forward run with gathered parameters. A module that is not spread is left as it is.
+    """Let a method beside forward run with gathered parameters. A module that is not spread is left as it is.
 
     Args:
         module: an FSDPModule.

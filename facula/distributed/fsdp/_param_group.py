@@ -92,7 +92,7 @@ class _Slot:
         return Spec(root[ordered], tuple(placements[n] for n in ordered), self.inner.shape)
 
     def _cut_further(self) -> Shard:
-        """Of what others cut before."""
+        """Return the placement that cuts further what others cut before."""
         factor = 1
         for i, p in enumerate(self.inner.placements):
             factor *= self.inner.mesh.size(i) if p == Shard(self.dim) else 1
@@ -110,37 +110,37 @@ class _Slot:
         return module._parameters[name]
 
     def put(self, value) -> None:
-        """Gives the modules another one."""
+        """Give the modules another one."""
         for module, name in self.places:
             module._parameters[name] = value
 
     def shown(self, whole):
-        """A gathered parameter as modules know it."""
+        """Return a gathered parameter as modules know it."""
         return whole if self.inner is None else DTensor._wrap(whole, self.inner)
 
     def narrowed(self, whole):
-        """This process's part of a whole."""
+        """Return this process's part of a whole."""
         return whole.narrow(self.dim, self.offset, self.length)
 
     def padded(self, part):
-        """A part with `chunk` rows in front, flat."""
+        """Return a part with `chunk` rows in front, flat."""
         moved = part.movedim(self.dim, 0)
         if moved.shape[0] < self.chunk:
             moved = facula.cat([moved, moved.new_zeros((self.chunk - moved.shape[0], *moved.shape[1:]))])
         return moved.reshape(-1)
 
     def whole(self, parts, ways):
-        """The parameter, of the flat parts of all processes, in rows."""
+        """Return the parameter, of the flat parts of all processes, in rows."""
         rows = parts.reshape(ways * self.chunk, *self.others)
         return rows[: self.shape[self.dim]].movedim(0, self.dim).contiguous()
 
     def part(self, flat):
-        """This process's part, of the flat padded one."""
+        """Return this process's part, of the flat padded one."""
         moved = flat.view(self.chunk, *self.others)[: self.length]
         return moved.movedim(0, self.dim).contiguous()
 
     def lay_out(self, grad, rows) -> None:
-        """Writes a gradient into rows, one for each process."""
+        """Write a gradient into rows, one for each process."""
         ways, first = rows.shape[0], grad.movedim(self.dim, 0)
         if self.shape[self.dim] == ways * self.chunk:
             rows.copy_(first.reshape(ways, self.count))
@@ -211,11 +211,11 @@ class _Reduction:
         )
 
     def placeholder(self):
-        """What stands for a gradient until it is there."""
+        """Return what stands for a gradient until it is there."""
         return self._mine.new_zeros((), dtype=self._slots[0].dtype)
 
     def end_scatter(self) -> None:
-        """Waits for this process's part; sums over replicas begin."""
+        """Wait for this process's part; sums over replicas begin."""
         if self._input is None:
             return
         if self._scattering is not None:
@@ -231,7 +231,7 @@ class _Reduction:
             group.partial[dtype] = self._mine
 
     def parts(self):
-        """The gradients of the group's parts, None where there is none."""
+        """Return the gradients of the group's parts, None where there is none."""
         group, found = self._group, [None] * len(self._group.slots)
         self.end_scatter()
         if group.replicas is not None and group.grid is None and not self._reduces:
@@ -289,7 +289,7 @@ class ParamGroup:
             slot.put(self._cut(slot, p))
 
     def join(self, passes: Passes) -> None:
-        """Shares passes with other groups."""
+        """Share passes with other groups."""
         self.passes = passes
         passes.groups.append(self)
 
@@ -302,7 +302,7 @@ class ParamGroup:
     # ---- messages
 
     def begin_gather(self, asked: bool = False) -> None:
-        """Begins to gather, unless the parameters are here or under way; what the user has asked for outlives a pass."""
+        """Begin to gather, unless the parameters are here or under way; what the user has asked for outlives a pass."""
         self._asked = self._asked or asked
         if self._sharded is not None or self._again is not None or self._under_way is not None:
             return
@@ -310,7 +310,7 @@ class ParamGroup:
             self._under_way = self._messages()
 
     def _messages(self) -> list:
-        """[(numbers of parameters, what comes, the message)], one for each dtype."""
+        """Return [(numbers of parameters, what comes, the message)], one for each dtype."""
         parts, begun = [slot.current._local_tensor.detach() for slot in self.slots], []
         for dtype in dict.fromkeys(p.dtype for p in parts):
             chosen = [i for i, p in enumerate(parts) if p.dtype == dtype]
@@ -322,7 +322,7 @@ class ParamGroup:
         return begun
 
     def gather(self) -> list:
-        """Whole parameters, of the parts of all processes."""
+        """Return whole parameters, of the parts of all processes."""
         if self._again is not None:
             return [t.view_as(t) for t in self._again]
         begun, self._under_way, self._asked = self._under_way or self._messages(), None, False
@@ -338,18 +338,18 @@ class ParamGroup:
         return wholes
 
     def drop_gather(self) -> None:
-        """Lets go of what was gathered and is not needed."""
+        """Let go of what was gathered and is not needed."""
         if not self._asked:
             self._under_way = None
 
     def expect_gradients(self) -> None:
-        """Makes the place where gradients of a pass arrive."""
+        """Make the place where gradients of a pass arrive."""
         if self._sharded is None:
             reductions: list[Any] = []
             self.arrival = reductions, Arrival.apply(reductions, *(slot.current._local_tensor for slot in self.slots))
 
     def scatter(self, grads) -> list:
-        """Begins to sum gradients; the messages, none if this pass does not sum."""
+        """Begin to sum gradients; return the messages, none if this pass does not sum."""
         self.passes.enter_backward()
         if self.reshard_after_backward:
             self._again = None
@@ -371,14 +371,14 @@ class ParamGroup:
         return grad if had is None else had if grad is None else had + grad
 
     def end_backward(self) -> None:
-        """Lets go of what was gathered for a backward pass, or keeps it for the next forward."""
+        """Let go of what was gathered for a backward pass, or keep it for the next forward."""
         self.drop_gather()
         if self.reshard_after_backward:
             self._again = None
         self._keeps = self._again is not None
 
     def forget(self) -> None:
-        """Lets go of what a pass that failed left behind."""
+        """Let go of what a pass that failed left behind."""
         self.arrival = None
         self.drop_gather()
         if not self._keeps:
@@ -387,7 +387,7 @@ class ParamGroup:
     # ---- modules
 
     def parameter(self, i):
-        """The part of a parameter."""
+        """Return the part of a parameter."""
         return self._sharded[i] if self._sharded is not None else self.slots[i].current
 
     @property
@@ -396,7 +396,7 @@ class ParamGroup:
         return self._sharded is not None
 
     def unshard(self) -> None:
-        """Gives the modules whole parameters."""
+        """Give the modules whole parameters."""
         if self._sharded is not None:
             return
         sharded = [slot.current for slot in self.slots]
@@ -416,12 +416,12 @@ class ParamGroup:
                 _gathered[whole.untyped_storage()._cdata] = (weakref.ref(self), i, whole)
 
     def write_back(self) -> None:
-        """What was changed in whole parameters goes to the parts."""
+        """Write what was changed in whole parameters to the parts."""
         for slot, p in zip(self.slots, self._sharded or ()):
             p._local_tensor.detach().copy_(slot.narrowed(_local(slot.current).detach()))
 
     def shard(self) -> None:
-        """Gives the modules their parts again."""
+        """Give the modules their parts again."""
         if self._sharded is None:
             return
         for slot, p in zip(self.slots, self._sharded):
@@ -430,20 +430,20 @@ class ParamGroup:
         self._sharded = None
 
     def let_go(self) -> None:
-        """Gives the modules their parts again, and keeps nothing gathered."""
+        """Give the modules their parts again, and keep nothing gathered."""
         self.shard()
         self._asked = self.by_hand = False
         self.drop_gather()
         self._again = None
 
     def end_forward(self) -> None:
-        """The module has run."""
+        """Note that the module has run."""
         self.shard()
         if self.reshard and _C._pass_id() == 0:
             self._again = None
 
     def again(self, i):
-        """A whole parameter for the backward pass, gathered with its group if it is not there."""
+        """Return a whole parameter for the backward pass, gathered with its group if it is not there."""
         if self._sharded is not None:
             return _local(self.slots[i].current).detach()
         if self._again is None:
@@ -462,7 +462,7 @@ _gathered: dict[Any, Any] = {}
 
 
 def pack(t):
-    """For autograd: where a gathered parameter, or a view of one, can be found; else the tensor."""
+    """Return, for autograd, where a gathered parameter, or a view of one, can be found; else the tensor."""
     found = _gathered.get(t.untyped_storage()._cdata)
     if found is None:
         return t
@@ -474,7 +474,7 @@ pack._leaves_tensors = True  # what it returns as it was given may go within a m
 
 
 def unpack(packed):
-    """The tensor that `pack` was given."""
+    """Return the tensor that `pack` was given."""
     if isinstance(packed, facula.Tensor):
         return packed
     group, number, shape, strides, offset, conjugate = packed

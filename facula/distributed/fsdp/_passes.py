@@ -29,11 +29,11 @@ class _Order:
         self._now: list[Any] = []
 
     def begin(self) -> None:
-        """A new pass."""
+        """Begin a new pass."""
         self._last, self._now = self._now, []
 
     def next_after(self, group):
-        """What followed `group` in the last pass, if it was at this place there; None if that is not known."""
+        """Return what followed `group` in the last pass, if it was at this place there; None if that is not known."""
         at = len(self._now)
         self._now.append(group)
         known = at + 1 < len(self._last) and self._last[at] is group
@@ -54,7 +54,7 @@ class Passes:
     # ---- forward
 
     def begin_forward(self) -> None:
-        """The outermost module begins."""
+        """Note that the outermost module begins."""
         self._depth += 1
         if self._depth > 1 or _C._pass_id():
             return
@@ -69,7 +69,7 @@ class Passes:
                 group.expect_gradients()
 
     def end_forward(self) -> None:
-        """The outermost module has ended."""
+        """Note that the outermost module has ended."""
         self._depth -= 1
         if self._depth > 0 or _C._pass_id():
             return
@@ -78,7 +78,7 @@ class Passes:
             group.drop_gather()
 
     def after_gather_in_forward(self, group) -> None:
-        """Begins to gather what comes next."""
+        """Begin to gather what comes next."""
         if group.forward_next is not None:
             for other in group.forward_next:
                 other.begin_gather()
@@ -90,7 +90,7 @@ class Passes:
     # ---- backward
 
     def enter_backward(self) -> None:
-        """Something of a backward pass happens."""
+        """Note that something of a backward pass happens."""
         running = _C._pass_id()
         if running == 0 or self._backward:
             return
@@ -99,7 +99,7 @@ class Passes:
         Variable._execution_engine.queue_callback(self.end_backward)
 
     def after_gather_in_backward(self, group) -> None:
-        """Begins to gather what comes next."""
+        """Begin to gather what comes next."""
         chosen = group.backward_next
         if chosen is None:
             other = self.backward_order.next_after(group) if self._backward else None
@@ -109,24 +109,24 @@ class Passes:
                 other.begin_gather()
 
     def end_backward(self) -> None:
-        """The pass has ended."""
+        """Note that the pass has ended."""
         self._backward = 0
         for group in self.groups:
             group.end_backward()
 
     def forget(self) -> None:
-        """Drops what a pass that failed left behind."""
+        """Drop what a pass that failed left behind."""
         self._backward = self._depth = 0
         self.reductions.clear()
         for group in self.groups:
             group.forget()
 
     def forget_orders(self) -> None:
-        """The next pass guesses nothing: processes may have failed at different places."""
+        """Let the next pass guess nothing: processes may have failed at different places."""
         self.forward_order, self.backward_order = _Order(), _Order()
 
     def make_room(self, limit: int) -> None:
-        """Lets at most `limit` - 1 sums of gradients hold their input."""
+        """Let at most `limit` - 1 sums of gradients hold their input."""
         while len(self.reductions) >= limit:
             self.reductions.pop(0).end_scatter()
 

@@ -77,7 +77,7 @@ class Whole:
         return tuple(sorted(names, key=self.mesh.mesh_dim_names.index))
 
     def of_data(self) -> DeviceMesh:
-        """The processes of this one's data: in one dimension, or as (replicas, shards)."""
+        """Return the processes of this one's data: in one dimension, or as (replicas, shards)."""
         copied, cut = self._ordered(self.copied), self._ordered(self.cut)
         known, here = self.mesh.mesh_dim_names, self.mesh.get_coordinate()
         ranks = self.mesh.mesh[tuple(slice(None) if n in (*copied, *cut) else c for n, c in zip(known, here))]
@@ -98,7 +98,7 @@ class Whole:
         return size
 
     def check(self, name: str, parameter, dim: int) -> None:
-        """ValueError for a parameter that cannot be spread so."""
+        """Raise ValueError for a parameter that cannot be spread so."""
         if not isinstance(parameter, DTensor) or parameter.device_mesh != self.mesh:
             got = parameter.device_mesh if isinstance(parameter, DTensor) else "a Tensor"
             raise ValueError(f"fully_shard: with dp_mesh_dims parameters must be DTensors on {self.mesh}, got {name}: {got}")

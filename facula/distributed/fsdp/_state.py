@@ -12,12 +12,12 @@ _PREFIX = "_fsdp_wrapped_module."
 
 
 def _grouped(group):
-    """The parameters of a group of an optimizer."""
+    """Return the parameters of a group of an optimizer."""
     return list(group["params"]) if isinstance(group, dict) else list(group)
 
 
 def _converted(value, p, settings, config):
-    """An entry as the settings want it; an optimizer's is a part without a layout, that of its parameter."""
+    """Return an entry as the settings want it; an optimizer's is a part without a layout, that of its parameter."""
     if not isinstance(value, facula.Tensor):
         return value
     if not isinstance(value, DTensor):
@@ -43,7 +43,7 @@ def _part_of(value, p):
 
 
 def _after_state_dict(module, state_dict, prefix, local_metadata):
-    """Names of the module inside, and values as the settings want them."""
+    """Return the names of the module inside, and values as the settings want them."""
     del local_metadata
     settings, rank0_only = module._settings, getattr(module._settings.state_dict_config, "rank0_only", False)
     for key in [key for key in state_dict if key.startswith(prefix)]:

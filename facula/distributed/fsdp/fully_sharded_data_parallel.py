@@ -72,7 +72,7 @@ def _mesh(process_group, strategy, kind):
 
 
 def _device(module, device_id):
-    """(the device to move to, if one is given, the kind of device)."""
+    """Return (the device to move to, if one is given, the kind of device)."""
     if device_id is None:
         return None, next((p.device.type for p in module.parameters() if not p.is_meta), "cpu")
     device = facula.device(f"cuda:{device_id}" if isinstance(device_id, int) else device_id)
@@ -260,7 +260,7 @@ class FullyShardedDataParallel(Module):
     # ---- names
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        """(name, parameter) pairs, with the names of the module inside.
+        """Yield (name, parameter) pairs, with the names of the module inside.
 
         Args:
             args, kwargs: those of `Module.named_parameters`.
@@ -269,7 +269,7 @@ class FullyShardedDataParallel(Module):
             yield name.replace(_PREFIX, ""), p
 
     def named_buffers(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        """(name, buffer) pairs, with the names of the module inside.
+        """Yield (name, buffer) pairs, with the names of the module inside.
 
         Args:
             args, kwargs: those of `Module.named_buffers`.
@@ -283,12 +283,12 @@ class FullyShardedDataParallel(Module):
         return self._fsdp_wrapped_module._fsdp_groups()
 
     def check_is_root(self) -> bool:
-        """Whether no other wrapper is around this one, as far as forwards have shown."""
+        """Return whether no other wrapper is around this one, as far as forwards have shown."""
         return not self._fsdp_wrapped_module._fsdp_inside
 
     @contextlib.contextmanager
     def no_sync(self):
-        """Backward passes inside the block keep gradients whole, to be summed by the next one outside."""
+        """Keep gradients whole in backward passes inside the block, to be summed by the next one outside."""
         groups = self._groups()
         for group in groups:
             group.sync = False
@@ -299,7 +299,7 @@ class FullyShardedDataParallel(Module):
                 group.sync = True
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Any:
-        """Scales all gradients down so that their norm is not above `max_norm`; gives the norm over all processes, as it was.
+        """Scale all gradients down so that their norm is not above `max_norm`; give the norm over all processes, as it was.
 
         Args:
             max_norm: the largest norm.
@@ -309,7 +309,7 @@ class FullyShardedDataParallel(Module):
         return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
     def apply(self, fn: Callable[..., Any]) -> Self:
-        """Applies a function to this module and all inside, with whole parameters, whose changes last.
+        """Apply a function to this module and all inside, with whole parameters, whose changes last.
 
         Args:
             fn: `fn(module)`.
@@ -318,7 +318,7 @@ class FullyShardedDataParallel(Module):
             return super().apply(fn)
 
     def register_comm_hook(self, state: dict[str, Any], hook: Callable[..., Any]) -> None:
-        """Not supported: NotImplementedError.
+        """Raise NotImplementedError: this is not supported.
 
         Args:
             state, hook: not looked at.
@@ -333,7 +333,7 @@ class FullyShardedDataParallel(Module):
 
     @staticmethod
     def fsdp_modules(module: Module, root_only: bool = False) -> list[FullyShardedDataParallel]:
-        """The wrappers in a module, itself included.
+        """Return the wrappers in a module, itself included.
 
         Args:
             module: the module.
@@ -351,7 +351,7 @@ class FullyShardedDataParallel(Module):
         module, recurse: bool = True, writeback: bool = True, rank0_only: bool = False, offload_to_cpu: bool = False,
         with_grads: bool = False,
     ):  # fmt: skip
-        """A context in which modules have whole parameters. All processes enter it.
+        """Return a context in which modules have whole parameters. All processes enter it.
 
         Args:
             module: the module.
@@ -383,7 +383,7 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     def set_state_dict_type(module: Module, state_dict_type: StateDictType, state_dict_config: Any = None,
                             optim_state_dict_config: Any = None) -> StateDictSettings:  # fmt: skip
-        """Chooses what `state_dict` holds; gives the settings from before.
+        """Choose what `state_dict` holds; give the settings from before.
 
         Args:
             module: the model: all wrappers in it.
@@ -403,7 +403,7 @@ class FullyShardedDataParallel(Module):
 
     @staticmethod
     def get_state_dict_type(module: Module) -> StateDictSettings:
-        """What `state_dict` holds, a StateDictSettings.
+        """Return what `state_dict` holds, a StateDictSettings.
 
         Args:
             module: the model; the first wrapper in it tells.
@@ -415,7 +415,7 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     @contextlib.contextmanager
     def state_dict_type(module, state_dict_type, state_dict_config=None, optim_state_dict_config=None):
-        """A context in which `state_dict` holds something else.
+        """Return a context in which `state_dict` holds something else.
 
         Args:
             module: the model: all wrappers in it.
@@ -434,7 +434,7 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     def optim_state_dict(model: Module, optim: Optimizer, optim_state_dict: dict[str, Any] | None = None,
                          group: ProcessGroup | None = None) -> dict[Any, Any]:  # fmt: skip
-        """An optimizer's state by names of parameters: whole tensors, or parts as the model's `state_dict` has them.
+        """Return an optimizer's state by names of parameters: whole tensors, or parts as the model's `state_dict` has them.
 
         Args:
             model: the model.
@@ -462,7 +462,7 @@ class FullyShardedDataParallel(Module):
     def optim_state_dict_to_load(model: Module, optim: Optimizer, optim_state_dict: dict[str, Any],
                                  is_named_optimizer: bool = False, load_directly: bool = False,
                                  group: ProcessGroup | None = None) -> dict[Any, Any]:  # fmt: skip
-        """What `optim.load_state_dict` takes, of what `optim_state_dict` gave; every process needs the whole.
+        """Return what `optim.load_state_dict` takes, of what `optim_state_dict` gave; every process needs the whole.
 
         Args:
             model: the model.
@@ -488,7 +488,7 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     def rekey_optim_state_dict(optim_state_dict: dict[str, Any], optim_state_key_type: Any, model: Module,
                                optim_input: Any = None, optim: Optimizer | None = None) -> dict[str, Any]:  # fmt: skip
-        """An optimizer's state with parameters called by names in place of numbers, or the other way round.
+        """Return an optimizer's state with parameters called by names in place of numbers, or the other way round.
 
         Args:
             optim_state_dict: a state by numbers (of a model that is not wrapped) or by names.
@@ -521,7 +521,7 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     def full_optim_state_dict(model: Module, optim: Optimizer, optim_input: Any = None, rank0_only: bool = True,
                               group: ProcessGroup | None = None) -> dict[Any, Any]:  # fmt: skip
-        """An optimizer's state by names, whole.
+        """Return an optimizer's state by names, whole.
 
         Args:
             model: the model.
@@ -538,7 +538,7 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     def shard_full_optim_state_dict(full_optim_state_dict: Any, model: Module, optim_input: Any = None,
                                     optim: Optimizer | None = None) -> dict[Any, Any]:  # fmt: skip
-        """What `optim.load_state_dict` takes, of what `full_optim_state_dict` gave.
+        """Return what `optim.load_state_dict` takes, of what `full_optim_state_dict` gave.
 
         Args:
             full_optim_state_dict: what was saved, in every process.
@@ -552,7 +552,7 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     def scatter_full_optim_state_dict(full_optim_state_dict: Any, model: Module, optim_input: Any = None,
                                       optim: Optimizer | None = None, group: ProcessGroup | None = None) -> dict[Any, Any]:
-        """What `optim.load_state_dict` takes, of what `full_optim_state_dict` gave the first process.
+        """Return what `optim.load_state_dict` takes, of what `full_optim_state_dict` gave the first process.
 
         Args:
             full_optim_state_dict: what was saved; only the first process needs it.

@@ -25,7 +25,7 @@ __all__ = [
 
 
 def always_wrap_policy(*args: Any, **kwargs: Any) -> bool:
-    """Wraps every module.
+    """Wrap every module.
 
     Args:
         args, kwargs: what policies are called with; not looked at.
@@ -38,7 +38,7 @@ def always_wrap_policy(*args: Any, **kwargs: Any) -> bool:
 
 
 def lambda_auto_wrap_policy(module: Module, recurse: bool, nonwrapped_numel: int, lambda_fn: Any) -> bool:
-    """Wraps modules for which a function is True. Fix it with `functools.partial`, as `auto_wrap_policy` of
+    """Wrap modules for which a function is True. Fix it with `functools.partial`, as `auto_wrap_policy` of
     FullyShardedDataParallel.
 
     Args:
@@ -57,7 +57,7 @@ def lambda_auto_wrap_policy(module: Module, recurse: bool, nonwrapped_numel: int
 
 
 def transformer_auto_wrap_policy(module: Module, recurse: bool, nonwrapped_numel: int, transformer_layer_cls: Any) -> bool:
-    """Wraps modules of the given classes. Fix them with `functools.partial`, as `auto_wrap_policy` of FullyShardedDataParallel.
+    """Wrap modules of the given classes. Fix them with `functools.partial`, as `auto_wrap_policy` of FullyShardedDataParallel.
 
     Args:
         module: the module that is asked about.
@@ -79,7 +79,7 @@ def _module_wrap_policy(module, recurse: bool, nonwrapped_numel: int, module_cla
 
 
 def _or_policy(module, recurse: bool, nonwrapped_numel: int, policies) -> bool:
-    """Wraps what one of the policies wraps."""
+    """Wrap what one of the policies wraps."""
     return any(policy(module=module, recurse=recurse, nonwrapped_numel=nonwrapped_numel) for policy in policies)
 
 
@@ -87,7 +87,7 @@ def size_based_auto_wrap_policy(
     module: Module, recurse: bool, nonwrapped_numel: int, min_num_params: int = int(1e8), force_leaf_modules: Any = None,
     exclude_wrap_modules: Any = None,
 ) -> bool:  # fmt: skip
-    """Wraps modules that have `min_num_params` elements in what is not wrapped inside them.
+    """Wrap modules that have `min_num_params` elements in what is not wrapped inside them.
 
     Args:
         module: the module that is asked about.
@@ -155,7 +155,7 @@ class CustomPolicy:
 
 
 def auto_wrap(root: Module, policy: Any, wrapper: Any, ignored: Any, options: Any) -> None:
-    """Replaces children that the policy wants wrapped, inner ones first."""
+    """Replace children that the policy wants wrapped, inner ones first."""
     if isinstance(policy, CustomPolicy):
         _wrap_by_choice(root, policy, wrapper, ignored, options)
     else:
@@ -177,7 +177,7 @@ def _wrap_by_choice(module, policy, wrapper, ignored, options) -> None:
 
 
 def _recurse(module, policy, wrapper, ignored, options) -> int:
-    """Wraps inside; the number of elements that were wrapped."""
+    """Wrap inside; return the number of elements that were wrapped."""
     total = sum(p.numel() for p in module.parameters())
     if not policy(module=module, recurse=True, nonwrapped_numel=total):
         return 0
@@ -197,7 +197,7 @@ _enabled: list[tuple[Any, ...]] = []
 
 @contextlib.contextmanager
 def enable_wrap(*, wrapper_cls, **wrapper_kwargs):
-    """A context in which `wrap` wraps.
+    """Return a context in which `wrap` wraps.
 
     Args:
         wrapper_cls: FullyShardedDataParallel.
@@ -221,7 +221,7 @@ def enable_wrap(*, wrapper_cls, **wrapper_kwargs):
 
 
 def wrap(module: Module, **wrap_overrides: Any) -> Module:
-    """The module in the wrapper of `enable_wrap`; the module itself outside of one.
+    """Return the module in the wrapper of `enable_wrap`; the module itself outside of one.
 
     Args:
         module: the module.

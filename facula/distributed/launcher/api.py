@@ -115,7 +115,7 @@ class elastic_launch:
 
 
 def launch_agent(config: LaunchConfig, entrypoint: Callable[..., Any] | str | None, args: list[Any]) -> dict[int, Any]:
-    """Launches and waits; what functions returned, by global rank. ChildFailedError when processes failed.
+    """Launch and wait; return what functions returned, by global rank. ChildFailedError when processes failed.
 
     Args:
         config: a LaunchConfig.
@@ -169,7 +169,7 @@ def _agent(config: LaunchConfig, entrypoint: Callable | str, args: list) -> tupl
 
 
 def _raise_on_signals(names: str) -> dict:
-    """Signals become SignalException in the main thread; the handlers from before."""
+    """Make signals SignalException in the main thread; return the handlers from before."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     before = {}
@@ -186,7 +186,7 @@ def _raise(number, frame) -> None:
 
 
 def _name(entrypoint: Callable | str, args: list) -> str:
-    """The program: the first argument that is no option of Python's."""
+    """Return the program: the first argument that is no option of Python's."""
     if not isinstance(entrypoint, str):
         return entrypoint.__qualname__
     skip = {"-u", "-m", "facula"}

@@ -177,7 +177,7 @@ class _AllToAllSingle(Function):
 
 
 def broadcast(tensor: Tensor, src: int, group: ProcessGroup | None = None) -> Any:
-    """The tensor of process `src`, in every process of the group. Its gradient is the sum of theirs.
+    """Return the tensor of process `src`, in every process of the group. Its gradient is the sum of theirs.
 
     Args:
         tensor: of one shape and dtype in all.
@@ -197,8 +197,8 @@ def broadcast(tensor: Tensor, src: int, group: ProcessGroup | None = None) -> An
 
 
 def gather(tensor: Tensor, dst: int = 0, group: ProcessGroup | None = None) -> Any:
-    """A tuple of the tensors of all processes; only in process `dst` do they hold values. Gradients go back to where they came
-    from.
+    """Return a tuple of the tensors of all processes; only in process `dst` do they hold values. Gradients go back to where
+    they came from.
 
     Args:
         tensor: of one shape and dtype in all.
@@ -216,7 +216,7 @@ def gather(tensor: Tensor, dst: int = 0, group: ProcessGroup | None = None) -> A
 
 
 def scatter(tensors: Sequence[Tensor], src: int = 0, group: ProcessGroup | None = None) -> Any:
-    """The tensor that process `src` has for this one. Gradients go back to it.
+    """Return the tensor that process `src` has for this one. Gradients go back to it.
 
     Args:
         tensors: a tensor for each process, all of one shape and dtype; in other processes only shape and dtype count.
@@ -234,7 +234,7 @@ def scatter(tensors: Sequence[Tensor], src: int = 0, group: ProcessGroup | None 
 
 
 def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: ProcessGroup | None = None) -> Any:
-    """The sum, or what `op` says, in process `dst`. Its gradient goes to all processes.
+    """Return the sum, or what `op` says, in process `dst`. Its gradient goes to all processes.
 
     Args:
         tensor: of one shape and dtype in all.
@@ -253,7 +253,7 @@ def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: ProcessGroup
 
 
 def reduce_scatter(output: Any, input_list: Any, op: Any = ReduceOp.SUM, group: ProcessGroup | None = None) -> Any:
-    """The sum over processes of the tensors that they have for this one. Gradients are gathered.
+    """Return the sum over processes of the tensors that they have for this one. Gradients are gathered.
 
     Args:
         output: gets the values, too.
@@ -275,7 +275,7 @@ def reduce_scatter(output: Any, input_list: Any, op: Any = ReduceOp.SUM, group: 
 
 
 def all_gather(tensor: Tensor, group: ProcessGroup | None = None) -> Any:
-    """A tuple of the tensors of all processes. The gradient of each is summed where it came from.
+    """Return a tuple of the tensors of all processes. The gradient of each is summed where it came from.
 
     Args:
         tensor: of one shape and dtype in all.
@@ -292,7 +292,7 @@ def all_gather(tensor: Tensor, group: ProcessGroup | None = None) -> Any:
 
 
 def all_to_all(output_tensor_list: Any, input_tensor_list: Any, group: ProcessGroup | None = None) -> Any:
-    """A tuple with what every process has for this one. Gradients go the way back.
+    """Return a tuple with what every process has for this one. Gradients go the way back.
 
     Args:
         output_tensor_list: tensors of the sizes that come; their values stay.
@@ -311,7 +311,7 @@ def all_to_all(output_tensor_list: Any, input_tensor_list: Any, group: ProcessGr
 
 def all_to_all_single(output: Any, input: Tensor, output_split_sizes: Any = None, input_split_sizes: Any = None,
                       group: ProcessGroup | None = None) -> Any:  # fmt: skip
-    """What every process has for this one of a tensor that is cut along its first dimension. Gradients go the way back.
+    """Return what every process has for this one of a tensor that is cut along its first dimension. Gradients go the way back.
 
     Args:
         output: a tensor of the size that comes; its values stay.
@@ -331,7 +331,7 @@ def all_to_all_single(output: Any, input: Tensor, output_split_sizes: Any = None
 
 
 def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: ProcessGroup | None = None) -> Any:
-    """The sum, or what `op` says, in every process. Its gradient is reduced the same way.
+    """Return the sum, or what `op` says, in every process. Its gradient is reduced the same way.
 
     Args:
         tensor: of one shape and dtype in all; it stays as it is.

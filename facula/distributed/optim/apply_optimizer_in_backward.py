@@ -6,7 +6,7 @@ __all__: list[str] = []
 
 
 def _apply_optimizer_in_backward(optimizer_class, params, optimizer_kwargs, register_hook: bool = True) -> None:
-    """Gives every parameter an optimizer of its own, which steps it in each backward pass and takes its gradient away.
+    """Give every parameter an optimizer of its own, which steps it in each backward pass and takes its gradient away.
 
     Args:
         optimizer_class, optimizer_kwargs: what makes an optimizer.
@@ -32,5 +32,5 @@ def _step(param) -> None:
 
 
 def _get_in_backward_optimizers(module) -> list:
-    """The optimizers of a module's parameters, for checkpoints."""
+    """Return the optimizers of a module's parameters, for checkpoints."""
     return [o for p in module.parameters() for o in getattr(p, "_in_backward_optimizers", [])]

@@ -73,7 +73,7 @@ class DistributedOptimizer:
         self.is_functional_optim = False
 
     def step(self, context_id: int) -> None:
-        """Steps all parameters, on all their owners at once; those without a gradient in the context stay.
+        """Step all parameters, on all their owners at once; those without a gradient in the context stay.
 
         Args:
             context_id: the number of the context. RuntimeError where there is none of it.

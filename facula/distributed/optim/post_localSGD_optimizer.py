@@ -52,11 +52,11 @@ class PostLocalSGDOptimizer(Optimizer):
         return repr(self.optim)
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimizer's, with the averager's step under "step"."""
+        """Return the optimizer's state, with the averager's step under "step"."""
         return {**self.optim.state_dict(), "step": self.averager.step}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads what `state_dict` gave; without "step", a warning, and the averager begins at 0.
+        """Load what `state_dict` gave; without "step", a warning, and the averager begins at 0.
 
         Args:
             state_dict: what was saved.
@@ -69,7 +69,7 @@ class PostLocalSGDOptimizer(Optimizer):
         self.averager.step = step or 0
 
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """One step of the optimizer, and of the averager.
+        """Make one step of the optimizer, and of the averager.
 
         Args:
             closure: what the optimizer's step takes.
@@ -79,9 +79,9 @@ class PostLocalSGDOptimizer(Optimizer):
         return result
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """As the optimizer's."""
+        """Do as the optimizer does."""
         self.optim.zero_grad(set_to_none=set_to_none)
 
     def add_param_group(self, param_group: Any) -> None:
-        """As the optimizer's."""
+        """Do as the optimizer does."""
         self.optim.add_param_group(param_group)

@@ -43,7 +43,7 @@ class _Functional:
         return self._each[param]
 
     def step_param(self, param, grad) -> None:
-        """Steps one parameter.
+        """Step one parameter.
 
         Args:
             param: the parameter.
@@ -58,7 +58,7 @@ class _Functional:
                 param.grad = before
 
     def step(self, gradients) -> None:
-        """Steps all parameters, each with its gradient.
+        """Step all parameters, each with its gradient.
 
         Args:
             gradients: one for each parameter; ValueError for another number.
@@ -83,7 +83,7 @@ functional_optim_map: dict[Any, Any] = {
 
 
 def register_functional_optim(key: Any, optim: type) -> None:
-    """Lets `as_functional_optim(key)` make an `optim`; what is known already stays.
+    """Let `as_functional_optim(key)` make an `optim`; what is known already stays.
 
     Args:
         key: a class, or whatever a program calls it.
@@ -101,7 +101,7 @@ def register_functional_optim(key: Any, optim: type) -> None:
 
 
 def as_functional_optim(optim_cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """An optimizer without parameters, whose `step_param(parameter, gradient)` steps one.
+    """Return an optimizer without parameters, whose `step_param(parameter, gradient)` steps one.
 
     Args:
         optim_cls: Adadelta, Adagrad, Adam, Adamax, AdamW, RMSprop, Rprop or SGD of `facula.optim`, or what was registered;

@@ -81,7 +81,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     # ---- shares
 
     def _make_local(self) -> None:
-        """Shares, and the optimizer of this process's own."""
+        """Make the shares, and the optimizer of this process's own."""
         self._share_of = self._partition()
         self.optim = self._optimizer_class(self._local_groups(self.rank), **self._optimizer_options)
         for group, local in zip(self.param_groups, self.optim.param_groups):
@@ -90,7 +90,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
                     group.setdefault(key, value)
 
     def _partition(self) -> dict[int, int]:
-        """id of each parameter -> rank of its process."""
+        """Return {id of each parameter: rank of its process}."""
         sizes, share = [0] * self.world_size, {}
         for group in self.param_groups:
             for p in sorted(group["params"], key=lambda p: p.numel(), reverse=True):
@@ -106,13 +106,13 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         return [{**{k: v for k, v in g.items() if k != "params"}, "params": self._of(rank, g)} for g in self.param_groups]
 
     def _partition_parameters(self, params_per_rank=None):
-        """The groups of each rank, as PyTorch lists them."""
+        """Return the groups of each rank, as PyTorch lists them."""
         if params_per_rank is not None:
             raise NotImplementedError("ZeroRedundancyOptimizer: shares chosen by the caller are not supported, got some")
         return [self._local_groups(rank) for rank in range(self.world_size)]
 
     def add_param_group(self, param_group: dict[Any, Any]) -> None:
-        """Adds a group; shares are formed anew for it."""
+        """Add a group; shares are formed anew for it."""
         super().add_param_group(param_group)
         if not self._ready:
             return
@@ -130,7 +130,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     # ---- steps
 
     def step(self, closure: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
-        """Updates this process's share, then all get all shares."""
+        """Update this process's share, then all get all shares."""
         from facula.distributed.algorithms.join import Join
 
         if self.overlap_with_ddp and self.world_size > 1:
@@ -149,7 +149,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         return result
 
     def _step_some(self, params) -> list:
-        """Updates parameters of this process's share, and sends what others have updated; messages for `_receive`."""
+        """Update parameters of this process's share, and send what others have updated; return messages for `_receive`."""
         chosen = {id(p) for p in params}
         hidden = [(p, p.grad) for group in self.optim.param_groups for p in group["params"] if id(p) not in chosen]
         for p, _ in hidden:
@@ -163,7 +163,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         return self._send(sorted({self._share_of[n] for n in chosen}), lambda p: id(p) in chosen)
 
     def _push_options(self) -> None:
-        """What a scheduler has set here holds for the optimizer of the share."""
+        """Hand what a scheduler has set here to the optimizer of the share."""
         for group, local in zip(self.param_groups, self.optim.param_groups):
             local.update((key, value) for key, value in group.items() if key != "params")
 
@@ -172,7 +172,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
             group.update((key, value) for key, value in local.items() if key != "params")
 
     def _send(self, ranks, is_sent) -> list:
-        """Every process sends what it has of the given parameters, packed by dtype and device."""
+        """Send what each process has of the given parameters, packed by dtype and device."""
         messages = []
         with facula.no_grad():
             for rank in ranks:
@@ -200,7 +200,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     # ---- state
 
     def consolidate_state_dict(self, to: int = 0) -> None:
-        """Gathers the state of all shares in one process, for its `state_dict`.
+        """Gather the state of all shares in one process, for its `state_dict`.
 
         Args:
             to: its rank in the group.
@@ -212,7 +212,8 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         self._all_states = states or []
 
     def state_dict(self) -> dict[Any, Any]:
-        """The state of all, in the numbers of this optimizer's parameters. RuntimeError before `consolidate_state_dict`."""
+        """Return the state of all, in the numbers of this optimizer's parameters. RuntimeError before
+        `consolidate_state_dict`."""
         if len(self._all_states) != self.world_size:
             raise RuntimeError(
                 "ZeroRedundancyOptimizer.state_dict: call consolidate_state_dict(to=rank) in every process first, got the "
@@ -229,7 +230,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         return state
 
     def load_state_dict(self, state_dict: dict[Any, Any]) -> None:
-        """Loads what `state_dict` gave in a job of any number of processes: each keeps its share."""
+        """Load what `state_dict` gave in a job of any number of processes: each keeps its share."""
         params = [p for group in self.param_groups for p in group["params"]]
         local = {"state": {}, "param_groups": []}
         count = 0
@@ -255,7 +256,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     # ---- uneven inputs
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """The hook of a process that has no more inputs: it goes on stepping, for the others need its share."""
+        """Return the hook of a process that has no more inputs: it goes on stepping, for the others need its share."""
         optimizer = self
 
         class Step(JoinHook):

@@ -51,7 +51,7 @@ _tracing = _Tracing()
 
 
 def pipe_split() -> None:
-    """In the code of a model: it is cut here. Does nothing but while `pipeline` traces the model.
+    """Cut the model here, in whose code this is called. Does nothing but while `pipeline` traces the model.
 
     >>> from torch.distributed.pipelining import pipe_split, pipeline
     >>> class Model(nn.Module):
@@ -70,7 +70,7 @@ def pipe_split() -> None:
 
 
 def annotate_split_spec(mod, spec):
-    """Notes in a model where it is cut.
+    """Note in a model where it is cut.
 
     Args:
         mod: the model.
@@ -108,7 +108,7 @@ class _Tracer(fx.Tracer):
 
 
 def _trace(module, mb_args, mb_kwargs, spec):
-    """A GraphModule whose inputs are the tensors among `mb_args`; other arguments are what they are."""
+    """Return a GraphModule whose inputs are the tensors among `mb_args`; other arguments are what they are."""
     bound = inspect.signature(module.forward).bind(*mb_args, **mb_kwargs)
     if any(isinstance(value, facula.Tensor) for value in mb_kwargs.values()):
         raise NotImplementedError(f"pipeline: tensors are given by position, got the keywords {sorted(mb_kwargs)}")
@@ -137,7 +137,7 @@ def _erase_with_users(graph, node):
 
 
 def _numbered(graph):
-    """({node: number of its part}, how many parts); the places of cuts are taken out."""
+    """Return ({node: number of its part}, how many parts); the places of cuts are taken out."""
     number, found = 0, {}
     for node in list(graph.nodes):
         if node.op == "call_function" and node.target is pipe_split:
@@ -176,7 +176,7 @@ def _value(gm, path):
 
 
 def _crossing(graph, part_of, count):
-    """For each part, the nodes that it gets from the one before, in order."""
+    """Return for each part the nodes that it gets from the one before, in order."""
     needed = [{} for _ in range(count)]
     position = {node: at for at, node in enumerate(graph.nodes)}
     last = {graph.output_node(): count - 1}
@@ -273,7 +273,7 @@ class Pipe(facula.nn.Module):
         self._whole = [traced]  # not a submodule
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        """What the model gives, computed here part by part.
+        """Return what the model gives, computed here part by part.
 
         Args:
             args, kwargs: what the model is called with.
@@ -281,7 +281,7 @@ class Pipe(facula.nn.Module):
         return self.split_gm(*args, **kwargs)
 
     def get_stage_module(self, stage_idx: int) -> GraphModule:
-        """A part, as a GraphModule.
+        """Return a part, as a GraphModule.
 
         Args:
             stage_idx: its number. ValueError where there is none of it.
@@ -291,11 +291,11 @@ class Pipe(facula.nn.Module):
         return getattr(self.split_gm, f"submod_{stage_idx}")
 
     def info(self) -> PipeInfo:
-        """A PipeInfo: the graph of the parts and their number."""
+        """Return a PipeInfo: the graph of the parts and their number."""
         return PipeInfo(self.split_gm.graph, self.num_stages)
 
     def build_stage(self, stage_index: Any, device: Device, group: ProcessGroup | None = None) -> PipelineStage:
-        """The PipelineStage of a part.
+        """Return the PipelineStage of a part.
 
         Args:
             stage_index: its number.
@@ -307,7 +307,7 @@ class Pipe(facula.nn.Module):
 
 def build_stage(stage_module: Any, stage_index: Any, pipe_info: Any, device: Device,
                 group: ProcessGroup | None = None) -> PipelineStage:  # fmt: skip
-    """The PipelineStage of a part.
+    """Return the PipelineStage of a part.
 
     Args:
         stage_module: the part, moved to `device`.
@@ -330,7 +330,7 @@ def build_stage(stage_module: Any, stage_index: Any, pipe_info: Any, device: Dev
 def pipeline(module: Module, mb_args: Sequence[Tensor | bool], mb_kwargs: dict[str, bool] | None = None,
              split_spec: dict[str, SplitPoint] | None = None,
              split_policy: Callable[..., Any] | None = None) -> Pipe:  # fmt: skip
-    """A model cut into parts, a Pipe. It is traced by `facula.fx`.
+    """Return a model cut into parts, a Pipe. It is traced by `facula.fx`.
 
     Args:
         module: the model. What decides by values of tensors cannot be traced.

@@ -56,17 +56,17 @@ class Action(NamedTuple):
 
 
 def loop(stage: int, size: int) -> int:
-    """The rank of a stage: stages go around the processes."""
+    """Return the rank of a stage: stages go around the processes."""
     return stage % size
 
 
 def vee(stage: int, size: int) -> int:
-    """The rank of a stage: forth, and back with the second half, so that the last stage is in the first process."""
+    """Return the rank of a stage: forth, and back with the second half, so that the last stage is in the first process."""
     return stage if stage < size else 2 * size - 1 - stage
 
 
 def all_forward_first(size: int, stages: int, pieces: int) -> list[list[Action]]:
-    """Stage by stage, all pieces forwards; then all backwards, the last stage first."""
+    """Order all pieces forwards, stage by stage; then all backwards, the last stage first."""
     orders = []
     for rank in range(size):
         mine = range(rank, stages, size)
@@ -76,9 +76,9 @@ def all_forward_first(size: int, stages: int, pieces: int) -> list[list[Action]]
 
 
 def one_by_one(size: int, stages: int, pieces: int, backward: str = "B") -> list[list[Action]]:
-    """One backward for every forward, as soon as the first piece has come through. Of several stages in a process, each
-    has as many pieces in a row as there are processes (Narayanan et al., "Efficient Large-Scale Language Model Training",
-    2021).
+    """Return the orders of one backward for every forward, as soon as the first piece has come through. Of several stages in a
+    process, each has as many pieces in a row as there are processes (Narayanan et al., "Efficient Large-Scale Language Model
+    Training", 2021).
     """
     parts = stages // size
     rounds = max(1, pieces // size) if parts > 1 else 1
@@ -106,7 +106,7 @@ class _Simulation:
         self.weights: list[list[Action]] = [[] for _ in range(size)]  # that may be run, oldest first
 
     def is_ready(self, action: Action) -> bool:
-        """Whether what an action needs has been done in earlier ticks."""
+        """Return whether what an action needs has been done in earlier ticks."""
         kind, stage, piece = action
         if kind == "F":
             return stage == 0 or ("F", stage - 1, piece) in self.done
@@ -115,7 +115,7 @@ class _Simulation:
         return stage == self.stages - 1 or any((k, stage + 1, piece) in self.done for k in "IB")
 
     def tick(self, choose) -> bool:
-        """Each process runs `choose(rank)`, an action or None; whether any did."""
+        """Let each process run `choose(rank)`, an action or None; return whether any did."""
         chosen = [choose(rank) for rank in range(len(self.orders))]
         for rank, action in enumerate(chosen):
             if action is None:
@@ -129,14 +129,14 @@ class _Simulation:
         return any(chosen)
 
     def run(self, choose) -> list[list[Action]]:
-        """The orders, when nobody has anything left to do."""
+        """Return the orders, when nobody has anything left to do."""
         while self.tick(choose):
             pass
         return self.orders
 
 
 def with_weights_in_gaps(base: list[list[Action]], stages: int) -> list[list[Action]]:
-    """Orders whose backwards are of inputs; gradients of weights are put where a process would wait, and at the end. As
+    """Return orders whose backwards are of inputs; gradients of weights are put where a process would wait, and at the end. As
     many of them wait as there are stages, at most.
     """
     simulation, at = _Simulation(len(base), stages), [0] * len(base)
@@ -154,8 +154,8 @@ def with_weights_in_gaps(base: list[list[Action]], stages: int) -> list[list[Act
 
 
 def vee_without_gaps(size: int, pieces: int) -> list[list[Action]]:
-    """Two stages in each process, forth and back. A process runs what others wait for first: gradients of inputs, then
-    forwards of its second stage, then of its first, while it keeps no more than two pieces for each process; then
+    """Return the orders of two stages in each process, forth and back. A process runs what others wait for first: gradients of
+    inputs, then forwards of its second stage, then of its first, while it keeps no more than two pieces for each process; then
     gradients of weights.
     """
     stages, limit = 2 * size, 2 * size
@@ -185,8 +185,9 @@ def vee_without_gaps(size: int, pieces: int) -> list[list[Action]]:
 
 
 def dual_vee(size: int, pieces: int) -> list[list[Action]]:
-    """Two stages in each process, forth and back; in the middle every forward of one has a backward of the other beside it,
-    which a device can run at the same time (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, and its DualPipe).
+    """Return the orders of two stages in each process, forth and back; in the middle every forward of one has a backward of the
+    other beside it, which a device can run at the same time (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, and its
+    DualPipe).
     """
     return [_dual_vee_of(rank, size, pieces) for rank in range(size)]
 

@@ -38,7 +38,7 @@ class TensorChunkSpec:
 
     @staticmethod
     def from_tuple(chunk_dims: Any) -> Any:
-        """One for each number of a tuple.
+        """Return one for each number of a tuple.
 
         Args:
             chunk_dims: numbers of dimensions, which may be nested.
@@ -47,7 +47,7 @@ class TensorChunkSpec:
 
     @staticmethod
     def from_dict(chunk_dims: dict[str, int]) -> dict[str, TensorChunkSpec]:
-        """One for each number of a dictionary.
+        """Return one for each number of a dictionary.
 
         Args:
             chunk_dims: numbers of dimensions by name, which may be nested.
@@ -73,7 +73,7 @@ class _CustomReducer:
         self.init_value, self.reduce_fn = init_value, reduce_fn
 
     def merged(self, values: Sequence[Tensor]) -> Tensor:
-        """The values of the pieces as one."""
+        """Return the values of the pieces as one."""
         so_far = self.init_value
         for value in values:
             so_far = self.reduce_fn(so_far, value)
@@ -98,7 +98,7 @@ def _is_spec(value) -> bool:
 
 
 def _spec_of_each(spec, leaves, structure) -> list:
-    """The spec of each leaf: one is for all below it."""
+    """Return the spec of each leaf: one is for all below it."""
     if _is_spec(spec):
         return [spec] * len(leaves)
     found: list[Any] = []
@@ -119,7 +119,7 @@ def _spec_of_each(spec, leaves, structure) -> list:
 
 
 def _cut_mask(mask, count: int) -> list:
-    """The masks of pieces of a batch."""
+    """Return the masks of pieces of a batch."""
     if mask.kv_num_blocks.shape[0] == 1:
         return [mask] * count
     names = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices")
@@ -137,7 +137,7 @@ def _cut_mask(mask, count: int) -> list:
 
 
 def _cut_spread(tensor, count: int, dim: int) -> list:
-    """Pieces of a DTensor: each process cuts its part, so that pieces lie as the whole does."""
+    """Return the pieces of a DTensor: each process cuts its part, so that pieces lie as the whole does."""
     from ..tensor import DTensor
 
     sizes = [tensor.shape[dim] // count + (i < tensor.shape[dim] % count) for i in range(count)]
@@ -167,7 +167,7 @@ def _cut(leaf, count: int, spec) -> list:
 
 
 def _pieces(value, count: int, spec):
-    """`count` pieces of nested tensors; what is no tensor is in each of them."""
+    """Return `count` pieces of nested tensors; what is no tensor is in each of them."""
     leaves, structure = pytree.tree_flatten(value, is_leaf=_is_mask)
     cut = [_cut(leaf, count, s) for leaf, s in zip(leaves, _spec_of_each(spec, leaves, structure))]
     return [pytree.tree_unflatten([leaf[i] for leaf in cut], structure) for i in range(count)]
@@ -175,7 +175,8 @@ def _pieces(value, count: int, spec):
 
 def split_args_kwargs_into_chunks(args: Any, kwargs: Any, chunks: int, args_chunk_spec: Any = None,
                                   kwargs_chunk_spec: Any = None) -> tuple[list[tuple[Any, ...]], list[dict[Any, Any]]]:
-    """([args of each piece], [kwargs of each piece]) of a batch. What is no tensor, or has no dimension, is in each piece.
+    """Return ([args of each piece], [kwargs of each piece]) of a batch. What is no tensor, or has no dimension, is in each
+    piece.
 
     Args:
         args: a tuple of arguments, which may be nested.
@@ -211,7 +212,7 @@ def _merged(values, spec):
 
 
 def merge_chunks(chunks: Sequence[Any], chunk_spec: Any = None) -> tuple[Tensor, Tensor]:
-    """The pieces of a batch put together.
+    """Return the pieces of a batch put together.
 
     Args:
         chunks: the values of the pieces, which may be nested.

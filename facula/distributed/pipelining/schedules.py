@@ -61,11 +61,11 @@ class _PipelineSchedule:
 
     @staticmethod
     def _place(stage: int, size: int) -> int:
-        """The rank of a stage."""
+        """Return the rank of a stage."""
         return _orders.loop(stage, size)
 
     def _orders(self) -> list:
-        """The actions of each process."""
+        """Return the actions of each process."""
         raise NotImplementedError(f"{type(self).__name__}._orders: derive from it, got {self._count} pieces")
 
     def _check_places(self) -> None:
@@ -78,7 +78,7 @@ class _PipelineSchedule:
 
     def step(self, *args: Any, target: Tensor | None = None, losses: list[Any] | None = None, return_outputs: bool = True,
              loss_kwargs: Any = None, **kwargs: Any) -> Any:  # fmt: skip
-        """Runs one batch forwards and backwards.
+        """Run one batch forwards and backwards.
 
         Args:
             args: the batch, in the process of the first stage.
@@ -92,7 +92,7 @@ class _PipelineSchedule:
         return self._run(args, kwargs, target, losses, return_outputs, loss_kwargs or {}, self._loss_fn is not None)
 
     def eval(self, *args: Any, target: Tensor | None = None, losses: list[Any] | None = None, **kwargs: Any) -> Any:
-        """Runs one batch forwards, without gradients; gives what `step` does.
+        """Run one batch forwards, without gradients; give what `step` does.
 
         Args:
             args: the batch, in the process of the first stage.
@@ -474,7 +474,7 @@ _CLASSES = {
 
 
 def get_schedule_class(schedule_name: str) -> Any:
-    """The class of a schedule.
+    """Return the class of a schedule.
 
     Args:
         schedule_name: its name, with "Schedule" or without it, in any case. ValueError if there is none.

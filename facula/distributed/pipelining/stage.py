@@ -30,7 +30,7 @@ __all__ = ["PipelineStage"]
 
 
 def _walk(roots) -> list:
-    """All nodes that are reached."""
+    """Return all nodes that are reached."""
     seen, found, waiting = set(), [], list(roots)
     while waiting:
         node = waiting.pop()
@@ -43,7 +43,7 @@ def _walk(roots) -> list:
 
 
 def _on_the_way(nodes, ends) -> set:
-    """Nodes from which an end can be reached."""
+    """Return the nodes from which an end can be reached."""
     before: dict[Any, Any] = {}
     for node in nodes:
         for n, _ in node.next_functions:
@@ -58,7 +58,7 @@ def _on_the_way(nodes, ends) -> set:
 
 
 def _leaves(branches) -> list:
-    """Tensors at the ends of branches."""
+    """Return the tensors at the ends of branches."""
     return [node.variable for node in _walk(branches) if hasattr(node, "variable")]
 
 
@@ -93,7 +93,7 @@ class _WeightGradients:
 
     @staticmethod
     def _branches_of(way) -> dict:
-        """{node on the way: tensors at the ends of its branches}"""
+        """Return {node on the way: tensors at the ends of its branches}"""
         found = {}
         for node in way:
             leaves = _leaves(n for n, _ in node.next_functions if n is not None and n not in way)
@@ -113,7 +113,7 @@ class _WeightGradients:
         return keep
 
     def run(self) -> None:
-        """Accumulates the gradients of weights."""
+        """Accumulate the gradients of weights."""
         for node, grads in self._kept:
             edges = [GradientEdge(node, i) for i, g in enumerate(grads) if g is not None]
             if edges:
@@ -236,7 +236,7 @@ class PipelineStage:
         return tensors
 
     def finish(self) -> None:
-        """Waits until everything that was sent has arrived."""
+        """Wait until everything that was sent has arrived."""
         for work, _ in self._sent:
             work.wait()
         self._sent = []
@@ -244,7 +244,7 @@ class PipelineStage:
     # ---- gradients of several processes, which are summed with the last piece of a batch
 
     def begin(self) -> None:
-        """A batch begins: looks which gradients are summed over processes."""
+        """Begin a batch: look which gradients are summed over processes."""
         from facula.nn.parallel import DistributedDataParallel
 
         from ..fsdp import FSDPModule
@@ -260,7 +260,7 @@ class PipelineStage:
         return bool(self._reducers or self._groups)
 
     def set_sync(self, sums: bool) -> None:
-        """Whether the next backward passes sum gradients over processes.
+        """Set whether the next backward passes sum gradients over processes.
 
         Args:
             sums: whether they do.
@@ -273,7 +273,7 @@ class PipelineStage:
     # ---- one piece of a batch
 
     def forward(self, args: Any, kwargs: Any) -> tuple[list[Any], Any]:
-        """(inputs, output) of one piece; inputs come from the stage before, outputs go to the one behind.
+        """Return (inputs, output) of one piece; inputs come from the stage before, outputs go to the one behind.
 
         Args:
             args: the piece, which only the first stage looks at.
@@ -292,7 +292,7 @@ class PipelineStage:
         return inputs, output
 
     def _roots(self, output, loss):
-        """([tensors], [their gradients]); gradients come from the stage behind."""
+        """Return ([tensors], [their gradients]); gradients come from the stage behind."""
         if self.is_last:
             return [loss], [facula.ones_like(loss)]
         several = list(output) if isinstance(output, (tuple, list)) else [output]
@@ -300,7 +300,7 @@ class PipelineStage:
         return [t for t, _ in pairs], [g for _, g in pairs]
 
     def backward(self, inputs: Any, output: Any, loss: Tensor) -> None:
-        """Gradients of one piece; they come from the stage behind, and go to the one before.
+        """Compute the gradients of one piece; they come from the stage behind, and go to the one before.
 
         Args:
             inputs, output: what `forward` gave.
@@ -318,7 +318,7 @@ class PipelineStage:
             self._send([t.grad if isinstance(t, facula.Tensor) else None for t in inputs], -1)
 
     def backward_inputs(self, inputs: Any, output: Any, loss: Tensor) -> Callable[[], None]:
-        """Gradients of one piece without those of the weights: the function that is returned computes them.
+        """Compute the gradients of one piece without those of the weights: the function that is returned computes them.
 
         Args:
             inputs, output: what `forward` gave.

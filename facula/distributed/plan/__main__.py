@@ -46,7 +46,7 @@ def _quantity(text: str) -> float:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """Return the parser of the command line."""
     made = argparse.ArgumentParser(
         prog="python -m facula.distributed.plan", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -79,7 +79,7 @@ def _add_cluster(group) -> None:
 
 
 def cluster_of(options: Any) -> Cluster:
-    """The cluster that the options describe."""
+    """Return the cluster that the options describe."""
     cluster = Cluster.load(options.cluster) if options.cluster else Cluster()
     changes: dict[Any, Any] = {"ranks_per_node": options.ranks_per_node} if options.ranks_per_node else {}
     given = {"between": (options.latency, options.bandwidth), "inside": (options.inside_latency, options.inside_bandwidth)}
@@ -160,7 +160,7 @@ def _check(options) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Does what the command line says."""
+    """Do what the command line says."""
     options = parser().parse_args(arguments)
     try:
         if options.measure:

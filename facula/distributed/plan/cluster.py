@@ -22,7 +22,7 @@ _UNITS = {
 
 
 def quantity(text: str) -> float:
-    """Seconds of "5us", bytes of "25GB" or "200Gbit"; a bare number is seconds or bytes.
+    """Return the seconds of "5us", bytes of "25GB" or "200Gbit"; a bare number is seconds or bytes.
 
     Args:
         text: a number and a unit; "/s" behind it is left out. ValueError for anything else.
@@ -61,7 +61,8 @@ class Link:
             raise ValueError(f"Link: expected a latency of at least 0 and a bandwidth above 0, got {self}")
 
     def seconds(self, nbytes: float, sharers: int = 1) -> float:
-        """One message, when `sharers` ranks send at once over what they share: ``latency + nbytes * sharers / bandwidth``.
+        """Return the seconds of one message, when `sharers` ranks send at once over what they share: ``latency + nbytes *
+        sharers / bandwidth``.
 
         Args:
             nbytes: its size.
@@ -119,7 +120,7 @@ class Cluster:
             raise ValueError(f"Cluster: processors must be above 0 or None, got {self.processors}")
 
     def crowding(self, ranks: int) -> float:
-        """How many times longer everything takes, because ranks of a node wait for processors.
+        """Return how many times longer everything takes, because ranks of a node wait for processors.
 
         Args:
             ranks: how many ranks there are in all.
@@ -127,7 +128,7 @@ class Cluster:
         return 1.0 if self.processors is None else max(1.0, min(ranks, self.ranks_per_node) / self.processors)
 
     def save(self, path: Any) -> None:
-        """Writes it as JSON.
+        """Write it as JSON.
 
         Args:
             path: the file.
@@ -136,7 +137,7 @@ class Cluster:
 
     @classmethod
     def load(cls, path: Any) -> Cluster:
-        """Reads what `save` wrote.
+        """Read what `save` wrote.
 
         Args:
             path: the file. ValueError where it holds anything else.
@@ -150,7 +151,7 @@ class Cluster:
 
 
 def least_squares(rows: Any, values: Any) -> np.ndarray[Any, Any]:
-    """``x >= 0`` with the least ``|rows @ x - values|``: the best of all choices of what is 0. For a handful of columns.
+    """Return ``x >= 0`` with the least ``|rows @ x - values|``: the best of all choices of what is 0. For a handful of columns.
 
     Args:
         rows: a matrix.
@@ -174,7 +175,7 @@ def least_squares(rows: Any, values: Any) -> np.ndarray[Any, Any]:
 
 def fit(measured: Sequence[Sequence[Any]], processors: float | None, overlap: float = 1.0,
         copy: float = 0.0) -> Cluster:  # fmt: skip
-    """The cluster, of one node, whose collectives take what was measured.
+    """Return the cluster, of one node, whose collectives take what was measured.
 
     Ratios count, so that small messages do as much as large ones, and a time that is told too short as much as one too long.
     They and the algorithms depend on what is fitted: a few rounds settle it.
@@ -216,7 +217,7 @@ def fit(measured: Sequence[Sequence[Any]], processors: float | None, overlap: fl
 
 
 def _shares(cluster: Cluster, ranks: int, rounds) -> list[float]:
-    """What call, latency, a byte sent, a byte added and a switch are multiplied with, in the time of rounds."""
+    """Return what call, latency, a byte sent, a byte added and a switch are multiplied with, in the time of rounds."""
     crowd = cluster.crowding(ranks)
     messages, moved = sum(r.times for r in rounds), sum(r.times * r.bytes for r in rounds)
     return [crowd, messages * crowd, moved * crowd, sum(r.times * r.reduced for r in rounds) * crowd, messages * (crowd > 1)]

@@ -56,7 +56,7 @@ class Place(NamedTuple):
 
 
 def _pairs(place: Place, partners: str, distance: int) -> tuple[np.ndarray, np.ndarray]:
-    """(senders, receivers) of a round.
+    """Return (senders, receivers) of a round.
 
     "shift": every rank sends to the one `distance` further on; "fold": of the first ranks, every second to the one before it,
     so that a power of two is left; "xor": these, in their order, to each other.
@@ -73,7 +73,7 @@ def _pairs(place: Place, partners: str, distance: int) -> tuple[np.ndarray, np.n
 
 @functools.lru_cache(maxsize=4096)
 def _links(place: Place, partners: str, distance: int) -> tuple[int, int]:
-    """(1 if a message stays in a node, the most that leave one node)."""
+    """Return (1 if a message stays in a node, the most that leave one node)."""
     here, there = _pairs(place, partners, distance)
     node = here // place.per_node
     leaves = node != there // place.per_node
@@ -90,7 +90,7 @@ def _log2(n: int) -> int:
 
 
 def _folded(place: Place, nbytes: float, rounds: list[Round]) -> list[Round]:
-    """`rounds` of the largest power of two, and what the ranks above it do before and after."""
+    """Return `rounds` of the largest power of two, and what the ranks above it do before and after."""
     if place.ranks == 1 << _log2(place.ranks):
         return rounds
     step = _round(place, nbytes, nbytes, partners="fold")
@@ -111,7 +111,7 @@ def _all_reduce_doubling(place: Place, nbytes: float) -> list[Round]:
 
 
 def _halve(place: Place, nbytes: float) -> list[Round]:
-    """The largest parts go to the nearest ranks."""
+    """Let the largest parts go to the nearest ranks."""
     return [_round(place, nbytes / (2 * d), nbytes / (2 * d), d) for d in _distances(place)]
 
 
@@ -125,7 +125,7 @@ def _all_reduce_ring(place: Place, nbytes: float) -> list[Round]:
 
 
 def _broadcast_tree(place: Place, nbytes: float) -> list[Round]:
-    """To the farthest rank first; who has it sends it on: as soon as messages stay in nodes, every node has it once."""
+    """Send to the farthest rank first; who has it sends it on: as soon as messages stay in nodes, every node has it once."""
     rounds = []
     for k in reversed(range((place.ranks - 1).bit_length())):
         far = 1 << k >= place.per_node
@@ -139,13 +139,13 @@ def _all_reduce_tree(place: Place, nbytes: float) -> list[Round]:
 
 
 def _broadcast_pieces(place: Place, nbytes: float) -> list[Round]:
-    """Halves of halves by a tree, then gathered around the ring."""
+    """Send halves of halves by a tree, which are then gathered around the ring."""
     tree = _broadcast_tree(place, nbytes)
     return [r._replace(bytes=nbytes / 2 ** (k + 1)) for k, r in enumerate(tree)] + _ring(place, nbytes, False)
 
 
 def _all_gather_doubling(place: Place, nbytes: float) -> list[Round]:
-    """To the rank at distance 1, 2, 4, ... all that one has: any number of ranks."""
+    """Send to the rank at distance 1, 2, 4, ... all that one has: any number of ranks."""
     n, rounds = place.ranks, []
     for k in range((n - 1).bit_length()):
         have = 1 << k
@@ -162,7 +162,7 @@ def _reduce_scatter_halving(place: Place, nbytes: float) -> list[Round]:
 
 
 def _split(place: Place) -> tuple[Place, Place]:
-    """The ranks of one node, and one rank of each node, for which the others of its node do the same."""
+    """Return the ranks of one node, and one rank of each node, for which the others of its node do the same."""
     nodes = -(-place.ranks // place.per_node)
     return Place(place.per_node, place.per_node), Place(nodes, 1, place.per_node * place.sharers)
 
@@ -198,7 +198,7 @@ def _hierarchical(cluster: Cluster, kind: str, place: Place, nbytes: float) -> l
 
 
 def algorithms(cluster: Cluster, kind: str, ranks: int, nbytes: float) -> dict[str, list[Round]]:
-    """The rounds of every algorithm there is for a collective, by name.
+    """Return the rounds of every algorithm there is for a collective, by name.
 
     Args:
         cluster: a Cluster.
@@ -225,7 +225,7 @@ def algorithms(cluster: Cluster, kind: str, ranks: int, nbytes: float) -> dict[s
 
 
 def moving(cluster: Cluster, rounds: list[Round], crowd: float = 1.0) -> float:
-    """Seconds of rounds, one after another.
+    """Return the seconds of rounds, one after another.
 
     Args:
         cluster: a Cluster.
@@ -250,7 +250,7 @@ RIDES = 104
 
 
 def agreement(cluster: Cluster, ranks: int) -> list[Round]:
-    """The rounds in which ranks see that they call the same, before data moves; none where the cluster's do not.
+    """Return the rounds in which ranks see that they call the same, before data moves; none where the cluster's do not.
 
     Args:
         cluster: a Cluster.
@@ -267,7 +267,7 @@ def agreement(cluster: Cluster, ranks: int) -> list[Round]:
 
 
 def best(cluster: Cluster, kind: str, ranks: int, nbytes: float) -> tuple[str, float, list[Round]]:
-    """(name, seconds, rounds) of the quickest algorithm; the seconds are those of its rounds alone.
+    """Return (name, seconds, rounds) of the quickest algorithm; the seconds are those of its rounds alone.
 
     Args:
         cluster: a Cluster.
@@ -287,7 +287,7 @@ def best(cluster: Cluster, kind: str, ranks: int, nbytes: float) -> tuple[str, f
 
 
 def cost(cluster: Cluster, kind: str, ranks: int, nbytes: float, algorithm: str | None = None) -> float:
-    """Seconds of one collective on a cluster, with what a call costs and the comparison of what ranks call.
+    """Return the seconds of one collective on a cluster, with what a call costs and the comparison of what ranks call.
 
     Args:
         cluster: a Cluster.

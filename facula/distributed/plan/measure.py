@@ -32,7 +32,7 @@ _CALLS = {
 
 
 def launch(ranks: int, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """What a function returns in each of several processes, that can make a group of them; a list by rank.
+    """Return what a function returns in each of several processes, that can make a group of them; a list by rank.
 
     Args:
         ranks: how many processes.
@@ -54,7 +54,7 @@ def launch(ranks: int, function: Callable[..., Any], *arguments: Any) -> list[An
 
 
 def _time_of(action, repeats: int) -> float:
-    """Median over repeats of the slowest rank's seconds."""
+    """Return the median over repeats of the slowest rank's seconds."""
     times = []
     for _ in range(repeats + 2):
         dist.barrier()
@@ -67,7 +67,7 @@ def _time_of(action, repeats: int) -> float:
 
 
 def _work(seconds: float):
-    """An action that computes for about so long."""
+    """Return an action that computes for about so long."""
     a, result = facula.randn(192, 192), facula.empty(192, 192)
 
     def action(count):
@@ -82,7 +82,7 @@ def _work(seconds: float):
 
 
 def _collectives(sizes, repeats: int) -> list:
-    """[(kind, ranks, bytes, seconds)]."""
+    """Return [(kind, ranks, bytes, seconds)]."""
     facula.set_num_threads(1)
     dist.init_process_group("gloo")
     ranks, found = dist.get_world_size(), []
@@ -96,7 +96,7 @@ def _collectives(sizes, repeats: int) -> list:
 
 
 def _beside(nbytes: int, repeats: int) -> tuple[float, float, float]:
-    """Seconds of an all_reduce, of a computation that takes as long, and of both at once."""
+    """Return the seconds of an all_reduce, of a computation that takes as long, and of both at once."""
     facula.set_num_threads(1)
     dist.init_process_group("gloo")
     t = facula.zeros(nbytes // 4)
@@ -116,7 +116,7 @@ def _beside(nbytes: int, repeats: int) -> tuple[float, float, float]:
 
 
 def _copy_rate(nbytes: int = 32 << 20) -> float:
-    """Seconds to copy one byte, from memory to memory."""
+    """Return the seconds to copy one byte, from memory to memory."""
     source, target = facula.zeros(nbytes // 4), facula.zeros(nbytes // 4)
     times = []
     for _ in range(7):
@@ -134,8 +134,8 @@ def _processors() -> int:
 
 
 def measure(ranks: Sequence[int] = (2, 4), sizes: Any = SIZES, repeats: int = 31) -> Cluster:
-    """The cluster of this machine: runs collectives between local ranks, of several numbers and sizes. It takes minutes, and
-    needs MPI.
+    """Return the cluster of this machine: runs collectives between local ranks, of several numbers and sizes. It takes minutes,
+    and needs MPI.
 
     Args:
         ranks: numbers of ranks, of at least 2.
@@ -178,7 +178,7 @@ def _wrapped(model, strategy, unit_classes):
 
 
 def _train(path: str, batch: int, strategy: str, steps: int, unit_classes) -> tuple[float, int]:
-    """(median seconds of a step of the slowest rank, peak of allocated bytes in this one)."""
+    """Return (median seconds of a step of the slowest rank, peak of allocated bytes in this one)."""
     facula.set_num_threads(1)
     dist.init_process_group("gloo")
     facula.manual_seed(0)
@@ -205,7 +205,7 @@ def _trace(path: str, batch: int, steps: int, unit_classes) -> tracing.Trace:
 
 
 def traced(path: str | PathLike[str], batch: int, steps: int = 7, unit_classes: Any = ()) -> tracing.Trace:
-    r"""The trace of one process with one thread, as `train` gives its ranks.
+    r"""Return the trace of one process with one thread, as `train` gives its ranks.
 
     Args:
         path: a file with model() and example(batch).
@@ -230,7 +230,7 @@ def traced(path: str | PathLike[str], batch: int, steps: int = 7, unit_classes: 
 
 def train(path: str | PathLike[str], batch: int, ranks: int, strategy: str, steps: int = 7,
           unit_classes: Any = ()) -> tuple[float, int]:  # fmt: skip
-    r"""(seconds of a step, peak of allocated bytes in a rank) of `ranks` local ranks with one thread each.
+    r"""Return (seconds of a step, peak of allocated bytes in a rank) of `ranks` local ranks with one thread each.
 
     Args:
         path: a file with model() and example(batch).

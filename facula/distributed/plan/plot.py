@@ -14,7 +14,7 @@ _INK, _MUTED, _COLOURS = "#22313f", "#8395a7", ("#2e86c1", "#c0392b", "#27ae60")
 
 
 def draw(predictions: Sequence[Prediction], path: str | PathLike[str]) -> None:
-    """Writes a picture of efficiency and memory, a line for each strategy. ImportError without Matplotlib.
+    """Write a picture of efficiency and memory, a line for each strategy. ImportError without Matplotlib.
 
     Args:
         predictions: a list of Prediction.

@@ -53,7 +53,7 @@ class Timeline:
         self.tasks: list[Task] = []
 
     def add(self, stream: str, seconds: float, *after: Task) -> Task:
-        """Adds a task, and gives it.
+        """Add a task, and give it.
 
         Args:
             stream: the name of the stream.
@@ -64,7 +64,7 @@ class Timeline:
         return self.tasks[-1]
 
     def run(self) -> float:
-        """When everything is done."""
+        """Return when everything is done."""
         free: dict[str, float] = {}
         for task in self.tasks:
             begin = max([free.get(task.stream, 0.0), *(other.end for other in task.after)])
@@ -72,7 +72,7 @@ class Timeline:
         return max(free.values(), default=0.0)
 
     def busy(self, stream: str) -> float:
-        """Seconds that the tasks of a stream take.
+        """Return the seconds that the tasks of a stream take.
 
         Args:
             stream: its name.
@@ -126,26 +126,26 @@ class _Step:
         self.cluster, self.ranks, self.crowd, self.line = cluster, ranks, crowd, Timeline()
 
     def compute(self, seconds: float, *after: Task) -> Task:
-        """What takes `seconds` in a rank alone."""
+        """Add what takes `seconds` in a rank alone."""
         return self.line.add("compute", max(0.0, seconds) * self.crowd, *after)
 
     def copy(self, nbytes: float, *after: Task) -> Task:
-        """Copies in memory."""
+        """Add copies in memory."""
         return self.compute(nbytes * self.cluster.copy if self.ranks > 1 else 0.0, *after)
 
     def send(self, kind: str, nbytes: float, *after: Task) -> Task:
-        """A collective that the program waits for."""
+        """Add a collective that the program waits for."""
         return self.line.add("network", cost(self.cluster, kind, self.ranks, nbytes), *after)
 
     def send_beside(self, kind: str, nbytes: float, *after: Task) -> Task:
-        """A collective that runs while the program computes on, which takes longer for it."""
+        """Add a collective that runs while the program computes on, which takes longer for it."""
         task = self.send(kind, nbytes, *after)
         self.line.add("compute", task.seconds * (1 - self.cluster.overlap))
         return task
 
 
 def buckets(trace: Trace, first: int = FIRST_BUCKET, size: int = BUCKET) -> list[tuple[int, float]]:
-    """(bytes, when the last gradient comes) of DistributedDataParallel's buckets, filled as gradients come.
+    """Return (bytes, when the last gradient comes) of DistributedDataParallel's buckets, filled as gradients come.
 
     Args:
         trace: a Trace.
@@ -168,7 +168,7 @@ def buckets(trace: Trace, first: int = FIRST_BUCKET, size: int = BUCKET) -> list
 
 
 def _gradients_averaged(trace: Trace, step: _Step, bucket: int) -> list[Task]:
-    """Forward and backward, with an all_reduce of each bucket as it is full."""
+    """Run forward and backward, with an all_reduce of each bucket as it is full."""
     step.compute(trace.forward)
     now, works = 0.0, []
     for nbytes, ready in buckets(trace, size=bucket):
@@ -185,7 +185,7 @@ def _ddp(trace: Trace, step: _Step, bucket: int, prefetch: int) -> None:
 
 
 def shares(trace: Trace, ranks: int) -> list[int]:
-    """Bytes of the parameters that each rank of a ZeroRedundancyOptimizer updates, without ranks that have none.
+    """Return the bytes of the parameters that each rank of a ZeroRedundancyOptimizer updates, without ranks that have none.
 
     Whole parameters, the largest first, each to the rank with the least so far.
 
@@ -206,7 +206,7 @@ def shares(trace: Trace, ranks: int) -> list[int]:
 
 
 def _zero(trace: Trace, step: _Step, bucket: int, prefetch: int) -> None:
-    """ZeroRedundancyOptimizer: every rank updates its share and broadcasts it; shares come one after another."""
+    """Add ZeroRedundancyOptimizer: every rank updates its share and broadcasts it; shares come one after another."""
     works, parts = _gradients_averaged(trace, step, bucket), shares(trace, step.ranks)
     done = step.compute(trace.update * parts[0] / trace.parameter_bytes, *works)
     done = step.copy(parts[0], done)
@@ -216,7 +216,7 @@ def _zero(trace: Trace, step: _Step, bucket: int, prefetch: int) -> None:
 
 
 def _unit_times(trace: Trace) -> tuple[list[float], list[float]]:
-    """(forward, backward) seconds of each unit, from where it begins to where the next one does."""
+    """Return (forward, backward) seconds of each unit, from where it begins to where the next one does."""
     ends = [*trace.begins[1:], trace.forward]
     forward = [end - begin for begin, end in zip(trace.begins, ends)]
     backward, now = [0.0] * len(trace.units), 0.0
@@ -228,7 +228,7 @@ def _unit_times(trace: Trace) -> tuple[list[float], list[float]]:
 
 
 def unit_bytes(trace: Trace) -> list[int]:
-    """Bytes of the parameters of each unit.
+    """Return the bytes of the parameters of each unit.
 
     Args:
         trace: a Trace.
@@ -246,7 +246,7 @@ def unit_bytes(trace: Trace) -> list[int]:
 
 
 def _fsdp(trace: Trace, step: _Step, bucket: int, prefetch: int) -> None:
-    """fully_shard of each unit: gathered for forward and again for backward, gradients scattered after it.
+    """Add fully_shard of each unit: gathered for forward and again for backward, gradients scattered after it.
 
     The first unit, the model itself, stays gathered in between. It gathers `prefetch` units ahead, and scatters while it
     computes on; with 0 the program waits for every message.
@@ -259,7 +259,7 @@ def _fsdp(trace: Trace, step: _Step, bucket: int, prefetch: int) -> None:
 
 
 def _pass(step: _Step, work, sizes, prefetch: int, done: Task, backward: bool = False) -> Task:
-    """Computes units one after another; each is gathered when the one `prefetch` before it begins."""
+    """Compute units one after another; each is gathered when the one `prefetch` before it begins."""
     send = step.send_beside if prefetch else step.send
     gathered: dict[int, Task] = {}
     for position, (unit, seconds) in enumerate(work):
@@ -280,7 +280,7 @@ STRATEGIES = {"ddp": _ddp, "zero": _zero, "fsdp": _fsdp}
 
 
 def _around(sizes: list[int], unit: int, prefetch: int) -> int:
-    """Bytes that lie around while a unit's backward pass runs.
+    """Return the bytes that lie around while a unit's backward pass runs.
 
     Its parameters, their gradients and the message that these become; the message of the unit before; and the units that are
     gathered ahead, as they come and as they are used.
@@ -290,7 +290,7 @@ def _around(sizes: list[int], unit: int, prefetch: int) -> int:
 
 
 def memory(trace: Trace, strategy: str, ranks: int, prefetch: int = 1) -> dict[str, int]:
-    """Bytes in a rank at the height of a step, by what they are for.
+    """Return the bytes in a rank at the height of a step, by what they are for.
 
     Gradients of DistributedDataParallel are its buckets; one that has just been made lies beside its place there. Updated
     shares of a ZeroRedundancyOptimizer lie beside the parameters. What `fully_shard` gathers and scatters is told by `_around`.
@@ -322,7 +322,7 @@ def memory(trace: Trace, strategy: str, ranks: int, prefetch: int = 1) -> dict[s
 
 
 def slowest(ranks: int, jitter: float) -> float:
-    """How much longer the slowest of `ranks` takes than the mean.
+    """Return how much longer the slowest of `ranks` takes than the mean.
 
     Args:
         ranks: how many.
@@ -341,7 +341,7 @@ def predict(
     trace: Trace, cluster: Cluster, ranks: int, strategy: str = "ddp", bucket: int = BUCKET, prefetch: int = 1,
     jitter: float = 0.0,
 ) -> Prediction:  # fmt: skip
-    """The step of `ranks` ranks, each with the batch that was traced.
+    """Return the step of `ranks` ranks, each with the batch that was traced.
 
     Args:
         trace: a Trace.

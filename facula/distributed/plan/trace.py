@@ -83,7 +83,7 @@ class Trace:
         return sum(p.nbytes for p in self.parameters)
 
     def faster(self, factor: float) -> Trace:
-        """The same on a device that computes `factor` times as fast.
+        """Return the same on a device that computes `factor` times as fast.
 
         Args:
             factor: a number above 0; ValueError for others.
@@ -124,7 +124,7 @@ def _mean_square(output):
 
 
 def load_program(path: Any) -> Program:
-    r"""The functions of a file, as a Program; `import torch` gives Facula there.
+    r"""Return the functions of a file, as a Program; `import torch` gives Facula there.
 
     Args:
         path: the file. ValueError when it is not there, or model() or example() is not in it.
@@ -154,7 +154,7 @@ def load_program(path: Any) -> Program:
 
 
 def call(model: Module, inputs: Any) -> Any:
-    """The model's output for what `example` made.
+    """Return the model's output for what `example` made.
 
     Args:
         model: the module.
@@ -170,8 +170,8 @@ def call(model: Module, inputs: Any) -> Any:
 
 
 def units_of(model: Module, classes: Sequence[str] | tuple[Any, ...] = ()) -> dict[str, nn.Module]:
-    """Modules that get a `fully_shard` of their own, by name: those of the named classes, else the elements of the outermost
-    ModuleLists and Sequentials that have parameters.
+    """Return the modules that get a `fully_shard` of their own, by name: those of the named classes, else the elements of the
+    outermost ModuleLists and Sequentials that have parameters.
 
     Args:
         model: the module.
@@ -226,7 +226,7 @@ class _Watch:
 
 
 def _saved_bytes(model, inputs, loss) -> int:
-    """What one forward pass keeps, each storage once, without parameters."""
+    """Return what one forward pass keeps, each storage once, without parameters."""
     known = {p.untyped_storage()._cdata for p in model.parameters()}
     kept: dict[int, Any] = {}
 
@@ -247,7 +247,7 @@ def _state_bytes(optimizer) -> int:
 
 
 def _step(model, inputs, program, optimizer, watch) -> dict:
-    """The times of one step: floats, or dicts of them by name."""
+    """Return the times of one step: floats, or dicts of them by name."""
     watch.entered.clear(), watch.ready.clear()
     optimizer.zero_grad()
     times = [time.perf_counter()]
@@ -272,7 +272,7 @@ def _medians(steps: list[dict], key: str):
 
 
 def trace_step(program: Program, batch: int, steps: int = 7, unit_classes: tuple[Any, ...] = ()) -> Trace:
-    """Runs steps of a program here, after two that warm up, and notes what they take.
+    """Run steps of a program here, after two that warm up, and note what they take.
 
     Args:
         program: a Program, e.g. of `load_program`.

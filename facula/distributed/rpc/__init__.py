@@ -39,7 +39,7 @@ PyRRef = RRef
 
 
 def is_available() -> bool:
-    """True: remote calls need nothing but sockets.
+    """Return True: remote calls need nothing but sockets.
 
     >>> torch.distributed.rpc.is_available()
     True

@@ -85,7 +85,7 @@ class Agent(Answers):
     # ---- meeting
 
     def meet(self, store, host, timeout):
-        """Waits for all workers and connects to them. `host` is where the store is, if that is known."""
+        """Wait for all workers and connect to them. `host` is where the store is, if that is known."""
         name = socket.gethostname()
         store.set(f"host{self.rank}", name)
         if host is None:
@@ -131,7 +131,7 @@ class Agent(Answers):
             raise DistStoreError(f"init_rpc: {came}, missing: ranks {', '.join(map(str, missing))}") from None
 
     def alone(self):
-        """For one worker."""
+        """Know the names of one worker that is alone."""
         self.by_name[self.info.name] = self.info
 
     def _learn_names(self, places):
@@ -146,7 +146,7 @@ class Agent(Answers):
                 self._add_keeper(rank)
 
     def _learn_device_maps(self, maps):
-        """Answers go back the way that tensors came, where this worker's own options do not say where they go."""
+        """Let answers go back the way that tensors came, where this worker's own options do not say where they go."""
         unknown = sorted({to for places in maps.values() for to in places} - set(maps))
         if unknown:
             raise ValueError(f"init_rpc: device maps are for workers {', '.join(maps)}, got one for {unknown[0]!r}")
@@ -160,7 +160,7 @@ class Agent(Answers):
     # ---- making calls
 
     def worker(self, to, what="get_worker_info"):
-        """The WorkerInfo of a name, a rank or a WorkerInfo."""
+        """Return the WorkerInfo of a name, a rank or a WorkerInfo."""
         if isinstance(to, WorkerInfo):
             to = to.id
         if isinstance(to, str):
@@ -175,7 +175,7 @@ class Agent(Answers):
         raise ValueError(f"{what}: a worker is given by its name, rank or WorkerInfo, got {to!r}")
 
     def call(self, to, kind, value, what, timeout=-1.0, about=None):
-        """A future of what the worker of rank `to` answers."""
+        """Return a future of what the worker of rank `to` answers."""
         if self._closed:
             raise RuntimeError(f"{what}: the workers have been shut down, call init_rpc again")
         future = RpcFuture()
@@ -212,7 +212,7 @@ class Agent(Answers):
         self._fail_calls_to(peer)
 
     def tell(self, to, kind, about):
-        """Sends what has no answer, soon; may be called anywhere."""
+        """Send what has no answer, soon; may be called anywhere."""
         self._keepers[to].put(_wire.Frame(kind, 0, about))
 
     def _add_keeper(self, rank):
@@ -256,11 +256,11 @@ class Agent(Answers):
             self._calm.notify_all()
 
     def get_worker_infos(self):
-        """All workers, by rank."""
+        """Return all workers, by rank."""
         return sorted(self.by_name.values(), key=lambda info: info.id)
 
     def get_debug_info(self):
-        """Numbers about this worker, as PyTorch calls them."""
+        """Return numbers about this worker, as PyTorch calls them."""
         with self._lock:
             return {
                 "agent.client_active_calls": str(len(self._pending)),
@@ -272,7 +272,7 @@ class Agent(Answers):
     # ---- answering
 
     def _serve(self, peer):
-        """Reads a connection until something came that takes long."""
+        """Read a connection until something came that takes long."""
         while True:
             try:
                 frame = peer.connection.read()
@@ -297,7 +297,7 @@ class Agent(Answers):
             self._work(limited, call)
 
     def _take_slot(self, call):
-        """Whether the call may run now; it waits its turn where not."""
+        """Return whether the call may run now; it waits its turn where not."""
         with self._lock:
             if self._free:
                 self._free -= 1
@@ -316,7 +316,7 @@ class Agent(Answers):
                     self._free += limited
 
     def _accept(self, source, frame):
-        """Does what is quick; what is left to do as (whether it counts as a call that runs, function), or None."""
+        """Do what is quick; return what is left to do as (whether it counts as a call that runs, function), or None."""
         if frame.kind in COUNTED:
             with self._lock:
                 self._received += 1
@@ -356,7 +356,7 @@ class Agent(Answers):
         return self._autograd.record_received(self, tensors, source, about)
 
     def device_there(self, to, device):
-        """The device of the worker `to` for tensors of `device`."""
+        """Return the device of the worker `to` for tensors of `device`."""
         name = self.info.name if to == self.rank else self.peers[to].info.name
         places = self._places.get(name, {})
         if str(device) not in places:
@@ -367,7 +367,7 @@ class Agent(Answers):
     # ---- gathering, by the first of the workers
 
     def gather(self, what, value, timeout=0, names=None):
-        """The values of all workers (or those named), by name."""
+        """Return the values of all workers (or those named), by name."""
         names = sorted(names or self.by_name)
         leader = self.by_name[names[0]].id
         times = self._gathered[(what, *names)] = self._gathered[(what, *names)] + 1
@@ -402,7 +402,7 @@ class Agent(Answers):
         self._keepers[to].put(_wire.encode(kind, call, {}, value, to, self, to == self.rank))
 
     def _look_at_gathers(self):
-        """Ends those that wait for a worker that is lost."""
+        """End those that wait for a worker that is lost."""
         lost = {peer.info.name: peer for peer in self.peers.values() if peer.lost is not None}
         ended = []
         with self._lock:
@@ -437,7 +437,7 @@ class Agent(Answers):
             self._threads.start(self._finish, pending, None, error)
 
     def wait_until_calm(self, deadline):
-        """Waits until this worker has neither calls without an answer nor calls to answer."""
+        """Wait until this worker has neither calls without an answer nor calls to answer."""
         with self._calm:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             if not self._calm.wait_for(lambda: not self._active and not self._pending, left):
@@ -446,7 +446,7 @@ class Agent(Answers):
             return self._sent, self._received
 
     def finish_together(self, timeout):
-        """Waits until no worker has anything to do: twice the same numbers of calls everywhere, all of them answered."""
+        """Wait until no worker has anything to do: twice the same numbers of calls everywhere, all of them answered."""
         deadline = time.monotonic() + timeout if timeout else None
         before = None
         while True:
@@ -458,7 +458,7 @@ class Agent(Answers):
             before = total
 
     def close(self, graceful):
-        """Says goodbye and closes everything. What is called later fails."""
+        """Say goodbye and close everything. What is called later fails."""
         self._closed = True
         self.references.close()
         connected = {rank: peer for rank, peer in self.peers.items() if peer.connection is not None}
@@ -475,7 +475,7 @@ class Agent(Answers):
         self._threads.end()
 
     def drop(self):
-        """Closes the connections, without a word."""
+        """Close the connections, without a word."""
         self._closed = True
         self._clock.put(False)
         for todo in self._keepers.values():
@@ -488,7 +488,7 @@ class Agent(Answers):
                 peer.connection.close()
 
     def leave_to_parent(self):
-        """In a forked child: a connection that stays open there would hide the parent's death."""
+        """Leave the connections to the parent, in a forked child: one that stays open there would hide the parent's death."""
         self._closed = True
         sockets = [peer.connection.socket for peer in self.peers.values() if peer.connection is not None]
         for one in [*sockets, *([self._listener.socket] if self._listener is not None else [])]:

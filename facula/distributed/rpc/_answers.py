@@ -13,7 +13,7 @@ class Answers:
     """What an Agent does with calls of others."""
 
     def answer(self, source, call, value, about=None):
-        """Sends the answer to a call; an error when it cannot be pickled."""
+        """Send the answer to a call; an error when it cannot be pickled."""
         try:
             frame = _wire.encode(RESULT, call, dict(about or {}), value, source, self, source == self.rank)
         except Exception as error:
@@ -38,7 +38,7 @@ class Answers:
             self._calm.notify_all()
 
     def run(self, function, arguments, options, about, done, failed):
-        """Calls the function in the autograd context of the caller; `done` or `failed` gets what becomes of it."""
+        """Call the function in the autograd context of the caller; `done` or `failed` gets what becomes of it."""
         try:
             with self._autograd.entered(about):
                 result = function(*arguments, **options)

@@ -25,7 +25,7 @@ _MOST_PIECES = 512  # below the system's limit for one call
 
 
 def key_of(store, rank):
-    """The key of the job: everybody who can read the store has it."""
+    """Return the key of the job: everybody who can read the store has it."""
     if rank == 0:
         store.set("key", secrets.token_hex(32))
     token = os.environ.get("FACULA_STORE_TOKEN", "")
@@ -33,7 +33,7 @@ def key_of(store, rank):
 
 
 def address_towards(host):
-    """The address of this machine from which `host` is reached: workers listen on no other."""
+    """Return the address of this machine from which `host` is reached: workers listen on no other."""
     kind, _, _, _, place = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
     with socket.socket(kind, socket.SOCK_DGRAM) as probe:
         probe.connect(place)  # sends nothing
@@ -67,7 +67,7 @@ def _prepared(connection):
 
 
 def open_to(host, port, key, rank, to, timeout):
-    """A connection to the worker `to`; DistNetworkError when there is none, or it does not have the key."""
+    """Return a connection to the worker `to`; DistNetworkError when there is none, or it does not have the key."""
     try:
         connection = socket.create_connection((host, port), timeout)
         hello = _HELLO.pack(_MARK, rank, to, secrets.token_bytes(32))
@@ -85,7 +85,7 @@ def open_to(host, port, key, rank, to, timeout):
 
 
 def _greeted(connection, key, rank, timeout):
-    """The rank of who opened the connection, if it has the key."""
+    """Return the rank of who opened the connection, if it has the key."""
     connection.settimeout(timeout)
     hello = _exactly(connection, _HELLO.size)
     mark, other, me, _ = _HELLO.unpack(hello)
@@ -140,7 +140,7 @@ class Connection:
         self._reader = _wire.Reader(connected)
 
     def send(self, frame, abandoned=None):
-        """Sends a frame. When abandoned() says that nobody waits any longer, one that has not begun is not sent, and the rest
+        """Send a frame. When abandoned() says that nobody waits any longer, one that has not begun is not sent, and the rest
         of one that has is sent by another thread. False for one that is not sent."""
         pieces = [memoryview(p).cast("B") for p in frame.pieces()]
         if not self._lock.acquire(blocking=abandoned is None):
@@ -166,7 +166,7 @@ class Connection:
             self._lock.release()
 
     def _send_pieces(self, pieces, abandoned):
-        """Sends; the rest, when it is abandoned before the end."""
+        """Send; return the rest, when it is abandoned before the end."""
         at = 0
         while at < len(pieces):
             try:

@@ -34,7 +34,7 @@ _agent = None  # the worker that this process is; api.py sets it
 
 
 def agent_for(what):
-    """The worker that this process is; RuntimeError when it is none."""
+    """Return the worker that this process is; RuntimeError when it is none."""
     if _agent is None:
         raise RuntimeError(f"{what}: RPC has not been initialized, call init_rpc first")
     return _agent
@@ -72,7 +72,7 @@ class References:
         return owned
 
     def find(self, number):
-        """What this worker owns under the number; it may be that the call that makes it comes later."""
+        """Return what this worker owns under the number; it may be that the call that makes it comes later."""
         with self._lock:
             owned = self.weakly.get(number)
             if owned is None:
@@ -80,7 +80,7 @@ class References:
             return owned
 
     def own(self, number, fork, holder):
-        """As `find`, and `holder` has a fork of it."""
+        """Return what `find` gives, and `holder` has a fork of it."""
         owned = self.find(number)
         with self._lock:
             owned.forks[fork] = holder
@@ -155,7 +155,7 @@ class References:
         self.drop(frame.about["rref"], frame.about["fork"])
 
     def lost(self, rank):
-        """Lets go what a worker held that is gone."""
+        """Let go what a worker held that is gone."""
         gone = []
         with self._lock:
             for number, owned in list(self.owned.items()):
@@ -168,7 +168,7 @@ class References:
         del gone
 
     def close(self):
-        """Lets everything go."""
+        """Let everything go."""
         with self._lock:
             held = self.owned, self.children
             self.owned, self.children, self.forking = {}, {}, {}
@@ -255,23 +255,24 @@ class RRef(Generic[T]):
         return f"UserRRef({self._number[0]}:{self._number[1]}, fork {self._fork[0]}:{self._fork[1]}, owner {self.owner()})"
 
     def owner(self) -> Any:
-        """The WorkerInfo of the owner."""
+        """Return the WorkerInfo of the owner."""
         return self._agent.worker(self._owner)
 
     def owner_name(self) -> Any:
-        """The name of the owner."""
+        """Return the name of the owner."""
         return self.owner().name
 
     def is_owner(self) -> bool:
-        """Whether this worker is the owner."""
+        """Return whether this worker is the owner."""
         return self._owned is not None
 
     def confirmed_by_owner(self) -> bool:
-        """Whether the owner knows of this RRef."""
+        """Return whether the owner knows of this RRef."""
         return self._created.done() and self._created._error is None
 
     def local_value(self) -> Any:
-        """The value, on its owner; waits for the call that makes it, and raises its exception. RuntimeError on other workers.
+        """Return the value, on its owner; wait for the call that makes it, and raises its exception. RuntimeError on other
+        workers.
         """
         if self._owned is None:
             here = self._agent.info
@@ -279,7 +280,7 @@ class RRef(Generic[T]):
         return self._owned.future.wait()
 
     def to_here(self, timeout: float = -1.0) -> Any:
-        """The value, copied from its owner; waits for the call that makes it, and raises its exception.
+        """Return the value, copied from its owner; wait for the call that makes it, and raises its exception.
 
         Args:
             timeout: seconds; by default the one that init_rpc was given, 0 is for ever.
@@ -294,7 +295,7 @@ class RRef(Generic[T]):
         return value
 
     def _get_type(self, timeout=-1.0, blocking=True):
-        """The type of the value, which is asked for once; a Future of it, if not blocking."""
+        """Return the type of the value, which is asked for once; a Future of it, if not blocking."""
         if self._type is None:
             if self._owned is not None:
                 self._type = self._owned.future.then(lambda made: type(made.value()))
@@ -306,7 +307,7 @@ class RRef(Generic[T]):
         return self._type.wait() if blocking else self._type
 
     def _get_future(self):
-        """Done when the owner knows of this RRef, or has failed to make the value."""
+        """Return a Future that is done when the owner knows of this RRef, or has failed to make the value."""
         return self._created
 
     def _check_created(self):
@@ -320,7 +321,7 @@ class RRef(Generic[T]):
         return agent.call(self._owner, kinds.INVOKE, (name, arguments, options), what, timeout, about)
 
     def rpc_sync(self, timeout: float = -1.0) -> Any:
-        """A stand-in for the value: its methods run on the owner and give their results.
+        """Return a stand-in for the value: its methods run on the owner and give their results.
 
         Args:
             timeout: seconds of each call; by default the one that init_rpc was given, 0 is for ever.
@@ -328,7 +329,7 @@ class RRef(Generic[T]):
         return _Methods(self, lambda name, *given: self._invoke(name, *given, timeout).wait())
 
     def rpc_async(self, timeout: float = -1.0) -> Any:
-        """A stand-in for the value: its methods run on the owner and give futures of their results.
+        """Return a stand-in for the value: its methods run on the owner and give futures of their results.
 
         Args:
             timeout: seconds of each call; by default the one that init_rpc was given, 0 is for ever.
@@ -336,7 +337,7 @@ class RRef(Generic[T]):
         return _Methods(self, lambda name, *given: self._invoke(name, *given, timeout))
 
     def remote(self, timeout: float = -1.0) -> Any:
-        """A stand-in for the value: its methods run on the owner, and give RRefs of what stays there.
+        """Return a stand-in for the value: its methods run on the owner, and give RRefs of what stays there.
 
         Args:
             timeout: seconds of each call; by default the one that init_rpc was given, 0 is for ever.
@@ -349,7 +350,7 @@ class RRef(Generic[T]):
         return _Methods(self, call)
 
     def backward(self, dist_autograd_ctx_id: int = -1, retain_graph: bool = False) -> None:
-        """Runs backward from the value, a tensor, on its owner.
+        """Run backward from the value, a tensor, on its owner.
 
         Args:
             dist_autograd_ctx_id: in the context of distributed autograd with this number; the owner's own autograd for -1.

@@ -31,7 +31,7 @@ class Frame:
         self.tensors = tensors  # in place of `buffers`, when the message stays in this process
 
     def pieces(self):
-        """What is sent, in order."""
+        """Return what is sent, in order."""
         about = pickle.dumps(self.about, 5)
         lengths = struct.pack(f"<{len(self.buffers)}Q", *(b.nbytes for b in self.buffers))
         header = HEADER.pack(MARK, self.kind, len(self.buffers), self.call, len(about), len(self.body))
@@ -46,13 +46,13 @@ def _tensor_at(index):
 
 
 def _order_of(tensor):
-    """The dimensions by falling strides, where the tensor lies in memory without gaps in that order; else None."""
+    """Return the dimensions by falling strides, where the tensor lies in memory without gaps in that order; else None."""
     order = sorted(range(tensor.dim()), key=lambda d: -tensor.stride(d))
     return order if tensor.permute(order).is_contiguous() else None
 
 
 def _bytes_of(tensor, device_of):
-    """(what the receiver needs to make the tensor, its bytes)."""
+    """Return (what the receiver needs to make the tensor, its bytes)."""
     data = tensor.detach()
     device = None
     if not data.is_cpu:
@@ -71,12 +71,12 @@ def _bytes_of(tensor, device_of):
 
 
 def _memory_of(data):
-    """The bytes of a contiguous tensor of the CPU."""
+    """Return the bytes of a contiguous tensor of the CPU."""
     return memoryview((data if data.dim() == 1 else data.reshape(-1)).view(facula.uint8).numpy())
 
 
 def _finished(about, made):
-    """The tensor, when its bytes have come: as it lay in the memory of the sender, on the device that it is for."""
+    """Return the tensor, when its bytes have come: as it lay in the memory of the sender, on the device that it is for."""
     _, shape, order, needs, device = about
     if order is not None:
         back = sorted(range(len(order)), key=order.__getitem__)
@@ -101,7 +101,7 @@ class _Pickler(pickle.Pickler):
 
 
 def encode(kind, call, about, value, to, agent, here=False):
-    """A frame of `value` for the worker `to`; with `here`, which is this one, it holds the tensors themselves.
+    """Return a frame of `value` for the worker `to`; with `here`, which is this one, it holds the tensors themselves.
 
     `about` is a dict, to which is added what autograd has to know.
     """
@@ -136,12 +136,12 @@ class _Sending:
 
 
 def sending():
-    """The message that this thread pickles, or None."""
+    """Return the message that this thread pickles, or None."""
     return getattr(_thread, "sending", None)
 
 
 def decode(frame, source, agent):
-    """The value that was encoded by the worker `source`."""
+    """Return the value that was encoded by the worker `source`."""
     if frame.tensors is not None:
         tensors, arrays = frame.tensors, frame.buffers
     else:
@@ -173,7 +173,7 @@ class Reader:
         return count
 
     def _take(self, count):
-        """`count` bytes, valid until the next call."""
+        """Return `count` bytes, valid until the next call."""
         if count > len(self.buffer):
             large = bytearray(count)
             self._fill(memoryview(large))
@@ -201,7 +201,7 @@ class Reader:
             held += self._more(into[held:])
 
     def _tensor(self, about, size):
-        """A tensor that nothing else shares the memory of."""
+        """Return a tensor that nothing else shares the memory of."""
         made = facula.empty(about[1], dtype=getattr(facula, about[0]))
         if made.numel() * made.itemsize != size:
             raise OSError(f"{size} bytes came for a tensor of {about[0]}{list(about[1])}")
@@ -216,7 +216,7 @@ class Reader:
         return data
 
     def read(self):
-        """The next frame. EOFError at the end."""
+        """Return the next frame. EOFError at the end."""
         mark, kind, buffers, call, about, body = HEADER.unpack(self._take(HEADER.size))
         if mark != MARK:
             raise OSError("what came is no message of this protocol")

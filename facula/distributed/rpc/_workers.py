@@ -110,13 +110,13 @@ class Peer:
 
 
 def failure_text(info, error):
-    """What the caller is told of an exception here."""
+    """Return what the caller is told of an exception here."""
     lines = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     return f"On {info}:\n{error!r}\n{lines}"
 
 
 def raised_there(kind, text):
-    """The exception of another worker: of its class, with its text and traceback."""
+    """Return the exception of another worker: of its class, with its text and traceback."""
     if kind is not None:
         try:
             made = kind(text)

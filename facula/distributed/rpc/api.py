@@ -70,7 +70,7 @@ def _checked(name, backend, options):
 
 
 def _host_of(init_method):
-    """The host of the store, by which this machine's own address is found; None for a file."""
+    """Return the host of the store, by which this machine's own address is found; None for a file."""
     url = urlparse(init_method)
     if url.scheme == "env":
         return os.environ.get("MASTER_ADDR", os.environ.get("SLURM_LAUNCH_NODE_IPADDR"))
@@ -79,7 +79,7 @@ def _host_of(init_method):
 
 def init_rpc(name: str, backend: str | None = None, rank: int = -1, world_size: int | None = None,
              rpc_backend_options: Any = None) -> None:  # fmt: skip
-    """Makes this process a worker and waits until all of them are there. `shutdown` ends it.
+    """Make this process a worker and wait until all of them are there. `shutdown` ends it.
 
     Args:
         name: how others call it, up to 128 characters without spaces.
@@ -128,7 +128,7 @@ def _autograd():
 
 
 def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> None:
-    """Ends this worker. RuntimeError where it is none.
+    """End this worker. RuntimeError where it is none.
 
     Args:
         graceful: first waits until no worker has a call to answer; all of them must call it so. RRefs end with it.
@@ -160,7 +160,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def get_worker_info(worker_name: Any = None) -> Any:
-    """The WorkerInfo of a worker; of this one without a name.
+    """Return the WorkerInfo of a worker; of this one without a name.
 
     Args:
         worker_name: its name. RuntimeError for one that is not there.
@@ -176,7 +176,7 @@ def get_worker_info(worker_name: Any = None) -> Any:
 
 
 def get_rpc_timeout() -> Any:
-    """Seconds that a call may take, where it says nothing itself; 0 is for ever.
+    """Return the seconds that a call may take, where it says nothing itself; 0 is for ever.
 
     >>> from torch.distributed import rpc
     >>> rpc.init_rpc("me", rank=0, world_size=1)
@@ -226,7 +226,8 @@ def _range(kind, to, func):
 
 def rpc_sync(to: Any, func: Callable[..., Any], args: Any = None, kwargs: Any = None,
              timeout: float = constants.UNSET_RPC_TIMEOUT) -> Any:  # fmt: skip
-    """func(*args, **kwargs) on another worker; what it raises is raised here, with its traceback in the text.
+    """Run func(*args, **kwargs) on another worker and return its result; what it raises is raised here, with its traceback in
+    the text.
 
     Arguments and results are copied, as pickles; tensors with gradients are recorded in a `distributed.autograd.context`.
 
@@ -250,7 +251,7 @@ def rpc_sync(to: Any, func: Callable[..., Any], args: Any = None, kwargs: Any = 
 
 def rpc_async(to: Any, func: Callable[..., Any], args: Any = None, kwargs: Any = None,
               timeout: float = constants.UNSET_RPC_TIMEOUT) -> Any:  # fmt: skip
-    """A Future of func(*args, **kwargs) on another worker.
+    """Return a Future of func(*args, **kwargs) on another worker.
 
     Args:
         to: name, rank or WorkerInfo.
@@ -273,7 +274,7 @@ def rpc_async(to: Any, func: Callable[..., Any], args: Any = None, kwargs: Any =
 
 def remote(to: Any, func: Callable[..., Any], args: Any = None, kwargs: Any = None,
            timeout: float = constants.UNSET_RPC_TIMEOUT) -> RRef:  # fmt: skip
-    """An RRef of func(*args, **kwargs), which stays on the worker that makes it.
+    """Return an RRef of func(*args, **kwargs), which stays on the worker that makes it.
 
     Args:
         to: name, rank or WorkerInfo.
@@ -306,7 +307,7 @@ def remote(to: Any, func: Callable[..., Any], args: Any = None, kwargs: Any = No
 
 
 def _all_gather(obj, worker_names=None, timeout=constants.UNSET_RPC_TIMEOUT):
-    """The objects of all workers (or those named), which all call it, by name."""
+    """Return the objects of all workers (or those named), which all call it, by name."""
     agent = agent_for("_all_gather")
     for name in worker_names or ():
         agent.worker(name, "_all_gather")
@@ -326,7 +327,7 @@ def _rref_context_get_debug_info():
 
 
 def new_method(cls: type, func_name: Any) -> Any:
-    """PyTorch's helper for methods of RRef that call the class's own.
+    """Return PyTorch's helper for methods of RRef that call the class's own.
 
     Args:
         cls: the class.
@@ -347,7 +348,7 @@ def new_method(cls: type, func_name: Any) -> Any:
 
 
 def method_factory(method_name: str, docstring: Any) -> Any:
-    """PyTorch's helper for methods of RRef that call the class's own, with a docstring.
+    """Return PyTorch's helper for methods of RRef that call the class's own, with a docstring.
 
     Args:
         method_name: the method of RRef's base that is called.

@@ -17,7 +17,7 @@ __all__ = ["BackendType", "backend_registered", "construct_rpc_backend_options"]
 
 
 def backend_registered(backend_name: str) -> bool:
-    """Whether there is a way of that name.
+    """Return whether there is a way of that name.
 
     Args:
         backend_name: "TENSORPIPE" is the only one.
@@ -31,7 +31,7 @@ def backend_registered(backend_name: str) -> bool:
 def construct_rpc_backend_options(backend: BackendType, rpc_timeout: float = constants.DEFAULT_RPC_TIMEOUT_SEC,
                                   init_method: str = constants.DEFAULT_INIT_METHOD,
                                   **kwargs: Any) -> TensorPipeRpcBackendOptions:  # fmt: skip
-    """The options of a way, as a TensorPipeRpcBackendOptions.
+    """Return the options of a way, as a TensorPipeRpcBackendOptions.
 
     Args:
         backend: BackendType.TENSORPIPE; TypeError for anything else.

@@ -13,7 +13,7 @@ __all__ = ["async_execution"]
 
 
 def async_execution(fn: Callable[..., Any]) -> Any:
-    """Says that the function gives a Future: its value, when it comes, is the answer to the call, and no thread waits for it.
+    """Say that the function gives a Future: its value, when it comes, is the answer to the call, and no thread waits for it.
 
     It goes below `staticmethod` and `classmethod`.
 

@@ -64,7 +64,7 @@ class TensorPipeRpcBackendOptions:
         self.set_devices(devices or [])
 
     def set_device_map(self, to: Any, device_map: Any) -> None:
-        """Adds to which GPUs of another worker tensors on GPUs of this one go.
+        """Add to which GPUs of another worker tensors on GPUs of this one go.
 
         Args:
             to: the name of the worker.
@@ -82,7 +82,7 @@ class TensorPipeRpcBackendOptions:
     _set_device_map = set_device_map
 
     def set_devices(self, devices: Sequence[Any]) -> None:
-        """Says which GPUs are used.
+        """Say which GPUs are used.
 
         Args:
             devices: a list of them; ValueError for the CPU.

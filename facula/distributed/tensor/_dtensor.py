@@ -97,17 +97,17 @@ class DTensor(facula.Tensor):
         return self._spec.shape
 
     def size(self, dim: int | None = None) -> Size | int:
-        """The shape of the whole, or its length along `dim`."""
+        """Return the shape of the whole, or its length along `dim`."""
         return self._spec.shape if dim is None else self._spec.shape[dim]
 
     def numel(self) -> int:
-        """Number of elements of the whole."""
+        """Return the number of elements of the whole."""
         return count(self._spec)
 
     nelement = numel
 
     def stride(self, dim: int | None = None) -> tuple[Any, ...]:
-        """Strides of the whole, if it were contiguous."""
+        """Return the strides of the whole, if it were contiguous."""
         strides, step = [], 1
         for length in reversed(self._spec.shape):
             strides.insert(0, step)
@@ -141,13 +141,13 @@ class DTensor(facula.Tensor):
             _base_grad.__set__(self, value)
 
     def _as_root(self):
-        """What a backward pass starts from: the gradient of a sum's parts is one, that of others is not."""
+        """Return what a backward pass starts from: the gradient of a sum's parts is one, that of others is not."""
         if not any(isinstance(p, Partial) and p != Partial() for p in self.placements):
             return self
         return self.redistribute(placements=[Replicate() if isinstance(p, Partial) else p for p in self.placements])
 
     def _as_gradient(self, grad):
-        """A gradient of this tensor's part."""
+        """Return a gradient of this tensor's part."""
         return grad if isinstance(grad, DTensor) else DTensor._wrap(grad, _grad_spec(self._spec))
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
@@ -172,7 +172,7 @@ class DTensor(facula.Tensor):
     def from_local(local_tensor: Any, device_mesh: DeviceMesh | None = None, placements: Sequence[Any] | None = None, *,
                    run_check: bool = False, shape: Sequence[int] | None = None, stride: int | Sequence[int] | None = None,
                    grad_placements: Any = None) -> DTensor:  # fmt: skip
-        """A DTensor of the parts that processes have.
+        """Return a DTensor of the parts that processes have.
 
         Args:
             local_tensor: the part of this process.
@@ -201,7 +201,7 @@ class DTensor(facula.Tensor):
         return DTensor._wrap(local_tensor, spec)
 
     def to_local(self, *, grad_placements: Any = None) -> Any:
-        """The part of this process.
+        """Return the part of this process.
 
         Args:
             grad_placements: the layout of the gradient that comes back, where it differs from the tensor's: `Partial()` for
@@ -215,7 +215,7 @@ class DTensor(facula.Tensor):
 
     def redistribute(self, device_mesh: DeviceMesh | None = None, placements: Sequence[Any] | None = None, *,
                      async_op: bool = False, forward_dtype: Any = None, backward_dtype: Any = None) -> DTensor:  # fmt: skip
-        """The same tensor in another layout of the same mesh; gradients go the way back.
+        """Return the same tensor in another layout of the same mesh; gradients go the way back.
 
         Args:
             device_mesh: the mesh it is on; NotImplementedError for another one.
@@ -234,7 +234,7 @@ class DTensor(facula.Tensor):
         return DTensor._wrap(redistribute(self._local_tensor, self._spec, placements), self._spec.with_placements(placements))
 
     def full_tensor(self, *, grad_placements: Any = None) -> Any:
-        """The whole, in every process; all of them call it.
+        """Return the whole, in every process; all of them call it.
 
         Args:
             grad_placements: the layout of the gradient that comes back, where it is not the same in every process: `Partial()`
@@ -252,12 +252,12 @@ class _Regraded(_Regrade):
 
 
 def _grad_spec(spec: Spec) -> Spec:
-    """The gradient of what is still to be summed is whole."""
+    """Return the layout of the gradient: that of what is still to be summed is whole."""
     return spec.with_placements(Replicate() if isinstance(p, Partial) else p for p in spec.placements)
 
 
 def _leaf(local: facula.Tensor, spec: Spec) -> DTensor:
-    """A DTensor that gathers a gradient."""
+    """Return a DTensor that gathers a gradient."""
     made = DTensor._wrap(local.detach(), spec)
     with _C.DisableTorchFunctionSubclass():
         facula.Tensor.requires_grad_(made, local.requires_grad)
@@ -266,7 +266,7 @@ def _leaf(local: facula.Tensor, spec: Spec) -> DTensor:
 
 def distribute_tensor(tensor: Tensor, device_mesh: DeviceMesh | None = None, placements: Sequence[Any] | None = None, *,
                       src_data_rank: int = 0) -> DTensor:  # fmt: skip
-    """A DTensor of the values that one process has.
+    """Return a DTensor of the values that one process has.
 
     Args:
         tensor: the whole, of the same shape in every process.
@@ -309,7 +309,7 @@ def distribute_tensor(tensor: Tensor, device_mesh: DeviceMesh | None = None, pla
 
 def distribute_module(module: Module, device_mesh: DeviceMesh | None = None, partition_fn: Any = None, input_fn: Any = None,
                       output_fn: Any = None) -> Module:  # fmt: skip
-    """Makes the parameters and buffers of a module DTensors.
+    """Make the parameters and buffers of a module DTensors.
 
     Args:
         module: the module, changed in place, and returned.
@@ -350,7 +350,7 @@ _VALUES = {
     "rand": "of random numbers between 0 and 1, the same as in one process with the same seed",
     "randn": "of normal random numbers, the same as in one process with the same seed",
 }  # fmt: skip
-_CREATED = """A DTensor {values}.
+_CREATED = """Return a DTensor {values}.
 
 Args:
     size: the shape of the whole, as numbers or one sequence.
@@ -396,7 +396,7 @@ rand, randn = (_created(n, getattr(facula, n)) for n in ("rand", "randn"))
 
 def full(size: Sequence[int], fill_value: float, *, device_mesh: DeviceMesh | None = None,
          placements: Sequence[Any] | None = None, requires_grad: bool = False, **options: Any) -> DTensor:  # fmt: skip
-    """A DTensor of one value.
+    """Return a DTensor of one value.
 
     Args:
         size: the shape of the whole, a sequence.

@@ -26,8 +26,8 @@ def _mesh_of(caller, values):
 
 
 def _prepared(x, targets, varies):
-    """The part of this process as the op needs it. Where processes compute with other parts of the other inputs (`varies`, for
-    each dimension of the mesh), the gradient of what is whole is the sum of theirs.
+    """Return the part of this process as the op needs it. Where processes compute with other parts of the other inputs
+    (`varies`, for each dimension of the mesh), the gradient of what is whole is the sum of theirs.
     """
     mesh = x.value.device_mesh
     local = redistribute(x.value._local_tensor, x.value._spec, targets)
@@ -38,7 +38,7 @@ def _prepared(x, targets, varies):
 
 
 def _run(name, inputs, out_labels, compute, reduce=None, passes=()):
-    """Runs `compute(parts)` on the parts of the inputs, and wraps its result.
+    """Run `compute(parts)` on the parts of the inputs, and wrap its result.
 
     Args:
         reduce: what joins the results where the op is cut along a label that its result lacks. None: it is not cut there.
@@ -61,7 +61,7 @@ def _mixes_sums(targets) -> bool:
 
 
 def _broadcast_labels(values):
-    """Labels of dimensions that are aligned from the right; a dimension that is stretched has none in that input."""
+    """Return the labels of dimensions that are aligned from the right; a dimension that is stretched has none in that input."""
     dims = max(len(v.shape) for v in values)
     lengths = [1] * dims
     for v in values:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def total_norm(tensors, p: float):
-    """The p-norm of all values, as a DTensor that is whole in every process. Tensors of one layout share their messages."""
+    """Return the p-norm of all values, as a DTensor that is whole in every process. Tensors of one layout share their
+    messages."""
     totals: dict[Any, Any] = {}
     first = next(t for t in tensors if isinstance(t, DTensor))
     for t in tensors:
@@ -42,7 +43,7 @@ def total_norm(tensors, p: float):
 
 
 def _powers(t, p: float):
-    """What of a part's norm is added up over parts."""
+    """Return what of a part's norm is added up over parts."""
     if t.numel() == 0:
         return facula.zeros((), dtype=t.dtype, device=t.device)
     norm = facula.linalg.vector_norm(t, p)

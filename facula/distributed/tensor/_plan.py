@@ -27,7 +27,7 @@ def _ring(steps: int, size: int, count: float) -> float:
 
 
 def _cost(now: Placement, to: Placement, size: int, count: float) -> float:
-    """µs for `count` bytes of each process to go from one placement to another."""
+    """Return the time in µs for `count` bytes of each process to go from one placement to another."""
     if now == to or isinstance(now, Replicate):
         return 0.0
     if isinstance(to, Partial):
@@ -45,41 +45,41 @@ def _first(now):
 
 
 def moved(now):
-    """Through ops that only move elements: each process moves its own."""
+    """Pass parts through ops that only move elements: each process moves its own."""
     p = _first(now)
     return [([p] * len(now), p)] if p is not None and not isinstance(p, _NormPartial) else []
 
 
 def linear(now):
-    """Through sums of the inputs."""
+    """Pass sums through sums of the inputs."""
     p = _first(now)
     return [([p] * len(now), p)] if _is_linear(p) else []
 
 
 def scaled(now):
-    """Through products, from one of the factors."""
+    """Pass sums through products, from one of the factors."""
     return [([p if i == k else _WHOLE for k in range(len(now))], p) for i, p in enumerate(now) if _is_linear(p)]
 
 
 def numerator(now):
-    """Through quotients, from above."""
+    """Pass sums through quotients, from above."""
     return scaled(now)[:1] if _is_linear(now[0]) else []
 
 
 def growing(now):
-    """Of the greatest, through functions that never fall."""
+    """Pass the greatest or the least on, through functions that never fall."""
     p = now[0]
     return [([p], p)] if isinstance(p, Partial) and p.reduce_op in ("max", "min") else []
 
 
 def falling(now):
-    """The greatest becomes the least, through functions that never rise."""
+    """Make the greatest the least and the least the greatest, through functions that never rise."""
     other = {"max": "min", "min": "max"}.get(getattr(now[0], "reduce_op", None))
     return [([now[0]], Partial(other))] if other is not None else []
 
 
 def alike(reduce_op: str):
-    """Through the same reduction."""
+    """Pass values through the same reduction."""
     wanted = Partial(reduce_op)
     return lambda now: [([wanted], wanted)] if now[0] == wanted else []
 
@@ -88,13 +88,13 @@ def alike(reduce_op: str):
 
 
 def _along(inputs, label, out_labels, reduce):
-    """What it takes to cut along a label."""
+    """Return what it takes to cut along a label."""
     targets = [Shard(x.labels.index(label)) if label in x.labels else _WHOLE for x in inputs]
     return targets, Shard(out_labels.index(label)) if label in out_labels else reduce
 
 
 def _ways(inputs, now, out_labels, reduce, passes):
-    """Whole tensors; along a label that some input is cut along; as sums."""
+    """Yield whole tensors; along a label that some input is cut along; as sums."""
     yield [_WHOLE] * len(inputs), _WHOLE, None
     known = dict.fromkeys([*out_labels, *(label for x in inputs for label in x.labels)])
     cut = {x.labels[p.dim] for x, p in zip(inputs, now) if isinstance(p, Shard)}
@@ -107,7 +107,7 @@ def _ways(inputs, now, out_labels, reduce, passes):
 
 
 def choose(inputs, number: int, out_labels, reduce: Partial | None, passes):
-    """(placements of the inputs, that of the result, the label or None) on dimension `number` of the mesh."""
+    """Return (placements of the inputs, that of the result, the label or None) on dimension `number` of the mesh."""
     mesh = inputs[0].value.device_mesh
     size, now = mesh.size(number), [x.value.placements[number] for x in inputs]
     if all(isinstance(p, Replicate) for p in now):
@@ -126,7 +126,7 @@ def choose(inputs, number: int, out_labels, reduce: Partial | None, passes):
 
 
 def _bytes(x) -> int:
-    """Bytes of this process's part; equal ones for all processes, so that all choose alike."""
+    """Return the bytes of this process's part; equal ones for all processes, so that all choose alike."""
     parts = 1
     for number, p in enumerate(x.placements):
         parts *= x.device_mesh.size(number) if isinstance(p, Shard) else 1

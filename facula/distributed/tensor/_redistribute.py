@@ -17,7 +17,7 @@ _OPS = {"sum": "SUM", "avg": "AVG", "max": "MAX", "min": "MIN", "product": "PROD
 
 
 def _gather(local, dim: int, whole: int, group):
-    """Parts along a dimension, put together; they may differ in length."""
+    """Return the parts along a dimension, put together; they may differ in length."""
     size = dist.get_world_size(group)
     chunk = -(-whole // size)
     moved = local.movedim(dim, 0).contiguous()
@@ -148,7 +148,7 @@ class _SumGradient(Function):
 
 
 def summed_gradient(local, group):
-    """Whole in every process, with the sum of the gradients that they get."""
+    """Make a tensor whole in every process, with the sum of the gradients that they get."""
     return _SumGradient.apply(local, group)
 
 
@@ -170,7 +170,8 @@ def _step(local, placement, target, whole: int | None, group):
 
 
 def _to_gather(now, target) -> set[int]:
-    """Dimensions of the mesh whose parts must be put together: those that change, and those that cut inside of them."""
+    """Return the dimensions of the mesh whose parts must be put together: those that change, and those that cut inside of
+    them."""
     found = {i for i, p in enumerate(now) if isinstance(p, Shard) and p != target[i]}
     changes = [(i, p.dim) for i in range(len(now)) if now[i] != target[i] for p in (now[i], target[i]) if isinstance(p, Shard)]
     while changes:
@@ -184,8 +185,8 @@ def _to_gather(now, target) -> set[int]:
 
 
 def redistribute(local: facula.Tensor, spec: Spec, placements) -> facula.Tensor:
-    """The part of this process in another layout. Dimensions that several dimensions of the mesh cut are gathered from the
-    inside out and cut from the outside in.
+    """Return the part of this process in another layout. Dimensions that several dimensions of the mesh cut are gathered from
+    the inside out and cut from the outside in.
     """
     now, target = list(spec.placements), list(placements)
     gathered = _to_gather(now, target)
@@ -209,7 +210,7 @@ def redistribute(local: facula.Tensor, spec: Spec, placements) -> facula.Tensor:
 
 
 def _length_before(spec: Spec, now, number: int) -> int | None:
-    """The length, along the dimension that mesh dimension `number` cuts, of what is cut there."""
+    """Return the length, along the dimension that mesh dimension `number` cuts, of what is cut there."""
     if not isinstance(now[number], Shard):
         return None
     d, length = now[number].dim, spec.shape[now[number].dim]

@@ -24,7 +24,7 @@ rules: dict[Any, Any] = library._over_processes
 
 
 def name_of(op) -> str:
-    """The key of an op: of custom ones "namespace::name", of others the name of Facula's function."""
+    """Return the key of an op: of custom ones "namespace::name", of others the name of Facula's function."""
     packet = getattr(op, "overloadpacket", op)
     qualified = getattr(packet, "_qualified_op_name", None) or getattr(packet, "_qualname", None)
     if qualified is None:
@@ -34,7 +34,7 @@ def name_of(op) -> str:
 
 
 def run(name, func, args, kwargs):
-    """Calls an op that has a rule; NotImplemented where no argument is a DTensor."""
+    """Call an op that has a rule; NotImplemented where no argument is a DTensor."""
     leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
     given = [x for x in leaves if isinstance(x, DTensor)]
     if not given:
@@ -54,14 +54,14 @@ def run(name, func, args, kwargs):
 
 
 def _asked(rule, args, kwargs):
-    """The rule's answer; arguments that only PyTorch's op has are given as False."""
+    """Return the rule's answer; arguments that only PyTorch's op has are given as False."""
     parameters = [p for p in inspect.signature(rule).parameters.values() if p.kind == p.POSITIONAL_OR_KEYWORD]
     missing = [p for p in parameters[len(args) :] if p.default is p.empty and p.name not in kwargs]
     return rule(*args, **kwargs, **{p.name: False for p in missing})
 
 
 def _cheapest(name, acceptable, given, number):
-    """(placements of results, placements of the DTensors) on one dimension of the mesh."""
+    """Return (placements of results, placements of the DTensors) on one dimension of the mesh."""
     best, least = None, math.inf
     for results, arguments in acceptable:
         wanted = [p for p in arguments if p is not None][: len(given)]
@@ -86,7 +86,7 @@ def _part(x, wanted):
 
 
 def _whole(local, given, placements):
-    """A result: as long as an argument whose part is as long, along dimensions that are cut."""
+    """Return a result: as long as an argument whose part is as long, along dimensions that are cut."""
     mesh, shape = given[0].device_mesh, list(local.shape)
     for number, p in enumerate(placements):
         if isinstance(p, Shard):

@@ -80,7 +80,7 @@ def _view(func, args, kwargs):
 
 
 def _joined(before, after, x):
-    """Labels for a change of shape: the first dimensions of each group of dimensions with one product."""
+    """Return the labels for a change of shape: the first dimensions of each group of dimensions with one product."""
     labels, out = [None] * len(before), [None] * len(after)
     i = j = 0
     while i < len(before) and j < len(after):
@@ -140,7 +140,7 @@ _RANDOM = frozenset("dropout rand_like randn_like".split())
 
 
 def call(func, args, kwargs):
-    """Runs a function of Facula's whose arguments have DTensors."""
+    """Run a function of Facula's whose arguments have DTensors."""
     if mixes and any(isinstance(a, facula.Tensor) and not isinstance(a, DTensor) for a in [*args, *kwargs.values()]):
         args, kwargs = _everywhere(args, kwargs)
     name = getattr(func, "__name__", str(func))
@@ -170,7 +170,7 @@ def call(func, args, kwargs):
 
 
 def _everywhere(args, kwargs):
-    """Tensors among DTensors as DTensors that are whole in every process."""
+    """Return tensors among DTensors as DTensors that are whole in every process."""
     found: list[DTensor] = []
     _map([args, kwargs], found.append)
     mesh = _mesh_of("implicit_replication", found)
@@ -184,7 +184,7 @@ def _everywhere(args, kwargs):
 
 
 def _attribute(func, args):
-    """`x.T`, `x.data` and others give tensors, `x.dtype` and others do not."""
+    """Read an attribute: `x.T`, `x.data` and others give tensors, `x.dtype` and others do not."""
     attribute = getattr(func.__self__, "__name__", "")
     if attribute in ("T", "mT", "H", "mH"):
         if args[0].dim() < 2:
@@ -233,7 +233,7 @@ def _pointwise(func, args, kwargs, inplace):
 
 
 def _passing(func, args, kwargs, count):
-    """The sums that go through a function of `count` DTensors."""
+    """Pass the sums on that go through a function of `count` DTensors."""
     name = plain_name(func.__name__)
     divides = name in ("div", "divide", "true_divide", "truediv")
     if divides and (func.__name__.startswith("__r") or not isinstance(args[0], DTensor) or kwargs):
@@ -242,7 +242,7 @@ def _passing(func, args, kwargs, count):
 
 
 def _pointwise_inplace(name, values, compute):
-    """The first tensor stays where it is, the others come to it."""
+    """Leave the first tensor where it is, and bring the others to it."""
     target = values[0]
     labels, out = _broadcast_labels(values)
     if len(values[0].shape) != len(out):
@@ -258,7 +258,7 @@ def _pointwise_inplace(name, values, compute):
 
 
 def _beside(name, values, labels, out, number):
-    """Placements that operands need beside one that stays, on dimension `number` of the mesh."""
+    """Return the placements that operands need beside one that stays, on dimension `number` of the mesh."""
     p, plain = values[0].placements[number], plain_name(name)
     if isinstance(p, Shard):
         return [Shard(names.index(out[p.dim])) if out[p.dim] in names else Replicate() for names in labels]
@@ -275,7 +275,7 @@ def _beside(name, values, labels, out, number):
 
 
 def _copy_whole(target, source):
-    """`copy_` from a tensor that every process has."""
+    """Compute `copy_` from a tensor that every process has."""
     whole = target._spec.with_placements([Replicate()] * target.device_mesh.ndim)
     part = redistribute(source.detach(), whole, target.placements)
     with _C.DisableTorchFunctionSubclass():
@@ -305,7 +305,7 @@ def _linear(func, args, kwargs):
 
 
 def _summed(x):
-    """What is still to be summed becomes whole."""
+    """Make whole what is still to be summed."""
     if not any(isinstance(p, Partial) for p in x.placements):
         return x
     return x.redistribute(placements=[Replicate() if isinstance(p, Partial) else p for p in x.placements])
@@ -328,7 +328,7 @@ def _matmul(func, args, kwargs):
 
 
 def _addmm(func, args, kwargs):
-    """A matrix (or a row) and a product."""
+    """Add a matrix (or a row) and a product."""
     if len(args) != 3 or not _all_dtensors(*args) or args[1].dim() != 2:
         return NotImplemented
     product = _matmul(facula.matmul, args[1:], {})
@@ -383,7 +383,7 @@ def _needs_gradient(x) -> bool:
 
 
 def _is_uneven(x, cut) -> bool:
-    """Whether processes have unlike numbers of what is averaged."""
+    """Return whether processes have unlike numbers of what is averaged."""
     ways: dict[Any, Any] = {}
     for d, size in cut:
         ways[d] = ways.get(d, 1) * size
@@ -395,7 +395,7 @@ def _is_empty_somewhere(x, cut) -> bool:
 
 
 def _along(position, default=-1):
-    """Ops that mix values along one dimension: softmax."""
+    """Compute ops that mix values along one dimension: softmax."""
 
     def rule(func, args, kwargs):
         x = args[0]
@@ -414,7 +414,7 @@ def _along(position, default=-1):
 
 
 def _layer_norm(func, args, kwargs):
-    """Mixes values along the last dimensions, which weight and bias have."""
+    """Mix values along the last dimensions, which weight and bias have."""
     x, shape = args[0], args[1] if len(args) > 1 else kwargs["normalized_shape"]
     names = ("weight", "bias") if func.__name__ == "layer_norm" else ("weight",)
     given = {n: (args[2 + i] if len(args) > 2 + i else kwargs.get(n)) for i, n in enumerate(names)}
@@ -472,7 +472,7 @@ def _backward(func, args, kwargs):
 
 
 def _random(func, args, kwargs):
-    """The numbers of one process: drawn for the whole, of which each takes its part."""
+    """Draw the numbers of one process: drawn for the whole, of which each takes its part."""
     x = _summed(args[0])
     whole = [Replicate()] * x.device_mesh.ndim
     if func.__name__.startswith("rand"):
@@ -489,7 +489,7 @@ def _random(func, args, kwargs):
 
 
 def _draw_inplace(func, args, kwargs):
-    """The numbers of one process, of which each takes its part; what was there does not matter."""
+    """Draw the numbers of one process, of which each takes its part; what was there does not matter."""
     x = args[0]
     if any(isinstance(p, Partial) for p in x.placements) or any(isinstance(a, facula.Tensor) for a in args[1:]):
         return _whole(func, args, kwargs, True)

@@ -114,7 +114,7 @@ def _all_labels(x) -> list:
 
 
 def _several(func, args, kwargs):
-    """split, chunk and others: parts along a dimension that is then whole in every process."""
+    """Compute split, chunk and others: parts along a dimension that is then whole in every process."""
     x, unbinds = args[0], func.__name__ == "unbind"
     dim = _given(args, kwargs, 1 if unbinds else 2, "dim", 0)
     if not isinstance(x, DTensor) or not isinstance(dim, int) or not -x.dim() <= dim < x.dim():
@@ -133,7 +133,7 @@ def _several(func, args, kwargs):
 
 
 def _alike(local, first, labels):
-    """A part that lies as the first one does; only dimensions without a label may differ in length."""
+    """Return a part that lies as the first one does; only dimensions without a label may differ in length."""
     shape = [n if label is None else whole for n, label, whole in zip(local.shape, labels, first.shape)]
     return DTensor._wrap(local, Spec(first.device_mesh, first.placements, facula.Size(shape)))
 
@@ -166,7 +166,7 @@ def _squeeze(func, args, kwargs):
 
 
 def _reshaped(func, args, kwargs):
-    """flatten and unflatten, as reshape."""
+    """Compute flatten and unflatten, as reshape."""
     shape = list(args[0].shape)
     found = _plainly(getattr(facula.Tensor, func.__name__), facula.empty(shape, device="meta"), *args[1:], **kwargs)
     return _RULES["reshape"](facula.reshape, (args[0], tuple(found.shape)), {})
@@ -189,7 +189,7 @@ def _expand(func, args, kwargs):
 
 
 def _getitem(func, args, kwargs):
-    """Basic indices: dimensions of which all is taken may be cut."""
+    """Take basic indices: dimensions of which all is taken may be cut."""
     x, index = args
     index = list(index) if isinstance(index, tuple) else [index]
     if not isinstance(x, DTensor) or not all(i is None or type(i) in (int, slice, type(Ellipsis)) for i in index):
@@ -227,7 +227,7 @@ def _narrow(func, args, kwargs):
 
 
 def _triangle(func, args, kwargs):
-    """tril and triu: rows and columns are whole."""
+    """Compute tril and triu: rows and columns are whole."""
     x = args[0]
     labels = [d if d < x.dim() - 2 else None for d in _all_labels(x)]
     compute = lambda parts: _plainly(func, parts[0], *args[1:], **kwargs)  # noqa: E731
@@ -235,7 +235,7 @@ def _triangle(func, args, kwargs):
 
 
 def _repeat_interleave(func, args, kwargs):
-    """Along a dimension that is cut into equal parts, every process repeats its own."""
+    """Repeat along a dimension that is cut into equal parts, of which every process repeats its own."""
     x, times, dim = args[0], _given(args, kwargs, 1, "repeats"), _given(args, kwargs, 2, "dim")
     if type(times) is not int or type(dim) is not int or times < 1:
         return NotImplemented
@@ -254,7 +254,7 @@ def _repeat_interleave(func, args, kwargs):
 
 
 def _attention(func, args, kwargs):
-    """Batches and heads may be cut; of shared heads, where every process gets whole groups."""
+    """Compute attention: batches and heads may be cut; of shared heads, where every process gets whole groups."""
     q, k, v = args[:3]
     mask, dropout = _given(args, kwargs, 3, "attn_mask"), _given(args, kwargs, 4, "dropout_p", 0.0)
     if not all(isinstance(t, DTensor) and t.dim() == q.dim() for t in (q, k, v)) or q.dim() < 3 or dropout:
@@ -285,7 +285,7 @@ def _attention(func, args, kwargs):
 
 
 def _at_most_along(func, args, kwargs):
-    """argmax and argmin along a dimension that is whole."""
+    """Compute argmax and argmin along a dimension that is whole."""
     x, dim, keepdim = args[0], _given(args, kwargs, 1, "dim"), _given(args, kwargs, 2, "keepdim", False)
     if not isinstance(dim, int):
         return NotImplemented
@@ -305,13 +305,13 @@ def _mse_loss(func, args, kwargs):
 
 
 def _wrapped(results, first, out):
-    """Results of one call, of which `first` is wrapped."""
+    """Return the results of one call, of which `first` is wrapped."""
     items = [_alike(t, first, out) for t in results]
     return results._make(items) if hasattr(results, "_make") else type(results)(items)
 
 
 def _mixing(dims_of, drops: bool = False, passes=()):
-    """Ops that need dimensions `dims_of(x, args, kwargs)` whole, and may drop them."""
+    """Compute ops that need dimensions `dims_of(x, args, kwargs)` whole, and may drop them."""
 
     def rule(func, args, kwargs):
         x, dims = args[0], dims_of(*args, **kwargs) if isinstance(args[0], DTensor) else None
@@ -344,7 +344,7 @@ def _pad_dims(x, pad, mode="constant", value=None):
 
 
 def _extreme(func, args, kwargs):
-    """max and min of everything, along a dimension, or of two tensors."""
+    """Compute max and min of everything, along a dimension, or of two tensors."""
     if len(args) == 1 and not kwargs:
         x = args[0]
         return _reduction(facula.amax if func.__name__ == "max" else facula.amin, (x,), {})
@@ -373,12 +373,12 @@ def _index_select(func, args, kwargs):
 
 
 def _of_the_first(now):
-    """What moves elements of the first input."""
+    """Compute what moves elements of the first input."""
     return [([way[0][0], *([Replicate()] * (len(now) - 1))], way[1]) for way in moved(now[:1])]
 
 
 def _gather(func, args, kwargs):
-    """Other dimensions than the one that is looked up are cut alike where they are as long."""
+    """Gather elements: other dimensions than the one that is looked up are cut alike where they are as long."""
     x, dim, index = args[0], _given(args, kwargs, 1, "dim"), _given(args, kwargs, 2, "index")
     if not isinstance(x, DTensor) or not isinstance(index, DTensor) or not x.dim() or x.dim() != index.dim():
         return NotImplemented
@@ -388,7 +388,7 @@ def _gather(func, args, kwargs):
 
 
 def _complex_view(func, args, kwargs):
-    """view_as_real and view_as_complex: one dimension more or less at the end."""
+    """Compute view_as_real and view_as_complex: one dimension more or less at the end."""
     x = args[0]
     labels, adds = _all_labels(x), func.__name__ == "view_as_real"
     labels, out = (labels, [*labels, None]) if adds else ([*labels[:-1], None], labels[:-1])
@@ -396,7 +396,7 @@ def _complex_view(func, args, kwargs):
 
 
 def _norm(func, args, kwargs):
-    """Norms of all values or along dimensions, for each part; powers of them are summed where processes have parts."""
+    """Compute norms of all values or along dimensions, for each part; powers of them are summed where processes have parts."""
     x, order = args[0], _given(args, kwargs, 1, "p" if func.__name__ == "norm" else "ord", 2)
     order = {"fro": 2, None: 2}.get(order, order)
     dims, keepdim, dtype = _given(args, kwargs, 2, "dim"), _given(args, kwargs, 3, "keepdim", False), kwargs.get("dtype")
@@ -428,7 +428,7 @@ def _broadcast_tensors(func, args, kwargs):
 
 
 def _is_one_layout(func, args, kwargs):
-    """cumulative sums along a dimension that is whole."""
+    """Compute cumulative sums along a dimension that is whole."""
     return _along(1)(func, args, kwargs) if not any(isinstance(p, Partial) for p in args[0].placements) else NotImplemented
 
 

@@ -12,7 +12,7 @@ from .placement_types import Partial, Placement, Replicate, Shard, _StridedShard
 
 
 def cut_order(placements) -> list[int]:
-    """Dimensions of a mesh in the order in which they cut: one inside of those before it."""
+    """Return the dimensions of a mesh in the order in which they cut: one inside of those before it."""
     return sorted(range(len(placements)), key=lambda i: isinstance(placements[i], _StridedShard))
 
 
@@ -25,7 +25,7 @@ class Spec:
     shape: facula.Size
 
     def local_shape_and_offset(self, coordinate=None):
-        """(shape, offset) of the part of a process, by its place in the mesh (default: this one's)."""
+        """Return (shape, offset) of the part of a process, by its place in the mesh (default: this one's)."""
         shape, offset = list(self.shape), [0] * len(self.shape)
         coordinate = self.mesh.get_coordinate() if coordinate is None else coordinate
         for number in cut_order(self.placements):
@@ -37,7 +37,7 @@ class Spec:
         return tuple(shape), tuple(offset)
 
     def with_placements(self, placements) -> Spec:
-        """The same tensor, elsewhere."""
+        """Return the same tensor, elsewhere."""
         return Spec(self.mesh, tuple(placements), self.shape)
 
     @property
@@ -47,7 +47,7 @@ class Spec:
 
 
 def normalized(caller: str, mesh: DeviceMesh | None, placements, dim: int) -> tuple[DeviceMesh, tuple[Placement, ...]]:
-    """The mesh, and placements whose dimensions count from the front. Errors name the caller."""
+    """Return the mesh, and placements whose dimensions count from the front. Errors name the caller."""
     mesh = mesh or _current()
     if mesh is None:
         raise RuntimeError(f"{caller}: a device_mesh must be given outside of `with mesh`, got None")
@@ -69,7 +69,7 @@ def normalized(caller: str, mesh: DeviceMesh | None, placements, dim: int) -> tu
 
 
 def whole_shape(local: facula.Tensor, mesh: DeviceMesh, placements) -> facula.Size:
-    """The shape of the whole if all parts are as large as this one."""
+    """Return the shape of the whole if all parts are as large as this one."""
     shape = list(local.shape)
     for number, p in enumerate(placements):
         if isinstance(p, Shard):
@@ -78,5 +78,5 @@ def whole_shape(local: facula.Tensor, mesh: DeviceMesh, placements) -> facula.Si
 
 
 def count(spec: Spec) -> int:
-    """Number of elements of the whole."""
+    """Return the number of elements of the whole."""
     return math.prod(spec.shape)

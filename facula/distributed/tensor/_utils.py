@@ -10,7 +10,7 @@ __all__ = ["compute_local_shape_and_global_offset"]
 
 
 def compute_local_shape_and_global_offset(global_shape, mesh, placements, skip_offset: bool = False):
-    """(sizes, offsets) of this process's part of a tensor; offsets are () with `skip_offset`."""
+    """Return (sizes, offsets) of this process's part of a tensor; offsets are () with `skip_offset`."""
     mesh, placements = normalized("compute_local_shape_and_global_offset", mesh, placements, len(global_shape))
     shape, offset = Spec(mesh, placements, facula.Size(global_shape)).local_shape_and_offset()
     return shape, () if skip_offset else offset

@@ -15,7 +15,7 @@ class Placement:
     """
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether processes hold parts.
+        """Return whether processes hold parts.
 
         Args:
             dim: along which dimension. Default: any.
@@ -23,11 +23,11 @@ class Placement:
         return isinstance(self, Shard) and dim in (None, self.dim)
 
     def is_replicate(self) -> bool:
-        """Whether every process holds the whole."""
+        """Return whether every process holds the whole."""
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: Any = None) -> bool:
-        """Whether the value is the reduction of what processes hold.
+        """Return whether the value is the reduction of what processes hold.
 
         Args:
             reduce_op: by which operation. Default: any.
@@ -56,7 +56,7 @@ class Shard(Placement):
 
     @staticmethod
     def local_shard_size_and_offset(curr_local_size: Any, num_chunks: Any, rank: int) -> tuple[Any, Any]:
-        """(size, offset) of a process's part.
+        """Return (size, offset) of a process's part.
 
         Args:
             curr_local_size: how many elements are cut.

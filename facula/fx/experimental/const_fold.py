@@ -58,7 +58,7 @@ class FoldedGraphModule(GraphModule):
         return super().__call__(*args, **kwargs)
 
     def run_folding(self) -> None:
-        """Computes what does not depend on inputs."""
+        """Compute what does not depend on inputs."""
         if self.const_subgraph_module is None or self.fx_const_folded_attrs_name is None:
             return
         if self.has_folding_been_run:
@@ -73,7 +73,7 @@ class FoldedGraphModule(GraphModule):
 
 
 def get_unique_attr_name_in_module(mod_traced: Module, name: str) -> str:
-    """An attribute name that the module does not have.
+    """Return an attribute name that the module does not have.
 
     Args:
         mod_traced: the module.
@@ -93,7 +93,7 @@ def get_unique_attr_name_in_module(mod_traced: Module, name: str) -> str:
 
 
 def _constant_nodes(gm, skip):
-    """The calls that depend on attributes only."""
+    """Return the calls that depend on attributes only."""
     constant, found = set(), False
     for node in gm.graph.nodes:
         if node.op in ("placeholder", "output"):
@@ -109,7 +109,7 @@ def _constant_nodes(gm, skip):
 
 def split_const_subgraphs(module: Module, skip_folding_node_fn: Any = None,
                           device_for_folded_attrs: str = "cpu") -> FoldedGraphModule:  # fmt: skip
-    """A FoldedGraphModule: what depends on attributes only is a part of its own.
+    """Return a FoldedGraphModule: what depends on attributes only is a part of its own.
 
     Args:
         module: the module.
@@ -145,7 +145,7 @@ def _copy_attributes(source, target):
 
 
 def _joined(split, inner, outer, call, device):
-    """One graph of both parts: the first is an attribute."""
+    """Return one graph of both parts: the first is an attribute."""
     name = get_unique_attr_name_in_module(split, "_FX_CONST_FOLDED_ATTRS")
     several = isinstance(inner.graph.output_node().args[0], tuple)
     count = len(inner.graph.output_node().args[0]) if several else 1
@@ -166,7 +166,7 @@ def _joined(split, inner, outer, call, device):
 
 
 def _inline(split, outer):
-    """Puts the nodes of a called GraphModule in the place of the call."""
+    """Put the nodes of a called GraphModule in the place of the call."""
     call = next(node for node in split.graph.nodes if node.op == "call_module" and node.target == "submod_1")
     values = dict(zip([n for n in outer.graph.nodes if n.op == "placeholder"], call.args))
     for node in outer.graph.nodes:

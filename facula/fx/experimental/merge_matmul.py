@@ -23,7 +23,7 @@ __all__ = ["split_result_tensors", "may_depend_on", "are_nodes_independent", "me
 
 
 def split_result_tensors(result: Tensor, inputs: Any) -> tuple[Tensor, ...]:
-    """The parts of a product that belong to each of the matrices that were put together.
+    """Return the parts of a product that belong to each of the matrices that were put together.
 
     Args:
         result: the product.
@@ -42,7 +42,7 @@ def split_result_tensors(result: Tensor, inputs: Any) -> tuple[Tensor, ...]:
 
 
 def may_depend_on(a: Any, b: Node, search_depth: int = 6) -> bool:
-    """Whether a node may be computed from another.
+    """Return whether a node may be computed from another.
 
     Args:
         a, b: the nodes: `a` from `b`.
@@ -63,7 +63,7 @@ def may_depend_on(a: Any, b: Node, search_depth: int = 6) -> bool:
 
 
 def are_nodes_independent(nodes: Iterable[Node]) -> bool:
-    """Whether none of some nodes is computed from another.
+    """Return whether none of some nodes is computed from another.
 
     Args:
         nodes: the nodes.
@@ -77,7 +77,7 @@ def are_nodes_independent(nodes: Iterable[Node]) -> bool:
 
 
 def merge_matmul(in_mod: Callable[..., Any] | Module) -> GraphModule:
-    """A GraphModule in which products `a @ w`, `b @ w`, ... with one matrix `w` are one product.
+    """Return a GraphModule in which products `a @ w`, `b @ w`, ... with one matrix `w` are one product.
 
     Args:
         in_mod: the module.
@@ -107,7 +107,7 @@ def merge_matmul(in_mod: Callable[..., Any] | Module) -> GraphModule:
 
 
 def _same_operand(node):
-    """What is equal for nodes that read the same."""
+    """Return what is equal for nodes that read the same."""
     return (node.op, node.target) if node.op == "get_attr" else node
 
 

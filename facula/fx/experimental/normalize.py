@@ -38,7 +38,7 @@ class NormalizeArgs(Transformer):
         self.normalize_to_only_use_kwargs = normalize_to_only_use_kwargs
 
     def run_node(self, n: Node) -> Any:
-        """The proxy of a node.
+        """Return the proxy of a node.
 
         Args:
             n: the node.
@@ -93,7 +93,7 @@ class AnnotateTypesWithSchema(Transformer):
         self.annotate_get_attrs = annotate_get_attrs
 
     def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call of a function in the new graph.
+        """Return a call of a function in the new graph.
 
         Args:
             target, args, kwargs: as of Interpreter.call_function.
@@ -104,7 +104,7 @@ class AnnotateTypesWithSchema(Transformer):
         return out
 
     def call_module(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call of a submodule in the new graph.
+        """Return a call of a submodule in the new graph.
 
         Args:
             target, args, kwargs: as of Interpreter.call_module.
@@ -117,7 +117,7 @@ class AnnotateTypesWithSchema(Transformer):
         return out
 
     def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A node of the new graph that reads an attribute.
+        """Return a node of the new graph that reads an attribute.
 
         Args:
             target, args, kwargs: as of Interpreter.get_attr.
@@ -143,7 +143,7 @@ class NormalizeOperators(AnnotateTypesWithSchema):
     binary_magic_method_remap: Any = _SAME
 
     def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call of a function in the new graph.
+        """Return a call of a function in the new graph.
 
         Args:
             target, args, kwargs: as of Interpreter.call_function.

@@ -20,13 +20,13 @@ __all__ = ["matches_module_pattern", "replace_node_module", "fuse", "remove_drop
 
 
 def _parent_name(target):
-    """(path of what holds it, its name there)"""
+    """Return (path of what holds it, its name there)"""
     parent, _, name = target.rpartition(".")
     return parent, name
 
 
 def matches_module_pattern(pattern: Sequence[type], node: Node, modules: dict[str, Module]) -> bool:
-    """Whether a node calls a module of the last class of a pattern on what one of the first gives.
+    """Return whether a node calls a module of the last class of a pattern on what one of the first gives.
 
     Args:
         pattern: two classes of modules.
@@ -50,7 +50,7 @@ def matches_module_pattern(pattern: Sequence[type], node: Node, modules: dict[st
 
 
 def replace_node_module(node: Node, modules: dict[str, Module], new_module: Module) -> None:
-    """Puts another module in the place of the one that a node calls.
+    """Put another module in the place of the one that a node calls.
 
     Args:
         node: the node.
@@ -74,7 +74,7 @@ _PATTERNS = [
 
 
 def fuse(model: Module, inplace: bool = False, no_trace: bool = False) -> GraphModule:
-    """Folds batch normalisations into the convolutions and linear layers before them; for evaluation.
+    """Fold batch normalisations into the convolutions and linear layers before them; for evaluation.
 
     Args:
         model: the module.
@@ -107,7 +107,7 @@ def fuse(model: Module, inplace: bool = False, no_trace: bool = False) -> GraphM
 
 
 def remove_dropout(model: Module) -> GraphModule:
-    """Leaves dropout modules out.
+    """Leave dropout modules out.
 
     Args:
         model: the module.
@@ -128,7 +128,7 @@ def remove_dropout(model: Module) -> GraphModule:
 
 
 def extract_subgraph(orig_module: Any, nodes: Iterable[Node], inputs: Any, outputs: Any) -> GraphModule:
-    """A GraphModule of some nodes.
+    """Return a GraphModule of some nodes.
 
     Args:
         orig_module: the module that they call submodules of.
@@ -152,7 +152,7 @@ def extract_subgraph(orig_module: Any, nodes: Iterable[Node], inputs: Any, outpu
 
 
 def optimize_for_inference(model: Module, pass_config: Any = None, tracer: type = fx.Tracer) -> GraphModule:
-    """A model for evaluation: batch normalisations folded, dropout left out.
+    """Return a model for evaluation: batch normalisations folded, dropout left out.
 
     Args:
         model: the module.
@@ -198,7 +198,7 @@ class UnionFind:
         self.parent, self.size = [None] * n, [0] * n
 
     def make_set(self, v: Any) -> None:
-        """A set of one number.
+        """Make a set of one number.
 
         Args:
             v: the number.
@@ -210,7 +210,7 @@ class UnionFind:
         self.parent[v], self.size[v] = v, 1
 
     def find(self, v: Any) -> Any:
-        """The number that stands for the set of `v`.
+        """Return the number that stands for the set of `v`.
 
         Args:
             v: a number.
@@ -221,7 +221,7 @@ class UnionFind:
         return v
 
     def join(self, a: Any, b: Any) -> Any:
-        """Makes one set of two; gives the number that stands for it.
+        """Make one set of two; give the number that stands for it.
 
         Args:
             a, b: a number of each.

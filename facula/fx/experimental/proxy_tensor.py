@@ -65,7 +65,7 @@ class PythonKeyTracer(Tracer):
         self.tracked: dict[Any, Any] = {}
 
     def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-        """Runs the module: no module is a node.
+        """Run the module: no module is a node.
 
         Args:
             m, forward, args, kwargs: as of Tracer.call_module.
@@ -74,7 +74,7 @@ class PythonKeyTracer(Tracer):
         return forward(*args, **kwargs)
 
     def getattr(self, attr: str, attr_val: Tensor, parameter_proxy_cache: dict[Any, Any]) -> Tensor:
-        """The attribute itself.
+        """Return the attribute itself.
 
         Args:
             attr, attr_val, parameter_proxy_cache: as of Tracer.getattr.
@@ -83,7 +83,7 @@ class PythonKeyTracer(Tracer):
         return attr_val
 
     def create_arg(self, a: Any) -> Any:
-        """`a` as a graph holds it.
+        """Return `a` as a graph holds it.
 
         Args:
             a: anything.
@@ -94,7 +94,7 @@ class PythonKeyTracer(Tracer):
         return super().create_arg(a)
 
     def _known(self, tensor):
-        """The proxy of a tensor, or of the tracked one that lies where it does.
+        """Return the proxy of a tensor, or of the tracked one that lies where it does.
 
         Detached tensors, those that autograd saved among them, come about where no mode sees it.
         """
@@ -108,7 +108,7 @@ class PythonKeyTracer(Tracer):
         return None if known is None else known[1]
 
     def _constant(self, tensor):
-        """The proxy of a tensor that was there before, which becomes an attribute of the root."""
+        """Return the proxy of a tensor that was there before, which becomes an attribute of the root."""
         kind = "_param_constant" if isinstance(tensor, facula.nn.Parameter) else "_tensor_constant"
         name = self.get_fresh_qualname(kind)
         setattr(self.root, name, tensor)
@@ -118,7 +118,7 @@ class PythonKeyTracer(Tracer):
         return proxy
 
     def track(self, tensor: Tensor, proxy: Any) -> None:
-        """Says which proxy stands for a tensor.
+        """Say which proxy stands for a tensor.
 
         Args:
             tensor: the tensor, which is kept.
@@ -127,7 +127,7 @@ class PythonKeyTracer(Tracer):
         self.tracked[id(tensor)] = (tensor, proxy)
 
     def proxy_of(self, value: Any) -> Any:
-        """The proxy of a tensor that is tracked; anything else as it is.
+        """Return the proxy of a tensor that is tracked; anything else as it is.
 
         Args:
             value: the value.
@@ -199,7 +199,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         return result
 
     def _track(self, result, node):
-        """Which tensors the node stands for, and what is known of them."""
+        """Note which tensors the node stands for, and what is known of them."""
         tracer = self.tracer
         self.note(node, result)
         if isinstance(result, facula.Tensor):
@@ -212,7 +212,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                     tracer.track(part, item)
 
     def note(self, node: Node, value: Any) -> None:
-        """Puts what is known of a value in the node's `meta`: "val" and "tensor_meta".
+        """Put what is known of a value in the node's `meta`: "val" and "tensor_meta".
 
         Args:
             node: the node.
@@ -232,7 +232,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
 
 def get_proxy_mode() -> Any:
-    """The innermost mode of `make_fx` that is on, or None.
+    """Return the innermost mode of `make_fx` that is on, or None.
 
     >>> from facula.fx.experimental.proxy_tensor import get_proxy_mode
     >>> get_proxy_mode() is None
@@ -246,7 +246,7 @@ get_innermost_proxy_mode = get_proxy_mode
 
 @contextlib.contextmanager
 def disable_proxy_modes_tracing():
-    """Within it ops are not recorded.
+    """Record no ops within it.
 
     >>> from facula.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, make_fx
     >>> def step(x):
@@ -273,7 +273,7 @@ maybe_disable_fake_tensor_mode = _disable_current_modes
 
 @contextlib.contextmanager
 def decompose(decomposition_table):
-    """Within it recorded ops that the table has are replaced by what its functions run.
+    """Replace, within it, recorded ops that the table has by what its functions run.
 
     Args:
         decomposition_table: {op: function}
@@ -295,7 +295,7 @@ def decompose(decomposition_table):
 
 def dispatch_trace(root: Callable[..., Any], tracer: Tracer,
                    concrete_args: Sequence[PHBase | Sequence[PHBase] | dict[str, PHBase]] | None = None) -> GraphModule:
-    """A GraphModule of what a tracer records of a function.
+    """Return a GraphModule of what a tracer records of a function.
 
     Args:
         root: the function.
@@ -314,7 +314,7 @@ def dispatch_trace(root: Callable[..., Any], tracer: Tracer,
 
 
 def _with_names(function, count):
-    """`function` as one with `count` named parameters, if its own are not known."""
+    """Return `function` as one with `count` named parameters, if its own are not known."""
     target = inspect.unwrap(function)
     code = getattr(target, "__code__", None)
     if code is not None and not code.co_flags & inspect.CO_VARARGS and not inspect.ismethod(target):
@@ -327,7 +327,7 @@ def make_fx(f: Callable[..., Any], decomposition_table: dict[Callable[..., Any],
             tracing_mode: str = "real", _allow_non_fake_inputs: bool = False, *, pre_dispatch: bool = False,
             record_module_stack: bool = False, _allow_fake_constant: bool = False,
             _error_on_data_dependent_ops: bool = True) -> Callable[..., Any]:  # fmt: skip
-    """A function that runs `f` on its arguments and gives the GraphModule of the ops that it ran.
+    """Return a function that runs `f` on its arguments and gives the GraphModule of the ops that it ran.
 
     Args:
         f: the function or module.
@@ -385,7 +385,7 @@ def _track_inputs(mode, tracer, proxies, values):
 
 def get_isolated_graphmodule(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
                              tracing_mode: str = "real", decomposition_table: Any = None) -> GraphModule:  # fmt: skip
-    """The GraphModule of what a function runs on some arguments, whatever else is being recorded.
+    """Return the GraphModule of what a function runs on some arguments, whatever else is being recorded.
 
     Args:
         func: the function.

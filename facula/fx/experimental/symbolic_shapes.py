@@ -34,7 +34,7 @@ class GuardOnDataDependentSymNode(RuntimeError):
 
 
 def free_symbols(val: Any) -> set[Any]:
-    """The symbols in a value: none.
+    """Return the symbols in a value: none.
 
     Args:
         val: a tensor, a size, or lists and tuples of them.
@@ -51,7 +51,7 @@ free_unbacked_symbols = free_symbols
 
 
 def has_free_symbols(val: Any) -> bool:
-    """Whether there are symbols in a value: no.
+    """Return whether there are symbols in a value: no.
 
     Args:
         val: the value.
@@ -70,7 +70,7 @@ has_free_unbacked_symbols = has_symbolic_sizes_strides = is_symbolic = has_free_
 
 
 def has_static_value(a: Any) -> bool:
-    """Whether a value is known: yes.
+    """Return whether a value is known: yes.
 
     Args:
         a: the value.
@@ -83,7 +83,7 @@ def has_static_value(a: Any) -> bool:
 
 
 def _truth(a):
-    """Whether it holds.
+    """Return whether it holds.
 
     Args:
         a: a condition.
@@ -104,7 +104,7 @@ guard_or_true = guard_or_false = guard_bool = guard_size_oblivious = statically_
 
 
 def statically_known_false(x: Any) -> bool:
-    """Whether it does not hold.
+    """Return whether it does not hold.
 
     Args:
         x: a condition.
@@ -117,7 +117,7 @@ def statically_known_false(x: Any) -> bool:
 
 
 def guard_int(a: Any) -> int:
-    """The number.
+    """Return the number.
 
     Args:
         a: a size.
@@ -130,7 +130,7 @@ def guard_int(a: Any) -> int:
 
 
 def hint_int(a: Any, fallback: Any = None) -> int:
-    """The number.
+    """Return the number.
 
     Args:
         a: a size.
@@ -144,7 +144,7 @@ def hint_int(a: Any, fallback: Any = None) -> int:
 
 
 def guard_float(a: Any) -> float:
-    """The number.
+    """Return the number.
 
     Args:
         a: a number.
@@ -157,7 +157,7 @@ def guard_float(a: Any) -> float:
 
 
 def guard_scalar(a: Any) -> bool | float:
-    """The number, as Python's.
+    """Return the number, as Python's.
 
     Args:
         a: a number or condition.
@@ -170,7 +170,7 @@ def guard_scalar(a: Any) -> bool | float:
 
 
 def is_concrete_int(a: Any) -> bool:
-    """Whether it is a number without symbols.
+    """Return whether it is a number without symbols.
 
     Args:
         a: an integer.
@@ -183,7 +183,7 @@ def is_concrete_int(a: Any) -> bool:
 
 
 def is_concrete_bool(a: Any) -> bool:
-    """Whether it is a condition without symbols.
+    """Return whether it is a condition without symbols.
 
     Args:
         a: a condition.
@@ -196,7 +196,7 @@ def is_concrete_bool(a: Any) -> bool:
 
 
 def is_concrete_float(a: Any) -> bool:
-    """Whether it is a number without symbols.
+    """Return whether it is a number without symbols.
 
     Args:
         a: a number.
@@ -209,7 +209,7 @@ def is_concrete_float(a: Any) -> bool:
 
 
 def sym_eq(x: Any, y: Any) -> bool:
-    """Whether two sizes, or lists of sizes, are equal.
+    """Return whether two sizes, or lists of sizes, are equal.
 
     Args:
         x, y: the sizes.
@@ -228,7 +228,7 @@ def sym_eq(x: Any, y: Any) -> bool:
 
 
 def sym_and(x: Any, *others: Any) -> Any:
-    """Whether all hold.
+    """Return whether all hold.
 
     Args:
         x, others: conditions.
@@ -241,7 +241,7 @@ def sym_and(x: Any, *others: Any) -> Any:
 
 
 def sym_or(x: Any, *others: Any) -> Any:
-    """Whether one holds.
+    """Return whether one holds.
 
     Args:
         x, others: conditions.

@@ -22,7 +22,7 @@ __all__ = ["FakeTensorProp"]
 
 
 def fake_copy(module: Module, mode: str) -> Module:
-    """A copy of a module with fake parameters and buffers."""
+    """Return a copy of a module with fake parameters and buffers."""
     memo = {}
     for tensor in (*module.parameters(), *module.buffers()):
         memo[id(tensor)] = mode.from_tensor(tensor)
@@ -51,7 +51,7 @@ class FakeTensorProp(Interpreter):
         self._real, self._fakes = module, {}
 
     def fetch_attr(self, target: Target) -> Any:
-        """What lies at a path of the module; of modules, a copy with fake tensors.
+        """Return what lies at a path of the module; of modules, a copy with fake tensors.
 
         Args:
             target: the path.
@@ -66,7 +66,7 @@ class FakeTensorProp(Interpreter):
         return self._fakes[target]
 
     def run_node(self, n: Node) -> Any:
-        """The value of a node, which its `meta` gets.
+        """Return the value of a node, which its `meta` gets.
 
         Args:
             n: the node.
@@ -80,7 +80,7 @@ class FakeTensorProp(Interpreter):
         return result
 
     def propagate(self, *args: Any) -> Any:
-        """Runs the graph on fake tensors like the arguments.
+        """Run the graph on fake tensors like the arguments.
 
         Args:
             args: the arguments.
@@ -89,7 +89,7 @@ class FakeTensorProp(Interpreter):
         return self.propagate_dont_convert_inputs(*_pytree.tree_map(fake, args))
 
     def propagate_dont_convert_inputs(self, *args: Any) -> Any:
-        """Runs the graph on arguments that are fake already.
+        """Run the graph on arguments that are fake already.
 
         Args:
             args: the arguments.

@@ -35,33 +35,33 @@ class _Dot:
         self.name, self.rankdir, self.lines = name, rankdir, []
 
     def node(self, name, label, **style):
-        """Adds a node."""
+        """Add a node."""
         given = {"label": label, **style}
         self.lines.append(f"{_quoted(name)} [{', '.join(f'{k}={_quoted(v)}' for k, v in given.items())}];")
 
     def edge(self, source, target):
-        """Adds an arrow."""
+        """Add an arrow."""
         self.lines.append(f"{_quoted(source)} -> {_quoted(target)};")
 
     def to_string(self):
-        """The text."""
+        """Return the text."""
         return "\n".join([f"digraph {_quoted(self.name)} {{", f"rankdir={self.rankdir};", *self.lines, "}", ""])
 
     __str__ = to_string
 
     def create_dot(self):
-        """The text as bytes."""
+        """Return the text as bytes."""
         return self.to_string().encode()
 
     def write(self, path, **_):
-        """Writes the text to a file."""
+        """Write the text to a file."""
         with open(path, "w") as file:
             file.write(self.to_string())
 
     write_raw = write_dot = write
 
     def get_node_list(self):
-        """The lines that are nodes."""
+        """Return the lines that are nodes."""
         return [line for line in self.lines if " -> " not in line]
 
 
@@ -108,7 +108,7 @@ class FxGraphDrawer:
                 self._dot_graphs[f"{name}_{node.target}"] = self._to_dot(inner, f"{name}_{node.target}")
 
     def get_dot_graph(self, submod_name: Any = None) -> Any:
-        """The drawing, with `to_string`, `write` and `create_dot`; of a submodule that is a GraphModule, by its name.
+        """Return the drawing, with `to_string`, `write` and `create_dot`; of a submodule that is a GraphModule, by its name.
 
         Args:
             submod_name: its name.
@@ -116,11 +116,11 @@ class FxGraphDrawer:
         return self.get_main_dot_graph() if submod_name is None else self.get_submod_dot_graph(submod_name)
 
     def get_main_dot_graph(self) -> Any:
-        """The drawing of the whole."""
+        """Return the drawing of the whole."""
         return self._dot_graphs[self._name]
 
     def get_submod_dot_graph(self, submod_name: Any) -> Any:
-        """The drawing of a submodule.
+        """Return the drawing of a submodule.
 
         Args:
             submod_name: its name.
@@ -138,7 +138,7 @@ class FxGraphDrawer:
         return self._dot_graphs[f"{self._name}_{submod_name}"]
 
     def get_all_dot_graphs(self) -> Any:
-        """All drawings, by name."""
+        """Return all drawings, by name."""
         return self._dot_graphs
 
     def _to_dot(self, gm, name):

@@ -24,7 +24,7 @@ __all__ = ["replace_target_nodes_with", "size_bytes", "get_size_of_all_nodes", "
 @compatibility(is_backward_compatible=False)
 def replace_target_nodes_with(fx_module: Module, old_op: str, old_target: Any, new_op: str,
                               new_target: Any) -> None:  # fmt: skip
-    """Gives the nodes of one target another, in a new graph of the module.
+    """Give the nodes of one target another, in a new graph of the module.
 
     Args:
         fx_module: the GraphModule.
@@ -68,7 +68,7 @@ class size_bytes(NamedTuple):  # noqa: N801
 
 @compatibility(is_backward_compatible=False)
 def get_size_of_all_nodes(fx_module: Module, args: Sequence[Tensor] | None = None) -> None:
-    """Notes in every node how many bytes it has (`size_bytes`).
+    """Note in every node how many bytes it has (`size_bytes`).
 
     Args:
         fx_module: the GraphModule.
@@ -90,7 +90,7 @@ def get_size_of_all_nodes(fx_module: Module, args: Sequence[Tensor] | None = Non
 
 @compatibility(is_backward_compatible=False)
 def get_tensor_meta(node: Node) -> Any:
-    """The TensorMetadata of a node; RuntimeError where there is none.
+    """Return the TensorMetadata of a node; RuntimeError where there is none.
 
     Args:
         node: the node.
@@ -110,7 +110,7 @@ def get_tensor_meta(node: Node) -> Any:
 
 @compatibility(is_backward_compatible=False)
 def get_size_of_node(fx_module: Module, node: Node) -> size_bytes:
-    """The bytes of a node: its result, and its parameters.
+    """Return the bytes of a node: its result, and its parameters.
 
     Args:
         fx_module: the GraphModule.

@@ -38,7 +38,7 @@ class OperatorSupportBase(abc.ABC):
 
     @abc.abstractmethod
     def is_node_supported(self, submodules: Any, node: Node) -> None:
-        """Whether a node is supported.
+        """Return whether a node is supported.
 
         Args:
             submodules: {path: module}
@@ -66,7 +66,7 @@ class OperatorSupport(OperatorSupportBase):
         self._support_dict = support_dict or {}
 
     def is_node_supported(self, submodules: dict[str, Module], node: Node) -> bool:
-        """Whether a node is supported.
+        """Return whether a node is supported.
 
         Args:
             submodules: {path: module}
@@ -101,7 +101,7 @@ class _Function(OperatorSupportBase):
 
 @compatibility(is_backward_compatible=False)
 def create_op_support(is_node_supported: Callable[..., Any]) -> Any:
-    """An OperatorSupportBase of a function.
+    """Return an OperatorSupportBase of a function.
 
     Args:
         is_node_supported: (submodules, node) -> bool
@@ -117,7 +117,7 @@ def create_op_support(is_node_supported: Callable[..., Any]) -> Any:
 
 @compatibility(is_backward_compatible=False)
 def chain(*op_support: Any) -> Any:
-    """Supported is what all support.
+    """Return a support of what all support.
 
     Args:
         op_support: OperatorSupportBases, which are asked in turn.
@@ -133,7 +133,7 @@ def chain(*op_support: Any) -> Any:
 
 @compatibility(is_backward_compatible=False)
 def any_chain(*op_support: Any) -> Any:
-    """Supported is what one supports.
+    """Return a support of what one supports.
 
     Args:
         op_support: OperatorSupportBases, which are asked in turn.
@@ -162,7 +162,7 @@ class OpSupports:
 
     @classmethod
     def decline_if_input_dtype(cls, dtype: facula.dtype) -> Any:
-        """Supports what takes no tensor of a dtype, as far as dtypes of nodes are known (`meta`).
+        """Return a support of what takes no tensor of a dtype, as far as dtypes of nodes are known (`meta`).
 
         Args:
             dtype: the dtype.
@@ -171,7 +171,7 @@ class OpSupports:
 
     @classmethod
     def decline_if_node_in_names(cls, disallow_set: set[str]) -> Any:
-        """Supports all but the nodes of some names.
+        """Return a support of all but the nodes of some names.
 
         Args:
             disallow_set: the names.

@@ -30,7 +30,7 @@ module_fetch_book: dict[Any, Any] = {
 
 @compatibility(is_backward_compatible=False)
 def default_matching(name: str, target_version: Any) -> str:
-    """The name of an attribute in the current version of its class.
+    """Return the name of an attribute in the current version of its class.
 
     Args:
         name: the name.
@@ -46,7 +46,7 @@ def default_matching(name: str, target_version: Any) -> str:
 
 @compatibility(is_backward_compatible=False)
 def extract_attrs_for_lowering(mod: Module) -> dict[str, Any]:
-    """{name: value} of what a module is made of; RuntimeError for classes that are not known.
+    """Return {name: value} of what a module is made of; RuntimeError for classes that are not known.
 
     Args:
         mod: the module.
@@ -63,7 +63,7 @@ def extract_attrs_for_lowering(mod: Module) -> dict[str, Any]:
 
 @compatibility(is_backward_compatible=False)
 def lift_lowering_attrs_to_nodes(fx_module: Module) -> None:
-    """Notes that in the nodes that call modules (`attrs_for_lowering`).
+    """Note that in the nodes that call modules (`attrs_for_lowering`).
 
     Args:
         fx_module: the GraphModule.

@@ -22,7 +22,7 @@ logger: Any = logging.getLogger(__name__)
 
 @compatibility(is_backward_compatible=False)
 def inplace_wrapper(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A pass of a function that changes its argument and gives something else.
+    """Return a pass of a function that changes its argument and gives something else.
 
     Args:
         fn: the function.
@@ -42,7 +42,7 @@ def inplace_wrapper(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 @compatibility(is_backward_compatible=False)
 def log_hook(fn: Callable[..., Any], level: int = logging.INFO) -> Any:
-    """A pass whose result is logged.
+    """Return a pass whose result is logged.
 
     Args:
         fn: the pass.
@@ -64,7 +64,7 @@ def log_hook(fn: Callable[..., Any], level: int = logging.INFO) -> Any:
 
 @compatibility(is_backward_compatible=False)
 def loop_pass(base_pass: Callable[..., Any], n_iter: int | None = None, predicate: Any = None) -> Callable[..., Any]:
-    """A pass that runs another several times.
+    """Return a pass that runs another several times.
 
     Args:
         base_pass: the other.
@@ -96,7 +96,7 @@ def loop_pass(base_pass: Callable[..., Any], n_iter: int | None = None, predicat
 
 @compatibility(is_backward_compatible=False)
 def this_before_that_pass_constraint(this: Callable[..., Any], that: Callable[..., Any]) -> Callable[..., Any]:
-    """A constraint: one pass comes before another.
+    """Return a constraint: one pass comes before another.
 
     Args:
         this, that: the passes.
@@ -115,7 +115,7 @@ def this_before_that_pass_constraint(this: Callable[..., Any], that: Callable[..
 
 @compatibility(is_backward_compatible=False)
 def these_before_those_pass_constraint(these: Any, those: Any) -> Any:
-    """A constraint: passes made by one function come before those made by another.
+    """Return a constraint: passes made by one function come before those made by another.
 
     Args:
         these, those: the functions within the passes.
@@ -144,7 +144,7 @@ class _Ordered:
         self._validated = False
 
     def add_pass(self, _pass: Callable[..., Any]) -> None:
-        """Adds a pass.
+        """Add a pass.
 
         Args:
             _pass: the pass.
@@ -153,7 +153,7 @@ class _Ordered:
         self._validated = False
 
     def add_constraint(self, constraint: Callable[..., Any]) -> None:
-        """Adds a constraint.
+        """Add a constraint.
 
         Args:
             constraint: (pass, later pass) -> bool
@@ -199,7 +199,7 @@ class PassManager(_Ordered):
 
     @classmethod
     def build_from_passlist(cls, passes: Any) -> Self:
-        """A manager of some passes.
+        """Return a manager of some passes.
 
         Args:
             passes: the passes.
@@ -207,7 +207,7 @@ class PassManager(_Ordered):
         return cls(passes)
 
     def remove_pass(self, _passes: Any) -> None:
-        """Takes passes out.
+        """Take passes out.
 
         Args:
             _passes: their names.
@@ -216,7 +216,7 @@ class PassManager(_Ordered):
         self._validated = False
 
     def replace_pass(self, _target: Any, _replacement: Any) -> None:
-        """Puts a pass in the place of another.
+        """Put a pass in the place of another.
 
         Args:
             _target, _replacement: the passes.
@@ -225,7 +225,7 @@ class PassManager(_Ordered):
         self._validated = False
 
     def validate(self) -> None:
-        """RuntimeError where the order of the passes breaks a constraint."""
+        """Raise RuntimeError where the order of the passes breaks a constraint."""
         self._check_order()
 
     def __call__(self, source: Any) -> int:

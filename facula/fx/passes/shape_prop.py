@@ -56,7 +56,7 @@ def _memory_format(tensor):
 
 
 def _extract_tensor_metadata(result, include_contiguity=True):
-    """The TensorMetadata of a tensor."""
+    """Return the TensorMetadata of a tensor."""
     found = _memory_format(result) if include_contiguity else None
     return TensorMetadata(result.shape, result.dtype, result.requires_grad, result.stride(), found, False, {})
 
@@ -89,7 +89,7 @@ class ShapeProp(Interpreter):
             self.fake_module: Module | None = fake_copy(self.module, fake_mode)
 
     def run_node(self, n: Node) -> Tensor | Any:
-        """The value of a node, whose `meta` gets what is known of it.
+        """Return the value of a node, whose `meta` gets what is known of it.
 
         Args:
             n: the node.
@@ -124,7 +124,7 @@ class ShapeProp(Interpreter):
             raise RuntimeError(f"ShapeProp error for: node={n.format_node()} with meta={n.meta}") from error
 
     def propagate(self, *args: Any) -> tuple[Tensor, Tensor]:
-        """Runs the graph and gives its result.
+        """Run the graph and give its result.
 
         Args:
             args: the arguments.

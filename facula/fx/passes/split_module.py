@@ -65,7 +65,7 @@ class _Splitter:
         self.attributes = {}
 
     def assign(self):
-        """Asks for the partition of every call."""
+        """Ask for the partition of every call."""
         for node in self.m.graph.nodes:
             if node.op in ("placeholder", "get_attr", "output"):
                 continue
@@ -78,7 +78,7 @@ class _Splitter:
             self.owner[node.name] = node._fx_partition = name
 
     def relate(self):
-        """Finds what crosses from one partition to another."""
+        """Find what crosses from one partition to another."""
         for node in self.m.graph.nodes:
             for used in node._input_nodes:
                 self._cross(used, node)
@@ -97,7 +97,7 @@ class _Splitter:
                 self.partitions[target].dependencies.setdefault(source)
 
     def order(self):
-        """Names of partitions so that each comes after those that it takes from."""
+        """Return the names of partitions so that each comes after those that it takes from."""
         ready = [name for name, partition in self.partitions.items() if not partition.dependencies]
         left = {name: dict(partition.dependencies) for name, partition in self.partitions.items()}
         found = []
@@ -113,7 +113,7 @@ class _Splitter:
         return found
 
     def fill(self, keep_names):
-        """Writes the graphs of the partitions."""
+        """Write the graphs of the partitions."""
         for partition in self.partitions.values():
             for at, name in enumerate(partition.inputs):
                 node = self.nodes[name]
@@ -144,7 +144,7 @@ class _Splitter:
         environment[node] = new
 
     def base(self, original_order):
-        """(the graph that calls the partitions, {attribute: value} of its module)."""
+        """Return (the graph that calls the partitions, {attribute: value} of its module)."""
         graph, values, attributes = Graph(), {}, {}
         order = self.order()
         for node in self.m.graph.nodes:
@@ -208,7 +208,7 @@ def split_module(m: Module, root_m: Module, split_callback: Callable[..., Any], 
                  keep_original_order: bool = False, keep_original_node_name: bool = False,
                  keep_original_input_name: bool = True, *, partition_affix: str | None = None,
                  tuple_return: bool = False) -> GraphModule:  # fmt: skip
-    """A GraphModule that calls one submodule for each part of the graph.
+    """Return a GraphModule that calls one submodule for each part of the graph.
 
     Args:
         m: the GraphModule.

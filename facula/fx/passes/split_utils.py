@@ -21,7 +21,7 @@ __all__ = ["getattr_recursive", "setattr_recursive", "Component", "split_by_tags
 
 @compatibility(is_backward_compatible=False)
 def getattr_recursive(obj: Any, name: str) -> Any:
-    """What lies at a path of an object, or None.
+    """Return what lies at a path of an object, or None.
 
     Args:
         obj: the object.
@@ -43,7 +43,7 @@ def getattr_recursive(obj: Any, name: str) -> Any:
 
 @compatibility(is_backward_compatible=False)
 def setattr_recursive(obj: Any, attr: str, value: Any) -> None:
-    """Puts a value at a path of an object.
+    """Put a value at a path of an object.
 
     Args:
         obj: the object.
@@ -99,7 +99,7 @@ class Component:
 @compatibility(is_backward_compatible=False)
 def split_by_tags(gm: Module, tags: Any, return_fqn_mapping: bool = False, return_tuple: bool = False,
                   GraphModuleCls: type = GraphModule) -> GraphModule:  # fmt: skip
-    """A GraphModule that calls one submodule for each tag; every node has one, as its attribute `tag`.
+    """Return a GraphModule that calls one submodule for each tag; every node has one, as its attribute `tag`.
 
     Args:
         gm: the GraphModule.
@@ -143,7 +143,7 @@ def split_by_tags(gm: Module, tags: Any, return_fqn_mapping: bool = False, retur
 
 
 def _bring_inputs(part, node, place, inside):
-    """Inputs and attributes of a part for what a node of it takes from elsewhere."""
+    """Give a part inputs and attributes for what a node of it takes from elsewhere."""
     for used in node.all_input_nodes:
         key = (part.name, used)
         if key in inside:

@@ -28,7 +28,7 @@ CALLABLE_NODE_OPS = {"call_module", "call_function", "call_method"}
 
 @compatibility(is_backward_compatible=False)
 def get_acc_ops_name(k: Any) -> str:
-    """The name of an op by which tables of supported ops know it.
+    """Return the name of an op by which tables of supported ops know it.
 
     Args:
         k: the function, or its name.
@@ -44,7 +44,7 @@ def get_acc_ops_name(k: Any) -> str:
 
 @compatibility(is_backward_compatible=False)
 def get_node_target(submodules: dict[str, Module], node: Node) -> str:
-    """The name of what a node calls: a class of modules, a function or a method.
+    """Return the name of what a node calls: a class of modules, a function or a method.
 
     Args:
         submodules: {path: module}
@@ -68,7 +68,7 @@ def get_node_target(submodules: dict[str, Module], node: Node) -> str:
 
 @compatibility(is_backward_compatible=False)
 def is_node_output_tensor(node: Node) -> bool:
-    """Whether a node gives a tensor, by what is noted in its meta.
+    """Return whether a node gives a tensor, by what is noted in its meta.
 
     Args:
         node: the node.
@@ -131,7 +131,7 @@ def _waits(graph):
 
 @compatibility(is_backward_compatible=False)
 def legalize_graph(gm: Module) -> Module:
-    """Puts nodes behind what they take, inputs first. Changes the module, and gives it.
+    """Put nodes behind what they take, inputs first. Changes the module, and gives it.
 
     Args:
         gm: the GraphModule.
@@ -161,7 +161,7 @@ def legalize_graph(gm: Module) -> Module:
 
 @compatibility(is_backward_compatible=False)
 def stable_topological_sort(gm: Module) -> Module:
-    """Puts nodes behind what they take, else in the order that they have. Changes the module, and gives it.
+    """Put nodes behind what they take, else in the order that they have. Changes the module, and gives it.
 
     Args:
         gm: the GraphModule.

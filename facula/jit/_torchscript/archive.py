@@ -87,20 +87,20 @@ class ScriptClass:
         return made
 
     def new(self) -> Any:
-        """An instance without attributes, for `data.pkl` to fill."""
+        """Return an instance without attributes, for `data.pkl` to fill."""
         if self.kind == "Module":
             return self.python._empty()
         return builtins.ScriptObject(self)
 
     def bound(self, owner: Any, name: str) -> Any:
-        """The method `name` of an instance."""
+        """Return the method `name` of an instance."""
         function = self.methods.get(name)
         if function is None:
             raise ScriptError(f"{self.name} has no method {name}")
         return lambda *args, **kwargs: function(owner, *args, **kwargs)
 
     def attribute(self, owner: Any, name: str) -> Any:
-        """What `owner.name` is: a constant, an attribute, or a method."""
+        """Return what `owner.name` is: a constant, an attribute, or a method."""
         if name in self.constants:
             return self.constants[name]
         found = vars(owner).get(name, self)
@@ -114,7 +114,7 @@ class ScriptClass:
         return found
 
     def set_attribute(self, owner: Any, name: str, value: Any) -> None:
-        """Sets an attribute that the class declares; no other one."""
+        """Set an attribute that the class declares; no other one."""
         if name not in self.fields or name.startswith("__"):
             raise ScriptError(f"{self.name} has no attribute {name} that can be set")
         if isinstance(owner, facula.nn.Module):
@@ -144,7 +144,7 @@ class Library:
         self._texts = dict(self.sources)
 
     def named(self, path: str) -> Any:
-        """The function or the class that `__torch__.a.b.name` names; members of enums too."""
+        """Return the function or the class that `__torch__.a.b.name` names; members of enums too."""
         if path in self._named:
             return self._named[path]
         folder, _, name = path.rpartition(".")
@@ -160,7 +160,7 @@ class Library:
         return found
 
     def _member(self, path, folder, name):
-        """A member of an enum; what makes an instance of a class."""
+        """Return a member of an enum; what makes an instance of a class."""
         owner = self.named(folder) if folder.startswith("__torch__.") else None
         kind = getattr(owner, "kind", None)
         if kind == "Enum" and name in owner.python.__members__:
@@ -185,14 +185,14 @@ class Library:
             raise ScriptError(f"jit.load: {record} is no source of TorchScript: {error}") from None
 
     def literal(self, node: Any) -> Any:
-        """The value of a constant of a class."""
+        """Return the value of a constant of a class."""
         from .walker import Compiler
 
         return Compiler(self, "class").expression(node)({})
 
 
 def _check_depth(text, record):
-    """Brackets and blocks within one another are bounded before the parser recurses on them."""
+    """Bound brackets and blocks within one another before the parser recurses on them."""
     depth = deepest = 0
     for c in text:
         if c in "([{":
@@ -262,7 +262,7 @@ class Archive(checkpoint.Checkpoint):
         self._folder = "data"
 
     def module(self, restore: Any) -> Any:
-        """The module that was saved."""
+        """Return the module that was saved."""
         self.library.constants = self._pickled("constants", restore) if "constants.pkl" in self._records else ()
         return self._pickled("data", restore)
 
@@ -287,7 +287,7 @@ class Archive(checkpoint.Checkpoint):
             self._records = records
 
     def extra(self, name: str) -> Any:
-        """The bytes of an extra file of this name, or None."""
+        """Return the bytes of an extra file of this name, or None."""
         record = f"extra/{name}"
         return self._records.read(record) if record in self._records else None
 

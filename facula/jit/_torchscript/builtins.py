@@ -28,7 +28,7 @@ CONSTANTS = {"inf": math.inf, "nan": math.nan, "pi": math.pi}
 
 
 def dtype_of(number: int) -> Any:
-    """The dtype of a number of TorchScript; None and dtypes stay."""
+    """Return the dtype of a number of TorchScript; None and dtypes stay."""
     if number is None or isinstance(number, facula.dtype):
         return number
     if not isinstance(number, int) or not 0 <= number < len(DTYPES) or DTYPES[number] is None:
@@ -37,7 +37,7 @@ def dtype_of(number: int) -> Any:
 
 
 def number_of(dtype: facula.dtype) -> int:
-    """The number of a dtype in TorchScript."""
+    """Return the number of a dtype in TorchScript."""
     return DTYPES.index(str(dtype).rpartition(".")[2])
 
 
@@ -74,7 +74,7 @@ _OF_TENSORS = {
 
 
 def attribute(owner: Any, name: str) -> Any:
-    """`owner.name` of a module, an object or a tuple of the archive, or of a tensor."""
+    """Return `owner.name` of a module, an object or a tuple of the archive, or of a tensor."""
     if isinstance(owner, Tensor):
         if name in _OF_TENSORS:
             return _OF_TENSORS[name](owner)
@@ -91,14 +91,14 @@ def attribute(owner: Any, name: str) -> Any:
 
 
 def set_attribute(owner: Any, name: str, value: Any) -> None:
-    """`owner.name = value`, of modules and objects of the archive."""
+    """Do `owner.name = value`, of modules and objects of the archive."""
     if not hasattr(owner, "_script_class"):
         raise ScriptError(f"{type(owner).__name__} has no attribute {name} that can be set")
     owner._script_class.set_attribute(owner, name, value)
 
 
 def method(owner: Any, name: str) -> Any:
-    """The method `name` of a module, of an object of the archive or of a tensor."""
+    """Return the method `name` of a module, of an object of the archive or of a tensor."""
     if hasattr(owner, "_script_class"):
         return owner._script_class.bound(owner, name)
     if isinstance(owner, Tensor):
@@ -107,7 +107,7 @@ def method(owner: Any, name: str) -> Any:
 
 
 def callable_here(value: Any) -> bool:
-    """Whether a program may call the value: functions and classes of the archive, ops, and the names in `NAMES`."""
+    """Return whether a program may call the value: functions and classes of the archive, ops, and the names in `NAMES`."""
     from .archive import ScriptClass
     from .walker import Function
 
@@ -120,7 +120,7 @@ def callable_here(value: Any) -> bool:
 
 
 def _plain(*values):
-    """Whether no value is a tensor."""
+    """Return whether no value is a tensor."""
     return not any(isinstance(v, Tensor) or (isinstance(v, list) and v and isinstance(v[0], Tensor)) for v in values)
 
 
@@ -133,7 +133,7 @@ def _format(text, *values):
 
 @functools.cache
 def _raised(kind):
-    """PyTorch's jit.Error, which is also the exception that the program names."""
+    """Return PyTorch's jit.Error, which is also the exception that the program names."""
     from facula.jit import Error
 
     return type(kind.__name__, (Error, kind), {"__module__": "torch.jit"}) if kind is not RuntimeError else Error
@@ -158,7 +158,7 @@ def _int_divided(a, b, rounding_mode=None):
 
 
 def _slice(of, *args, **kwargs):
-    """Of a list or text `(start, end, step)`, of a tensor `(dim, start, end, step)`."""
+    """Return the part of a list or text by `(start, end, step)`, of a tensor by `(dim, start, end, step)`."""
     if not isinstance(of, Tensor):
         start, end, step = (*args, *(None, None, 1)[len(args) :])
         return of[start:end:step]
@@ -249,7 +249,7 @@ def _insert(items, at, value):
 
 
 def _to(self, *args, **kwargs):
-    """`to` in its four forms, whose dtypes and memory formats are numbers."""
+    """Do `to` in its four forms, whose dtypes and memory formats are numbers."""
     if args and isinstance(args[0], int) and not isinstance(args[0], bool):
         dtype, non_blocking, copy, form = (*args, *(None, False, False, None)[len(args) :])
         return self.to(dtype_of(dtype), non_blocking=bool(non_blocking), copy=bool(copy), **_form(form))
@@ -304,7 +304,7 @@ def _upsampled(mode, linear):
 
 
 def _index(of, what):
-    """The place of a value in a list; of a tensor the elements at indices, of which None is a whole dimension."""
+    """Return the place of a value in a list; of a tensor the elements at indices, of which None is a whole dimension."""
     if not isinstance(of, Tensor):
         return of.index(what)
     return of[tuple(slice(None) if i is None else i for i in what)]
@@ -442,7 +442,7 @@ _SETTINGS = frozenset(
 
 
 def _find(name):
-    """Facula's op of this name of ATen, or None."""
+    """Return Facula's op of this name of ATen, or None."""
     core = vars(facula._C).get(name) if name not in _SETTINGS else None
     if callable(core) and not name.startswith("_") and type(core).__name__ == "builtin_function_or_method":
         return core
@@ -468,7 +468,7 @@ def _find(name):
 
 @functools.cache
 def op(namespace, name):
-    """The op `namespace::name`; an archive that names one which is not there says so when it is called."""
+    """Return the op `namespace::name`; an archive that names one which is not there says so when it is called."""
     if namespace == "prim":
         function = _PRIM.get(name)
         if function is None:

@@ -16,7 +16,7 @@ _LINES, _KEYS = 0, 1  # kinds of mask: [L, S] for all, [N, S] for padded keys; e
 
 
 def _blocked(mask, kind):
-    """A mask as one to be added to scores [N, heads, L, S]; True and -inf take away."""
+    """Return a mask as one to be added to scores [N, heads, L, S]; True and -inf take away."""
     if mask is None:
         return None
     if mask.dtype.is_floating_point:
@@ -30,7 +30,7 @@ def native_multi_head_attention(query: Tensor, key: Any, value: Any, embed_dim: 
                                 qkv_bias: Any, proj_weight: Any, proj_bias: Any, mask: Tensor | None = None,
                                 need_weights: bool = True, average_attn_weights: bool = True,
                                 mask_type: Any = None) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """Attention of inputs [N, L, E] by heads, and its weights (None unless they are wanted)."""
+    """Compute attention of inputs [N, L, E] by heads, and its weights (None unless they are wanted)."""
     parts = [F.linear(x, w, b) for x, w, b in zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3))]
     heads = [p.unflatten(-1, (num_head, -1)).transpose(1, 2) for p in parts]
     added = _blocked(mask, mask_type)
@@ -50,7 +50,7 @@ def transformer_encoder_layer_fwd(src: int, embed_dim: int, num_heads: int, qkv_
                                   norm_bias_1: Any, norm_weight_2: Any, norm_bias_2: Any, ffn_weight_1: Any, ffn_bias_1: Any,
                                   ffn_weight_2: Any, ffn_bias_2: Any, mask: Tensor | None = None,
                                   mask_type: Any = None) -> Tensor:  # fmt: skip
-    """A layer of a transformer's encoder."""
+    """Compute a layer of a transformer's encoder."""
 
     def attended(x):
         settings = (embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False, True, mask_type)

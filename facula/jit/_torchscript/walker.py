@@ -89,7 +89,7 @@ class Compiler:
     # statements
 
     def block(self, statements: Any) -> Any:
-        """Statements one after another, as one closure."""
+        """Return the statements one after another, as one closure."""
         steps = [self.statement(s) for s in statements if not isinstance(s, ast.Pass)]
         if len(steps) == 1:
             return steps[0]
@@ -104,7 +104,7 @@ class Compiler:
         return run
 
     def statement(self, node: Any) -> Any:
-        """The closure of a statement."""
+        """Return the closure of a statement."""
         maker = getattr(self, f"_do_{type(node).__name__}", None)
         if maker is None:
             self._refuse(node, f"TorchScript has no {type(node).__name__} statement")
@@ -208,7 +208,7 @@ class Compiler:
     # expressions
 
     def expression(self, node: Any) -> Any:
-        """The closure of an expression."""
+        """Return the closure of an expression."""
         maker = getattr(self, f"_get_{type(node).__name__}", None)
         if maker is None:
             self._refuse(node, f"TorchScript has no {type(node).__name__}")
@@ -315,7 +315,7 @@ class Compiler:
         return lambda env: value
 
     def _named(self, node, path):
-        """`torch.inf`, and functions that are passed on rather than called."""
+        """Return `torch.inf`, and functions that are passed on rather than called."""
         if path[0] == "torch" and len(path) == 2 and path[1] in builtins.CONSTANTS:
             value = builtins.CONSTANTS[path[1]]
             return lambda env: value
@@ -391,7 +391,7 @@ class Compiler:
 
 
 def _path(node):
-    """`["torch", "nn", "relu"]` of `torch.nn.relu`, or None."""
+    """Return `["torch", "nn", "relu"]` of `torch.nn.relu`, or None."""
     names = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)

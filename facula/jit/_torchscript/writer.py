@@ -24,7 +24,7 @@ class Unwritable(Exception):
 
 
 def _kinds_inside(kind, count):
-    """The annotations of the parts of a container, of which the keys and values of a dict take turns."""
+    """Return the annotations of the parts of a container, of which the keys and values of a dict take turns."""
     while isinstance(kind, ast.Subscript) and getattr(kind.value, "id", None) == "Optional":
         kind = kind.slice
     if not isinstance(kind, ast.Subscript):
@@ -50,7 +50,7 @@ class _Pickle:
         self.parts.append(f"c{module}\n{name}\n".encode())
 
     def value(self, value, kind=None):
-        """Adds a value; `kind` is the annotation of the attribute that holds it, a syntax tree."""
+        """Add a value; `kind` is the annotation of the attribute that holds it, a syntax tree."""
         if value is None or isinstance(value, bool):
             self.parts.append({None: b"N", True: b"\x88", False: b"\x89"}[value])
         elif isinstance(value, int) and -(2**63) <= value < 2**63:

@@ -23,12 +23,12 @@ class OfRows(facula.Tensor):
     """What is the memory of several sequences, and shows them as one tensor."""
 
     def values(self):
-        """The memory of all sequences as a plain tensor, with its history."""
+        """Return the memory of all sequences as a plain tensor, with its history."""
         with _C.DisableTorchFunctionSubclass():
             return self.as_subclass(facula.Tensor)
 
     def _like(self, values):
-        """Other values of the same structure."""
+        """Return other values of the same structure."""
         raise NotImplementedError(f"{type(self).__name__}: a class says how its values lie")
 
     @property
@@ -41,7 +41,7 @@ class OfRows(facula.Tensor):
     _rows = None
 
     def _dimension(self, name, dim):
-        """A dimension counted from the left."""
+        """Return a dimension counted from the left."""
         count = self.dim()
         if not -count <= dim < count:
             raise IndexError(
@@ -55,7 +55,7 @@ class OfRows(facula.Tensor):
         return True
 
     def numpy(self, *, force=False):
-        """Sequences of several lengths are no array."""
+        """Raise RuntimeError: sequences of several lengths are no array."""
         raise RuntimeError(f"numpy: expected a plain tensor, got {type(self).__name__}")
 
     def tolist(self):
@@ -77,7 +77,7 @@ class OfRows(facula.Tensor):
             _base["grad"].__set__(self, value)
 
     def _as_gradient(self, grad):
-        """What a gradient of the values is to the whole."""
+        """Return what a gradient of the values is to the whole."""
         return grad if isinstance(grad, OfRows) else self._like(grad)
 
     def __deepcopy__(self, memo):
@@ -126,11 +126,11 @@ class NestedTensor(OfRows):
         return wrap(values, self._ragged, self._ragged_idx)
 
     def offsets(self):
-        """Where the sequences begin in `values()`, and where the last one ends."""
+        """Return where the sequences begin in `values()`, and where the last one ends."""
         return self._ragged.offsets
 
     def lengths(self):
-        """How long the sequences are, where there are gaps between them; else None."""
+        """Return how long the sequences are, where there are gaps between them; else None."""
         return self._ragged.lengths
 
     _offsets = property(offsets)
@@ -195,27 +195,27 @@ class NestedTensor(OfRows):
         return facula.Size([self._ragged.count, *inner])
 
     def size(self, dim=None):
-        """The shape, or its length along `dim`."""
+        """Return the shape, or its length along `dim`."""
         if dim is None:
             return self.shape
         return self.shape[self._dimension("size", dim)]
 
     def dim(self):
-        """Number of dimensions, the sequences' one counted."""
+        """Return the number of dimensions, the sequences' one counted."""
         return len(self.shape)
 
     ndimension = dim
     ndim = property(dim)
 
     def stride(self, dim=None):
-        """Strides; that of the sequences is a multiple of the `NestedInt`."""
+        """Return the strides; that of the sequences is a multiple of the `NestedInt`."""
         with _C.DisableTorchFunctionSubclass():
             inner = list(facula.Tensor.stride(self))
         found = (self._ragged.symbol * inner[self._ragged_idx - 1], *inner)
         return found if dim is None else found[dim]
 
     def numel(self):
-        """Number of elements of all sequences."""
+        """Return the number of elements of all sequences."""
         with _C.DisableTorchFunctionSubclass():
             shape = list(_base["shape"].__get__(self))
         shape[self._ragged_idx - 1] = sum(self._ragged.sizes)
@@ -227,12 +227,12 @@ class NestedTensor(OfRows):
     nelement = numel
 
     def is_contiguous(self, memory_format=facula.contiguous_format):
-        """Whether the elements are in order and without gaps."""
+        """Return whether the elements are in order and without gaps."""
         values = self.values()
         return self._ragged.is_packed(values.size(self._ragged_idx - 1)) and values.is_contiguous(memory_format=memory_format)
 
     def is_same_size(self, other):
-        """Whether both have one shape."""
+        """Return whether both have one shape."""
         return tuple(self.shape) == tuple(other.shape)
 
     def __len__(self):
@@ -263,7 +263,7 @@ class NestedTensor(OfRows):
 
 
 def wrap(values, ragged, at):
-    """A nested tensor that is these values.
+    """Return a nested tensor that is these values.
 
     Args:
         values: the rows of all sequences.
@@ -279,14 +279,14 @@ def wrap(values, ragged, at):
 
 
 def _rebuild_njt(state):
-    """A nested tensor from a file, of PyTorch's or of ours."""
+    """Return a nested tensor from a file, of PyTorch's or of ours."""
     if not isinstance(state, dict) or not {"values", "offsets"} <= state.keys():
         raise RuntimeError(f"load: a nested tensor has values and offsets, got {type(state).__name__}")
     return NestedTensor(**state)
 
 
 def jagged_from_list(tensors, offsets=None):
-    """A nested tensor of these sequences, and its offsets; gradients go back to them."""
+    """Return a nested tensor of these sequences, and its offsets; gradients go back to them."""
     shapes = [list(x.shape) for x in tensors]
     ranks = {len(shape) for shape in shapes}
     if 0 in ranks:

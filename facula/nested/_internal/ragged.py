@@ -101,7 +101,7 @@ class Ragged:
 
     @staticmethod
     def of(offsets, lengths=None, total=None):
-        """The structure of these tensors: the same object for the same tensors."""
+        """Return the structure of these tensors: the same object for the same tensors."""
         source = offsets if lengths is None else lengths
         found = _structures.get(id(source))
         if found is None or found.offsets is not offsets or found.lengths is not lengths:
@@ -168,7 +168,7 @@ class Ragged:
         return max((start + size for start, size in zip(self.starts, self.sizes, strict=True)), default=0)
 
     def is_packed(self, total):
-        """Whether the sequences have all rows, in order."""
+        """Return whether the sequences have all rows, in order."""
         return self.lengths is None and self.starts[:1] in ([], [0]) and self.end == total
 
     @property
@@ -213,7 +213,7 @@ class Ragged:
         return self._once("packed", make)
 
     def on(self, device):
-        """The same structure on another device."""
+        """Return the same structure on another device."""
         if device == self.offsets.device:
             return self
         return self._once(device, lambda: self._moved(device))
@@ -228,7 +228,7 @@ class Ragged:
         return made
 
     def is_like(self, other):
-        """Whether both are of one structure, apart from gaps."""
+        """Return whether both are of one structure, apart from gaps."""
         if self.symbol == other.symbol:
             return True
         return self._known.get("packed", self).symbol == other._known.get("packed", other).symbol

@@ -34,7 +34,7 @@ _OF_MEMORY = (RAW | {"backward"}) - {"numel", "dim", "ndimension", "is_contiguou
 
 
 def rule(*names):
-    """Registers a rule for these functions."""
+    """Register a rule for these functions."""
 
     def register(function):
         RULES.update(dict.fromkeys(names, function))
@@ -44,7 +44,7 @@ def rule(*names):
 
 
 def call(func, args, kwargs):
-    """Runs a function whose arguments have nested tensors."""
+    """Run a function whose arguments have nested tensors."""
     name = getattr(func, "__name__", str(func))
     if name == "__get__":
         return _attribute(func, args)
@@ -63,7 +63,7 @@ def call(func, args, kwargs):
 
 
 def off(func, *args, **kwargs):
-    """The function on what nested tensors are."""
+    """Call the function on what nested tensors are."""
     with _C.DisableTorchFunctionSubclass():
         return func(*args, **kwargs)
 
@@ -83,13 +83,13 @@ def _attribute(func, args):
 
 
 def shapes_of(values):
-    """The shapes of the tensors among arguments, for an error."""
+    """Return the shapes of the tensors among arguments, for an error."""
     found = [str(tuple(x.shape)) for x in leaves(values) if isinstance(x, facula.Tensor)]
     return ", ".join(found) or "no tensors"
 
 
 def leaves(values):
-    """What is in lists and tuples, too."""
+    """Yield what is in lists and tuples, too."""
     for value in values:
         if isinstance(value, (list, tuple)):
             yield from leaves(value)
@@ -102,7 +102,7 @@ def is_nested(value):
 
 
 def like(values, x, at=None):
-    """Values as a nested tensor of the structure of `x`."""
+    """Return the values as a nested tensor of the structure of `x`."""
     return values if values is None else wrap(values, x._ragged, x._ragged_idx if at is None else at)
 
 
@@ -110,7 +110,7 @@ def like(values, x, at=None):
 
 
 def packed(x):
-    """The same tensor without gaps between its sequences."""
+    """Return the same tensor without gaps between its sequences."""
     inner = x._ragged_idx - 1
     values = x.values()
     if x._ragged.is_packed(values.size(inner)):
@@ -119,7 +119,7 @@ def packed(x):
 
 
 def padded(x, fill, length=None):
-    """The sequences with `fill` behind them, as one tensor."""
+    """Return the sequences with `fill` behind them, as one tensor."""
     x = packed(x)
     rows, ragged = x.values().movedim(x._ragged_idx - 1, 0), x._ragged
     blank = rows.new_full((ragged.count, ragged.longest if length is None else length, *rows.shape[1:]), fill)
@@ -127,7 +127,7 @@ def padded(x, fill, length=None):
 
 
 def unpadded(dense, ragged, at):
-    """The rows of sequences that were filled up to one length, as a nested tensor."""
+    """Return the rows of sequences that were filled up to one length, as a nested tensor."""
     ragged = ragged if ragged.lengths is None else ragged.packed
     rows = dense.movedim(at, 1)
     return wrap(rows[ragged.owners, ragged.places].movedim(0, at - 1), ragged, at)
@@ -137,7 +137,7 @@ def unpadded(dense, ragged, at):
 
 
 def pointwise(func, name, args, kwargs, inplace=False):
-    """A function of the elements that meet each other."""
+    """Compute a function of the elements that meet each other."""
     nested = [x for x in leaves([*args, *kwargs.values()]) if is_nested(x)]
     first = nested[0]
     alike = [x for x in nested if x._ragged.symbol == first._ragged.symbol]
@@ -176,12 +176,12 @@ def pointwise(func, name, args, kwargs, inplace=False):
 
 
 def tensors_of(args, kwargs):
-    """The tensors of a call that have dimensions."""
+    """Return the tensors of a call that have dimensions."""
     return [x for x in leaves([*args, *kwargs.values()]) if isinstance(x, facula.Tensor) and x.dim()]
 
 
 def _aligned(name, dense, x):
-    """A tensor with one row for each of the rows of `x`, which it meets as if it were broadcast to the sequences."""
+    """Return a tensor with one row for each of the rows of `x`, which it meets as if it were broadcast to the sequences."""
     at = dense.dim() - x.dim() + x._ragged_idx  # where in `dense` the ragged dimension would be
     if dense.dim() == 0 or at < 0:
         return dense
@@ -201,7 +201,7 @@ def _aligned(name, dense, x):
 
 
 def dimension(name, x, dim, extra=0):
-    """A dimension counted from the left."""
+    """Return a dimension counted from the left."""
     count = x.dim() + extra
     if not isinstance(dim, int) or isinstance(dim, bool):
         raise TypeError(f"{name}: a dimension is an int, got {type(dim).__name__}")
@@ -213,7 +213,7 @@ def dimension(name, x, dim, extra=0):
 
 
 def dense_dimension(name, x, dim, extra=0):
-    """A dimension that is neither the sequences' nor the ragged one, counted from the left."""
+    """Return a dimension that is neither the sequences' nor the ragged one, counted from the left."""
     dim = dimension(name, x, dim, extra)
     if dim == 0:
         raise RuntimeError(f"{name}: not supported for NestedTensor on dim=0, got shape {tuple(x.shape)}")
@@ -223,7 +223,7 @@ def dense_dimension(name, x, dim, extra=0):
 
 
 def argument(args, kwargs, position, name, default=None):
-    """An argument given by position or by name."""
+    """Return an argument given by position or by name."""
     return args[position] if len(args) > position else kwargs.get(name, default)
 
 

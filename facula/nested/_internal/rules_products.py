@@ -32,7 +32,7 @@ def _normalized(func, name, args, kwargs):
 
 @rule("embedding")
 def _embedding(func, name, args, kwargs):
-    """Also with the weights first, as the op has them."""
+    """Embed, also with the weights first, as the op has them."""
     given = [argument(args, kwargs, i, key) for i, key in enumerate(("input", "weight"))]
     nested = [x for x in given if is_nested(x)]
     if len(nested) != 1 or nested[0].is_floating_point():
@@ -49,7 +49,7 @@ def _one_hot(func, name, args, kwargs):
 
 @rule("matmul", "bmm", "rmatmul")
 def _matmul(func, name, args, kwargs):
-    """With a matrix on the rows; with a matrix for each sequence on sequences of one length."""
+    """Multiply with a matrix on the rows, or with a matrix for each sequence on sequences of one length."""
     x, y = args[0], argument(args, kwargs, 1, "other", kwargs.get("mat2"))
     if name == "rmatmul":
         x, y = y, x
@@ -74,7 +74,7 @@ def _matmul(func, name, args, kwargs):
 
 @rule("scaled_dot_product_attention", "functional_scaled_dot_product_attention")
 def _attention(func, name, args, kwargs):
-    """Attention within each sequence, sequence by sequence."""
+    """Compute attention within each sequence, sequence by sequence."""
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     query, key, value = (given.pop(part) for part in names[:3])
@@ -96,5 +96,5 @@ def _attention(func, name, args, kwargs):
 
 
 def _nothing(query, value):
-    """What attends to no element is zero."""
+    """Return zeros: what attends to no element is zero."""
     return query.new_zeros(*query.shape[:-1], value.size(-1))

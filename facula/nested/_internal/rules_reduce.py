@@ -38,7 +38,7 @@ _NORMS = ("norm", "vector_norm", "linalg_vector_norm")
 
 @rule(*_NEUTRAL, "mean", "var", "std", "nanmean")
 def _reduce(func, name, args, kwargs):
-    """Sums and the like, over all elements or some dimensions."""
+    """Compute sums and the like, over all elements or some dimensions."""
     x, *given = args
     at = 1 if name in _NORMS else 0
     if name in ("max", "min") and isinstance(argument(given, kwargs, 0, "other"), facula.Tensor):
@@ -91,7 +91,7 @@ def _over_sequences(func, name, x, run, dims):
 
 @rule("softmax", "log_softmax", "softmin")
 def _softmax(func, name, args, kwargs):
-    """Also along the ragged dimension."""
+    """Compute softmax, also along the ragged dimension."""
     x = args[0]
     dim = argument(args, kwargs, 1, "dim")
     if dim is None:
@@ -106,7 +106,7 @@ def _softmax(func, name, args, kwargs):
 
 @rule("cumsum", "cumprod", "logcumsumexp", "glu", "sort", "argsort", "cummax", "cummin")
 def _along(func, name, args, kwargs):
-    """Functions along a dense dimension that keep the others."""
+    """Compute functions along a dense dimension that keep the others."""
     x = args[0]
     kwargs = dict(kwargs)
     dim = dense_dimension(name, x, args[1] if len(args) > 1 else kwargs.pop("dim", -1))

@@ -10,7 +10,7 @@ from .rules import argument, dense_dimension, dimension, is_nested, like, off, p
 
 @rule("contiguous", "clone")
 def _copied(func, name, args, kwargs):
-    """In order; a contiguous one has no gaps."""
+    """Copy in order; a contiguous one has no gaps."""
     x = packed(args[0]) if name == "contiguous" else args[0]
     values = off(func, x.values(), *args[1:], **kwargs)
     return args[0] if name == "contiguous" and x is args[0] and x.is_contiguous() else like(values, x)
@@ -65,7 +65,7 @@ def _sizes(args, kwargs):
 
 @rule("view", "reshape")
 def _view(func, name, args, kwargs):
-    """The ragged dimension keeps its length: it is named by that, or is -1 at its place."""
+    """View in a shape where the ragged dimension keeps its length: it is named by that, or is -1 at its place."""
     x = args[0]
     if len(args) == 2 and isinstance(args[1], facula.dtype):
         return like(x.values().view(args[1]), x)
@@ -144,7 +144,7 @@ def _unflatten(func, name, args, kwargs):
 
 @rule("unbind")
 def _unbind(func, name, args, kwargs):
-    """The sequences."""
+    """Return the sequences."""
     x = args[0]
     if dimension(name, x, argument(args, kwargs, 1, "dim", 0)) != 0:
         raise RuntimeError(f"unbind: only supported for NestedTensor on dim=0, got {args[1:] or kwargs}")
@@ -210,7 +210,7 @@ def _narrow(func, name, args, kwargs):
 
 @rule("__getitem__", "getitem")
 def _getitem(func, name, args, kwargs):
-    """A sequence, or parts of all along dense dimensions."""
+    """Return a sequence, or parts of all along dense dimensions."""
     x, key = args
     key = list(key) if isinstance(key, tuple) else [key]
     if is_nested(x) and any(isinstance(k, facula.Tensor) for k in key):
@@ -262,7 +262,7 @@ def _cat(func, name, args, kwargs):
 
 @rule("broadcast_tensors")
 def _broadcast(func, name, args, kwargs):
-    """Tensors of one structure and shape fit already."""
+    """Broadcast; tensors of one structure and shape fit already."""
     given = args[0] if isinstance(args[0], (list, tuple)) else args
     if not all(is_nested(x) and tuple(x.shape) == tuple(given[0].shape) for x in given):
         raise RuntimeError(f"{name}: nested tensors must be of one shape, got {shapes_of(given)}")
@@ -271,7 +271,7 @@ def _broadcast(func, name, args, kwargs):
 
 @rule("to_padded_tensor")
 def _to_padded_tensor(func, name, args, kwargs):
-    """One tensor, with `padding` behind the sequences and up to `output_size`, which cuts what is longer."""
+    """Return one tensor, with `padding` behind the sequences and up to `output_size`, which cuts what is longer."""
     x, fill = args[0], argument(args, kwargs, 1, "padding")
     wanted = argument(args, kwargs, 2, "output_size")
     dense = padded(x, fill)

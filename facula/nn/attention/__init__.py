@@ -22,14 +22,14 @@ WARN_FOR_UNFUSED_KERNELS = False
 
 
 def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
-    """The implementations that are allowed, with_priority in their order."""
+    """Return the implementations that are allowed, with_priority in their order."""
     listed = _attention.order() if with_priority else _attention.LISTED
     return [backend for backend in listed if _attention.is_allowed(backend)]
 
 
 @contextlib.contextmanager
 def sdpa_kernel(backends: SDPBackend | Iterable[SDPBackend], set_priority: bool = False):
-    """Allows only some implementations of attention inside the ``with`` block, on all devices.
+    """Allow only some implementations of attention inside the ``with`` block, on all devices.
 
     ``FLASH_ATTENTION`` and ``EFFICIENT_ATTENTION`` are one implementation: attention in one pass. ``MATH`` is written with
     matrix products and soft-max, and ``CUDNN_ATTENTION`` is cuDNN's, on CUDA.
@@ -67,7 +67,7 @@ _registered = {}
 
 
 def register_flash_attention_impl(impl: str, *, register_fn: Any) -> None:
-    """Names a function that brings an implementation of another package. Facula uses none: it is only listed.
+    """Name a function that brings an implementation of another package. Facula uses none: it is only listed.
 
     Args:
         impl: the name.
@@ -82,7 +82,7 @@ def register_flash_attention_impl(impl: str, *, register_fn: Any) -> None:
 
 
 def list_flash_attention_impls() -> list[str]:
-    """The names that were registered, in alphabetical order.
+    """Return the names that were registered, in alphabetical order.
 
     >>> "unheard" in nn.attention.list_flash_attention_impls()
     False
@@ -91,7 +91,7 @@ def list_flash_attention_impls() -> list[str]:
 
 
 def activate_flash_attention_impl(impl: str) -> None:
-    """Always raises: only Facula's own implementation is used.
+    """Raise an error: only Facula's own implementation is used.
 
     Args:
         impl: a name that was registered.
@@ -110,7 +110,7 @@ def activate_flash_attention_impl(impl: str) -> None:
 
 
 def current_flash_attention_impl() -> str | None:
-    """None: Facula's own.
+    """Return None: Facula's own.
 
     >>> nn.attention.current_flash_attention_impl() is None
     True
@@ -119,7 +119,7 @@ def current_flash_attention_impl() -> str | None:
 
 
 def restore_flash_attention_impl(_raise_warn: bool = True) -> None:
-    """Goes back to Facula's own implementation, which is always in use.
+    """Go back to Facula's own implementation, which is always in use.
 
     >>> nn.attention.restore_flash_attention_impl()
     """

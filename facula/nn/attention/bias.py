@@ -68,7 +68,7 @@ class CausalBias(Tensor):
             )
 
     def _materialize(self, device=None):
-        """The mask as a bool tensor (seq_len_q, seq_len_kv)."""
+        """Return the mask as a bool tensor (seq_len_q, seq_len_kv)."""
         shift = self.seq_len_kv - self.seq_len_q if self.variant == CausalVariant.LOWER_RIGHT else 0
         return facula.ones(self.seq_len_q, self.seq_len_kv, dtype=facula.bool, device=device).tril(shift)
 
@@ -101,7 +101,7 @@ def _sizes(name, size):
 
 
 def causal_upper_left(*size: int) -> Tensor:
-    """A mask whose diagonal starts at the first query and key.
+    """Return a mask whose diagonal starts at the first query and key.
 
     Args:
         size: how many queries and how many keys.
@@ -117,7 +117,7 @@ def causal_upper_left(*size: int) -> Tensor:
 
 
 def causal_lower_right(*size: int) -> Tensor:
-    """A mask whose diagonal ends at the last query and key: queries are the last of the sequence.
+    """Return a mask whose diagonal ends at the last query and key: queries are the last of the sequence.
 
     Args:
         size: how many queries and how many keys.

@@ -38,7 +38,7 @@ _DEFAULT_BLOCK_SIZE = 128
 
 
 def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Tensor:
-    """True: every query sees every key.
+    """Return True: every query sees every key.
 
     Args:
         batch, head, token_q, token_kv: indices, which are not looked at.
@@ -51,7 +51,7 @@ def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Tensor:
 
 
 def and_masks(*mask_mods: Callable[..., Any]) -> Callable[..., Any]:
-    """A mask_mod that is True where all the given ones are.
+    """Return a mask_mod that is True where all the given ones are.
 
     Args:
         mask_mods: functions of four indices.
@@ -70,7 +70,7 @@ def and_masks(*mask_mods: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def or_masks(*mask_mods: Callable[..., Any]) -> Callable[..., Any]:
-    """A mask_mod that is True where one of the given ones is.
+    """Return a mask_mod that is True where one of the given ones is.
 
     Args:
         mask_mods: functions of four indices.
@@ -94,14 +94,14 @@ def _check_functions(name, mods):
 
 
 def _indices(sizes, device):
-    """An index tensor for each of the four dimensions, (size, 1, 1, 1), (1, size, 1, 1), ..."""
+    """Return an index tensor for each of the four dimensions, (size, 1, 1, 1), (1, size, 1, 1), ..."""
     shapes = [[-1 if i == d else 1 for i in range(4)] for d in range(4)]
     return [facula.arange(size, device=device).view(shape) for size, shape in zip(sizes, shapes)]
 
 
 def create_mask(mod_fn: Callable[..., Any], B: int | None, H: int | None, Q_LEN: int, KV_LEN: int,
                 device: facula.device | str | None = None) -> Tensor:  # fmt: skip
-    """The values of a mask_mod (bool), or those of a score_mod for scores of 0.
+    """Return the values of a mask_mod (bool), or those of a score_mod for scores of 0.
 
     Args:
         mod_fn: a function of four indices, or of a score and four indices.
@@ -132,14 +132,14 @@ def _pair(block_size):
 
 
 def _ordered(dense):
-    """(counts, indices) of a dense block matrix: the blocks of each row, first those that are there."""
+    """Return (counts, indices) of a dense block matrix: the blocks of each row, first those that are there."""
     counts = dense.sum(-1).to(facula.int32)
     indices = facula.argsort(dense.to(facula.int32), dim=-1, descending=True, stable=True)
     return counts, indices.to(facula.int32).contiguous()
 
 
 def _dense(counts, indices, columns=None):
-    """The matrix of 0 and 1 that `_ordered` came from."""
+    """Return the matrix of 0 and 1 that `_ordered` came from."""
     there = facula.arange(indices.shape[-1], device=indices.device) < counts.unsqueeze(-1)
     width = indices.shape[-1] if columns is None else columns
     result = facula.zeros((*indices.shape[:-1], width), dtype=facula.int32, device=indices.device)
@@ -223,7 +223,7 @@ class BlockMask:
                        full_kv_indices: Tensor | None = None, BLOCK_SIZE: Sequence[int] | int = _DEFAULT_BLOCK_SIZE,
                        mask_mod: Callable[..., Any] | None = None, seq_lengths: Sequence[int] | None = None,
                        compute_q_blocks: bool = True, **order: Any) -> Self:  # fmt: skip
-        """The mask of the blocks that each block of queries sees; those of each block of keys follow from them.
+        """Return the mask of the blocks that each block of queries sees; those of each block of keys follow from them.
 
         Args:
             kv_num_blocks, kv_indices: (B, H, rows) and (B, H, rows, columns), int32: for each block of queries the number of
@@ -269,7 +269,7 @@ class BlockMask:
         return (*self.kv_indices.shape[:-2], *self.seq_lengths)
 
     def as_tuple(self, flatten: bool = True) -> Any:
-        """The arguments of the constructor.
+        """Return the arguments of the constructor.
 
         Args:
             flatten: whether without nested tuples.
@@ -283,14 +283,14 @@ class BlockMask:
         return math.prod(self.shape)
 
     def sparsity(self) -> float:
-        """The percentage of pairs in blocks that are left out; negative when blocks reach far over the end."""
+        """Return the percentage of pairs in blocks that are left out; negative when blocks reach far over the end."""
         blocks = self.kv_num_blocks.sum().item()
         if self.full_kv_num_blocks is not None:
             blocks += self.full_kv_num_blocks.sum().item()
         return 100 * (1 - blocks * math.prod(self.BLOCK_SIZE) / self.numel())
 
     def to_dense(self) -> Tensor:
-        """(B, H, rows, columns), int32: 1 for every block that is seen wholly or in part."""
+        """Return (B, H, rows, columns), int32: 1 for every block that is seen wholly or in part."""
         dense = _dense(self.kv_num_blocks, self.kv_indices)
         return dense if self.full_kv_num_blocks is None else dense | _dense(self.full_kv_num_blocks, self.full_kv_indices)
 
@@ -299,7 +299,7 @@ class BlockMask:
         return BlockMask(self.seq_lengths, *tensors, self.BLOCK_SIZE, self.mask_mod)
 
     def to(self, device: Device) -> BlockMask:
-        """The same mask with its tensors on a device.
+        """Return the same mask with its tensors on a device.
 
         Args:
             device: a device or its name.
@@ -307,7 +307,7 @@ class BlockMask:
         return self._map(lambda t: t.to(device))
 
     def __getitem__(self, index: Sequence[int | slice] | int) -> BlockMask:
-        """The masks of some batch entries and heads; a dimension taken by a number stays, with size 1."""
+        """Return the masks of some batch entries and heads; a dimension taken by a number stays, with size 1."""
         index = index if isinstance(index, tuple) else (index,)
         if any(i is Ellipsis for i in index) or len(index) > 2:
             raise IndexError(f"BlockMask: an index of the batch and one of the head are expected, got {index}")
@@ -315,7 +315,7 @@ class BlockMask:
         return self._map(lambda t: t[kept])
 
     def _adjust(self, new_q_len, new_kv_len):
-        """The upper left part for shorter sequences."""
+        """Return the upper left part for shorter sequences."""
         rows, columns = (-(-n // size) for n, size in zip((new_q_len, new_kv_len), self.BLOCK_SIZE))
 
         def cut(counts, indices):
@@ -325,7 +325,7 @@ class BlockMask:
         return BlockMask.from_kv_blocks(*parts[0], *parts[1], self.BLOCK_SIZE, self.mask_mod, (new_q_len, new_kv_len))
 
     def to_string(self, grid_size: Sequence[int] = (20, 20), limit: int = 4) -> str:
-        """Pictures of the first masks: blocks that are seen wholly, in part, and not at all.
+        """Return pictures of the first masks: blocks that are seen wholly, in part, and not at all.
 
         Args:
             grid_size: the largest number of lines and characters, or one for both; larger masks are shrunk.
@@ -368,7 +368,7 @@ def create_block_mask(mask_mod: Callable[..., Any], B: int | None, H: int | None
                       device: facula.device | str | None = None, BLOCK_SIZE: Sequence[int] | int = _DEFAULT_BLOCK_SIZE,
                       _compile: bool = False, separate_full_blocks: bool = True, compute_dq_write_order: bool = False,
                       dq_kv_order: bool = True) -> BlockMask:  # fmt: skip
-    """The blocks of a mask_mod.
+    """Return the blocks of a mask_mod.
 
     Args:
         mask_mod: a function of four indices (batch, head, query, key) that gives True where a query sees a key. It is called
@@ -488,7 +488,7 @@ def _check(query, key, value, block_mask, enable_gqa):
 
 
 def _seen(block_mask, indices, q_len, kv_len):
-    """The bool mask of a BlockMask: within the blocks that are there, what mask_mod says."""
+    """Return the bool mask of a BlockMask: within the blocks that are there, what mask_mod says."""
     rows, columns = block_mask.BLOCK_SIZE
     there = block_mask.to_dense().repeat_interleave(rows, -2).repeat_interleave(columns, -1)
     there = there[..., :q_len, :kv_len].to(facula.bool)
@@ -499,7 +499,7 @@ def flex_attention(query: Tensor, key: Any, value: Any, score_mod: Callable[...,
                    block_mask: BlockMask | None = None, scale: float | None = None, enable_gqa: bool = False,
                    return_lse: bool = False, kernel_options: Any = None, *,
                    return_aux: AuxRequest | None = None) -> Any:  # fmt: skip
-    """``softmax(score_mod(query @ key.T * scale)) @ value``, where pairs that the mask hides are left out.
+    """Return ``softmax(score_mod(query @ key.T * scale)) @ value``, where pairs that the mask hides are left out.
 
     Args:
         query: (B, H, Q_LEN, E).

@@ -36,7 +36,7 @@ def varlen_attn(query: Tensor, key: Any, value: Any, cu_seq_q: Tensor, cu_seq_k:
                 return_aux: AuxRequest | None = None, scale: float | None = None, window_size: Sequence[int] = (-1, -1),
                 enable_gqa: bool = False, seqused_k: Any = None, block_table: Any = None,
                 num_splits: Any = None) -> Tensor | Any:  # fmt: skip
-    """`scaled_dot_product_attention` of sequences of different lengths, each by itself.
+    """Return `scaled_dot_product_attention` of sequences of different lengths, each by itself.
 
     Args:
         query: (sum of lengths, H, E).
@@ -96,7 +96,7 @@ def _window(q_len, kv_len, window_size, device):
 
 def varlen_attn_out(out: Tensor, query: Tensor, key: Any, value: Any, cu_seq_q: Tensor, cu_seq_k: Tensor, max_q: Any,
                     max_k: int, **options: Any) -> Tensor | Any:  # fmt: skip
-    """`varlen_attn` into a tensor, which is returned (with the logarithms, where they are asked for).
+    """Compute `varlen_attn` into a tensor, which is returned (with the logarithms, where they are asked for).
 
     Args:
         out: where the result is written.

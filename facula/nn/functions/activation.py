@@ -24,7 +24,7 @@ _nn = _C.nn_functional
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """Leaky ReLU with random slopes: ``x`` where it is at least 0, else ``slope * x``.
+    """Apply leaky ReLU with random slopes: ``x`` where it is at least 0, else ``slope * x``.
 
     Args:
         input: any shape.
@@ -39,7 +39,7 @@ def rrelu(
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """``x`` limited to [min_val, max_val].
+    """Return ``x`` limited to [min_val, max_val].
 
     Args:
         input: any shape.
@@ -57,7 +57,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """The gated linear unit: ``a * sigmoid(b)``, where a and b are the two halves of the input along ``dim``.
+    """Return the gated linear unit: ``a * sigmoid(b)``, where a and b are the two halves of the input along ``dim``.
 
     Args:
         input: of an even size along dim.
@@ -74,7 +74,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
-    """The dimension that softmax and friends take when the caller gives none: 0 for 0, 1 and 3 dimensions,
+    """Return the dimension that softmax and friends take when the caller gives none: 0 for 0, 1 and 3 dimensions,
     else 1.
     """
     warnings.warn(
@@ -84,7 +84,7 @@ def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: facula.dtype | None = None) -> Tensor:
-    """``exp(x) / sum(exp(x))`` along a dimension: positive numbers whose sum is 1.
+    """Return ``exp(x) / sum(exp(x))`` along a dimension: positive numbers whose sum is 1.
 
     Args:
         input: any shape.
@@ -103,7 +103,7 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: facula.dtype | None = None) -> Tensor:
-    """``softmax(-input, dim)``: the smallest number gets the largest share.
+    """Return ``softmax(-input, dim)``: the smallest number gets the largest share.
 
     Args:
         input: any shape.
@@ -121,7 +121,7 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: facula.dtype | None = None) -> Tensor:
-    """``x - log(sum(exp(x)))`` along a dimension: the logarithm of `softmax` without its overflow and loss of digits.
+    """Return ``x - log(sum(exp(x)))`` along a dimension: the logarithm of `softmax` without its overflow and loss of digits.
 
     Args:
         input: any shape.
@@ -139,7 +139,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    """A sample of the Gumbel-softmax distribution: ``softmax((logits + gumbel noise) / tau)`` along a dimension.
+    """Return a sample of the Gumbel-softmax distribution: ``softmax((logits + gumbel noise) / tau)`` along a dimension.
 
     Args:
         logits: unnormalised log-probabilities, (..., classes).

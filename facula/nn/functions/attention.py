@@ -25,7 +25,7 @@ def _none_or_dtype(input):
 
 
 def _canonical_mask(mask, mask_name, other_type, other_name, target_type, check_other=True):
-    """A mask as numbers to add to the scores: True becomes minus infinity, numbers stay."""
+    """Return a mask as numbers to add to the scores: True becomes minus infinity, numbers stay."""
     if mask is None:
         return None
     is_float = mask.is_floating_point()
@@ -99,7 +99,7 @@ def _attention_mask_3d(attn_mask, batch_heads: int, tgt_len: int, src_len: int):
 
 
 def _static_or_split(x, static, name: str, batch_heads: int, head_dim: int):
-    """(L, N, E) as (N * heads, L, head_dim), or the given static tensor of that shape."""
+    """Return (L, N, E) as (N * heads, L, head_dim), or the given static tensor of that shape."""
     if static is None:
         return x.reshape(x.shape[0], batch_heads, head_dim).transpose(0, 1)
     if static.size(0) != batch_heads or static.size(2) != head_dim:
@@ -137,7 +137,7 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attention with several heads: projects query, key and value, attends in each head, joins the heads and projects back.
+    """Compute attention with several heads: project query, key and value, attend in each head, join the heads and project back.
 
     `nn.MultiheadAttention` calls it with its parameters.
 
@@ -272,7 +272,7 @@ def _attend_and_project(
     out_weight,
     out_bias,
 ):
-    """Attention of (N * heads, length, head_dim) tensors, heads joined and projected: (output, weights or
+    """Compute attention of (N * heads, length, head_dim) tensors, heads joined and projected: (output, weights or
     None).
     """
     batch_heads, tgt_len, head_dim = q.shape

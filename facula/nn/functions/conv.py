@@ -20,7 +20,7 @@ _nn = _C.nn_functional
 
 def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
            stride: int | Sequence[int] = 1) -> Tensor:  # fmt: skip
-    """Windows of images as columns.
+    """Return the windows of images as columns.
 
     Args:
         input: (N, C, H, W) or (C, H, W).
@@ -44,7 +44,7 @@ def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequ
 
 def fold(input: Tensor, output_size: int | Sequence[int], kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1,
          padding: int | Sequence[int] = 0, stride: int | Sequence[int] = 1) -> Tensor:  # fmt: skip
-    """Adds columns of windows back up to images; elements that several windows hold are summed. The adjoint of `unfold`.
+    """Add columns of windows back up to images; elements that several windows hold are summed. The adjoint of `unfold`.
 
     Args:
         input: (N, C * kernel height * kernel width, number of windows), or without N.

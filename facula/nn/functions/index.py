@@ -16,7 +16,7 @@ __all__ = ["embedding", "embedding_bag"]
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
               norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:  # fmt: skip
-    """Rows of ``weight``: ``output[...] = weight[input[...]]``.
+    """Return the rows of ``weight``: ``output[...] = weight[input[...]]``.
 
     Args:
         input: row numbers, any shape of int64 or int32.
@@ -70,7 +70,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Sums, means or maxima of bags of embeddings, without keeping the single embeddings.
+    """Return the sums, means or maxima of bags of embeddings, without keeping the single embeddings.
 
     Args:
         input: row numbers: (bags, length), or one dimension with ``offsets``.

@@ -31,7 +31,7 @@ _nn = _C.nn_functional
 
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
              ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
-    """The negative log likelihood: ``-weight[target] * input[n, target]``, reduced.
+    """Return the negative log likelihood: ``-weight[target] * input[n, target]``, reduced.
 
     Args:
         input: log-probabilities (C,), (N, C) or (N, C, d1, ...).
@@ -63,7 +63,7 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """The cross entropy of scores: `nll_loss` of ``log_softmax(input, 1)``, in one pass.
+    """Return the cross entropy of scores: `nll_loss` of ``log_softmax(input, 1)``, in one pass.
 
     Args:
         input: scores (logits) (C,), (N, C) or (N, C, d1, ...).
@@ -99,7 +99,7 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     options: Any = None,
 ) -> Tensor:
-    """`cross_entropy` of ``linear(input, linear_weight, linear_bias)``: the last layer of a language model and its loss.
+    """Return `cross_entropy` of ``linear(input, linear_weight, linear_bias)``: the last layer of a language model and its loss.
 
     Args:
         input: (in_features,) or (N, in_features).
@@ -157,7 +157,8 @@ def linear_cross_entropy(
 
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
                          reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
-    """The cross entropy of probabilities x and targets t of two classes: ``-(t * log(x) + (1 - t) * log(1 - x))``, reduced.
+    """Return the cross entropy of probabilities x and targets t of two classes: ``-(t * log(x) + (1 - t) * log(1 - x))``,
+    reduced.
 
     Args:
         input: probabilities in [0, 1]; logarithms are at least -100, so that the loss is finite.
@@ -185,7 +186,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None,
                                      size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
                                      pos_weight: Tensor | None = None) -> Tensor:  # fmt: skip
-    """`binary_cross_entropy` of ``sigmoid(input)``, without overflow for large scores.
+    """Return `binary_cross_entropy` of ``sigmoid(input)``, without overflow for large scores.
 
     Args:
         input: scores (logits), any shape.
@@ -215,7 +216,8 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
 
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int], target_lengths: Tensor | Sequence[int],
              blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> Tensor:  # fmt: skip
-    """Connectionist temporal classification: minus the log-probability that an alignment of T steps reads as the target.
+    """Return the loss of connectionist temporal classification: minus the log-probability that an alignment of T steps reads as
+    the target.
 
     Args:
         log_probs: (T, N, C) or (T, C), log-probabilities of C classes, as of `log_softmax`.
@@ -248,7 +250,7 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequenc
 @in_float32
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                      reduction: str = "mean") -> Tensor:  # fmt: skip
-    """``log(1 + exp(-target * input))``, reduced.
+    """Return ``log(1 + exp(-target * input))``, reduced.
 
     Args:
         input: scores, any shape.
@@ -271,7 +273,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = 
 
 def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
                                 reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
-    """The mean over the classes (the last dimension) of `binary_cross_entropy_with_logits`, reduced over the rest.
+    """Return the mean over the classes (the last dimension) of `binary_cross_entropy_with_logits`, reduced over the rest.
 
     Args:
         input: scores (N, C) or (C,).
@@ -314,7 +316,8 @@ def _check_margin_shapes(name: str, input, target, per_class_target: bool) -> No
 @in_float32
 def multi_margin_loss(input: Tensor, target: Tensor, p: float = 1, margin: float = 1.0, weight: Tensor | None = None,
                       size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
-    """The hinge loss of several classes: the sum over i != target of ``max(0, margin - x[target] + x[i]) ** p / C``, reduced.
+    """Return the hinge loss of several classes: the sum over i != target of ``max(0, margin - x[target] + x[i]) ** p / C``,
+    reduced.
 
     Args:
         input: scores (N, C) or (C,).
@@ -355,7 +358,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: float = 1, margin: float
 @in_float32
 def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                            reduction: str = "mean") -> Tensor:  # fmt: skip
-    """The sum over target classes j and other classes i of ``max(0, 1 - (x[j] - x[i]))``, divided by C; reduced.
+    """Return the sum over target classes j and other classes i of ``max(0, 1 - (x[j] - x[i]))``, divided by C; reduced.
 
     Args:
         input: scores (N, C) or (C,).

@@ -28,7 +28,8 @@ __all__ = [
 @in_float32
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
                           reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
-    """``1 - cos(input1, input2)`` where the target is 1, ``max(0, cos(input1, input2) - margin)`` where it is -1; reduced.
+    """Return ``1 - cos(input1, input2)`` where the target is 1, ``max(0, cos(input1, input2) - margin)`` where it is -1;
+    reduced.
 
     Args:
         input1, input2: (N, D) or (D,).
@@ -64,7 +65,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
 @in_float32
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
                          reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
-    """The input (a distance) where the target is 1, ``max(0, margin - input)`` where it is -1; reduced.
+    """Return the input (a distance) where the target is 1, ``max(0, margin - input)`` where it is -1; reduced.
 
     Args:
         input: distances, any shape.
@@ -87,7 +88,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, siz
 @in_float32
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
                         reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
-    """``max(0, -target * (input1 - input2) + margin)``, reduced: no loss where the order is that of the target.
+    """Return ``max(0, -target * (input1 - input2) + margin)``, reduced: no loss where the order is that of the target.
 
     Args:
         input1, input2: scores of one shape.
@@ -122,7 +123,8 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with the p-norm distance of the last dimension; reduced.
+    """Return ``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with the p-norm distance of the last dimension;
+    reduced.
 
     Args:
         anchor: (N, D) or (D,).
@@ -159,7 +161,7 @@ def triplet_margin_loss(
 def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *,
                                       distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
                                       swap: bool = False, reduction: str = "mean") -> Tensor:  # fmt: skip
-    """`triplet_margin_loss` with a distance d: ``max(0, d(anchor, positive) - d(anchor, negative) + margin)``, reduced.
+    """Return `triplet_margin_loss` with a distance d: ``max(0, d(anchor, positive) - d(anchor, negative) + margin)``, reduced.
 
     Args:
         anchor: (N, ...), what the distance takes.

@@ -34,7 +34,7 @@ def _warn_if_shapes_differ(name: str, input, target) -> None:
 
 
 def _weighted(name: str, loss_none, weight, input):
-    """``weight`` (of the input's shape) times an unreduced loss."""
+    """Return ``weight`` (of the input's shape) times an unreduced loss."""
     if weight.shape != input.shape:
         raise ValueError(
             f"{name}: weight must have the input's shape {tuple(input.shape)}, got {tuple(weight.shape)}"
@@ -43,7 +43,7 @@ def _weighted(name: str, loss_none, weight, input):
 
 
 def _distance(name: str, input: Tensor, target: Tensor, reduction: str, weight: Tensor | None) -> Tensor:
-    """The loss of the core called so, of each element or reduced."""
+    """Return the loss of the core called so, of each element or reduced."""
     given = input
     input, target = facula.broadcast_tensors(input, target)
     if weight is None:
@@ -55,7 +55,7 @@ def _distance(name: str, input: Tensor, target: Tensor, reduction: str, weight: 
 
 def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
              reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The squared difference ``(input - target) ** 2``, reduced.
+    """Return the squared difference ``(input - target) ** 2``, reduced.
 
     Args:
         input: any shape.
@@ -77,7 +77,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
 
 def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The absolute difference ``abs(input - target)``, reduced.
+    """Return the absolute difference ``abs(input - target)``, reduced.
 
     Args:
         input: any shape.
@@ -96,7 +96,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
 
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                    reduction: str = "mean", beta: float = 1.0) -> Tensor:  # fmt: skip
-    """``0.5 * d**2 / beta`` where ``d = |input - target| < beta``, else ``d - 0.5 * beta``; reduced.
+    """Return ``0.5 * d**2 / beta`` where ``d = |input - target| < beta``, else ``d - 0.5 * beta``; reduced.
 
     Args:
         input: any shape.
@@ -119,7 +119,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
 
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
                weight: Tensor | None = None) -> Tensor:  # fmt: skip
-    """``0.5 * d**2`` where ``d = |input - target| < delta``, else ``delta * (d - 0.5 * delta)``; reduced.
+    """Return ``0.5 * d**2`` where ``d = |input - target| < delta``, else ``delta * (d - 0.5 * delta)``; reduced.
 
     Args:
         input: any shape.
@@ -145,7 +145,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
                      size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None,
                      reduction: str = "mean") -> Tensor:  # fmt: skip
-    """The negative log likelihood of counts under a Poisson distribution: ``exp(input) - target * input``, reduced.
+    """Return the negative log likelihood of counts under a Poisson distribution: ``exp(input) - target * input``, reduced.
 
     Args:
         input: the logarithm of the rate, or the rate itself without log_input.
@@ -177,7 +177,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
 
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-6,
                       reduction: str = "mean") -> Tensor:  # fmt: skip
-    """The negative log likelihood of a Gaussian: ``0.5 * (log(var) + (input - target) ** 2 / var)``, reduced.
+    """Return the negative log likelihood of a Gaussian: ``0.5 * (log(var) + (input - target) ** 2 / var)``, reduced.
 
     Args:
         input: the mean, any shape.
@@ -220,7 +220,8 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = F
 
 def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
            log_target: bool = False) -> Tensor:  # fmt: skip
-    """The Kullback-Leibler divergence of log-probabilities from probabilities: ``target * (log(target) - input)``, reduced.
+    """Return the Kullback-Leibler divergence of log-probabilities from probabilities: ``target * (log(target) - input)``,
+    reduced.
 
     Args:
         input: log-probabilities.

@@ -37,7 +37,7 @@ class SwizzleType(enum.IntEnum):
 
 def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Tensor | None = None,
                out_dtype: facula.dtype | None = None) -> Tensor:  # fmt: skip
-    """One product of matrices for each of G groups.
+    """Return one product of matrices for each of G groups.
 
     Args:
         mat_a, mat_b: (G, n, k) and (G, k, m); or, with `offs`, one or both without the first dimension, which has the
@@ -95,7 +95,7 @@ def scaled_mm(mat_a: Tensor, mat_b: Tensor, scale_a: Tensor, scale_recipe_a: Any
               swizzle_a: Any = None, swizzle_b: Any = None, bias: Tensor | None = None,
               output_dtype: facula.dtype = facula.bfloat16, contraction_dim: Any = (),
               use_fast_accum: bool = False) -> Tensor:  # fmt: skip
-    """The product of two float8 matrices that stand for themselves times scales; it is computed in float32.
+    """Return the product of two float8 matrices that stand for themselves times scales; it is computed in float32.
 
     Args:
         mat_a, mat_b: (m, k) and (k, n).
@@ -137,7 +137,7 @@ def scaled_mm(mat_a: Tensor, mat_b: Tensor, scale_a: Tensor, scale_recipe_a: Any
 
 
 def _only(name, value):
-    """The entry of a list of one."""
+    """Return the entry of a list of one."""
     if isinstance(value, (list, tuple)):
         if len(value) != 1:
             raise NotImplementedError(f"scaled_mm: one {name} is supported, got {len(value)}")

@@ -18,7 +18,7 @@ _nn = _C.nn_functional
 
 
 def _check_values_per_channel(name: str, size) -> None:
-    """Training statistics need more than one value per channel of (N, C, ...)."""
+    """Check that there is more than one value per channel of (N, C, ...), which training statistics need."""
     if size[0] * math.prod(size[2:]) == 1:
         raise ValueError(
             f"{name}: training needs more than one value per channel, got input shape {tuple(size)}"
@@ -28,7 +28,7 @@ def _check_values_per_channel(name: str, size) -> None:
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
                bias: Tensor | None = None, training: bool = False, momentum: float = 0.1,
                eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Normalises each channel over the batch and the positions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+    """Normalise each channel over the batch and the positions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
         input: (N, C, ...).
@@ -66,7 +66,7 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-05,
 ) -> Tensor:
-    """Normalises each channel of each sample over its positions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+    """Normalise each channel of each sample over its positions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
         input: (N, C, ...).
@@ -95,7 +95,7 @@ def instance_norm(
 
 def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Normalises over the last dimensions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+    """Normalise over the last dimensions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
         input: (..., *normalized_shape).
@@ -114,7 +114,7 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
 
 
 def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-    """Divides by the root mean square over the last dimensions: ``x / sqrt(mean(x ** 2) + eps) * weight``.
+    """Divide by the root mean square over the last dimensions: ``x / sqrt(mean(x ** 2) + eps) * weight``.
 
     Args:
         input: (..., *normalized_shape).
@@ -132,7 +132,7 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
 
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Normalises each group of channels of each sample: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+    """Normalise each group of channels of each sample: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
         input: (N, C, ...).
@@ -157,7 +157,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """Divides by ``(k + alpha * mean of the squares of size neighbouring channels) ** beta``; beyond the ends channels are 0.
+    """Divide by ``(k + alpha * mean of the squares of size neighbouring channels) ** beta``; beyond the ends channels are 0.
 
     Args:
         input: (N, C, ...) of 3 dimensions or more.
@@ -186,7 +186,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
-    """Divides by the p-norm along a dimension: ``x / max(norm(x, p), eps)``.
+    """Divide by the p-norm along a dimension: ``x / max(norm(x, p), eps)``.
 
     Args:
         input: any shape.

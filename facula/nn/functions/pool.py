@@ -50,7 +50,7 @@ _nn = _C.nn_functional
 def max_pool1d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                             padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                             return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """What `max_pool1d` gives, and where the maxima were, as positions in the input's last dimension.
+    """Return what `max_pool1d` gives, and where the maxima were, as positions in the input's last dimension.
 
     Returns (values, indices), both (N, C, L_out), whatever return_indices says.
 
@@ -64,7 +64,7 @@ def max_pool1d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
 def max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                             padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                             return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """What `max_pool2d` gives, and where the maxima were, as positions in each plane of H * W elements.
+    """Return what `max_pool2d` gives, and where the maxima were, as positions in each plane of H * W elements.
 
     Returns (values, indices), both (N, C, H_out, W_out), whatever return_indices says.
 
@@ -79,7 +79,7 @@ def max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
 def max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                             padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                             return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """What `max_pool3d` gives, and where the maxima were, as positions in each volume of D * H * W elements.
+    """Return what `max_pool3d` gives, and where the maxima were, as positions in each volume of D * H * W elements.
 
     Returns (values, indices), both (N, C, D_out, H_out, W_out), whatever return_indices says.
 
@@ -93,7 +93,7 @@ def max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
 def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Tensor | Any:  # fmt: skip
-    """The maximum of each window of the last dimension. Padding is minus infinity.
+    """Return the maximum of each window of the last dimension. Padding is minus infinity.
 
     Returns (N, C, L_out) or (C, L_out), with return_indices (values, indices).
 
@@ -111,7 +111,7 @@ def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
 def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Tensor | Any:  # fmt: skip
-    """The maximum of each window of the last two dimensions. Padding is minus infinity.
+    """Return the maximum of each window of the last two dimensions. Padding is minus infinity.
 
     Returns (N, C, H_out, W_out) or (C, H_out, W_out), with return_indices (values, indices).
 
@@ -130,7 +130,7 @@ def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
 def max_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Tensor | Any:  # fmt: skip
-    """The maximum of each window of the last three dimensions. Padding is minus infinity.
+    """Return the maximum of each window of the last three dimensions. Padding is minus infinity.
 
     Returns (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), with return_indices (values, indices).
 
@@ -147,7 +147,7 @@ def max_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
 @explained(_ARGUMENTS)
 def adaptive_max_pool1d_with_indices(input: Tensor, output_size: int | Sequence[int | None],
                                      return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """What `adaptive_max_pool1d` gives, and where the maxima were, as positions in the input's last dimension.
+    """Return what `adaptive_max_pool1d` gives, and where the maxima were, as positions in the input's last dimension.
 
     Returns (values, indices), whatever return_indices says.
 
@@ -160,7 +160,7 @@ def adaptive_max_pool1d_with_indices(input: Tensor, output_size: int | Sequence[
 @explained(_ARGUMENTS)
 def adaptive_max_pool2d_with_indices(input: Tensor, output_size: int | Sequence[int | None],
                                      return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """What `adaptive_max_pool2d` gives, and where the maxima were, as positions in each plane of H * W elements.
+    """Return what `adaptive_max_pool2d` gives, and where the maxima were, as positions in each plane of H * W elements.
 
     Returns (values, indices), whatever return_indices says.
 
@@ -173,7 +173,7 @@ def adaptive_max_pool2d_with_indices(input: Tensor, output_size: int | Sequence[
 @explained(_ARGUMENTS)
 def adaptive_max_pool3d_with_indices(input: Tensor, output_size: int | Sequence[int | None],
                                      return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """What `adaptive_max_pool3d` gives, and where the maxima were, as positions in each volume of D * H * W elements.
+    """Return what `adaptive_max_pool3d` gives, and where the maxima were, as positions in each volume of D * H * W elements.
 
     Returns (values, indices), whatever return_indices says.
 
@@ -185,7 +185,7 @@ def adaptive_max_pool3d_with_indices(input: Tensor, output_size: int | Sequence[
 
 @explained(_ARGUMENTS)
 def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Tensor | Any:
-    """The maxima of as many windows as the output shall have elements: the i-th covers ``floor(i * L / L_out)`` to
+    """Return the maxima of as many windows as the output shall have elements: the i-th covers ``floor(i * L / L_out)`` to
     ``ceil((i + 1) * L / L_out)``.
 
     Returns (N, C, L_out) or (C, L_out), with return_indices (values, indices).
@@ -199,7 +199,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int | None], 
 
 @explained(_ARGUMENTS)
 def adaptive_max_pool2d(input: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Tensor | Any:
-    """The maxima of windows that are laid so that the output has the given height and width.
+    """Return the maxima of windows that are laid so that the output has the given height and width.
 
     Returns (N, C, *output_size) or (C, *output_size), with return_indices (values, indices).
 
@@ -212,7 +212,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: int | Sequence[int | None], 
 
 @explained(_ARGUMENTS)
 def adaptive_max_pool3d(input: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Tensor | Any:
-    """The maxima of windows that are laid so that the output has the given depth, height and width.
+    """Return the maxima of windows that are laid so that the output has the given depth, height and width.
 
     Returns (N, C, *output_size) or (C, *output_size), with return_indices (values, indices).
 
@@ -225,7 +225,8 @@ def adaptive_max_pool3d(input: Tensor, output_size: int | Sequence[int | None], 
 
 @explained(_ARGUMENTS)
 def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None]) -> Tensor:
-    """The means of windows that are laid so that the output has the given height and width; 1 is the mean of the whole image.
+    """Return the means of windows that are laid so that the output has the given height and width; 1 is the mean of the whole
+    image.
 
     Returns (N, C, *output_size) or (C, *output_size).
 
@@ -237,7 +238,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None]) 
 
 @explained(_ARGUMENTS)
 def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int | None]) -> Tensor:
-    """The means of windows that are laid so that the output has the given depth, height and width.
+    """Return the means of windows that are laid so that the output has the given depth, height and width.
 
     Returns (N, C, *output_size) or (C, *output_size).
 
@@ -252,7 +253,7 @@ def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequenc
                                        output_size: int | Sequence[int] | None = None,
                                        output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
                                        _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """What `fractional_max_pool2d` gives, and where the maxima were, as positions in each plane of H * W elements.
+    """Return what `fractional_max_pool2d` gives, and where the maxima were, as positions in each plane of H * W elements.
 
     Returns (values, indices), whatever return_indices says.
 
@@ -273,7 +274,7 @@ def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequenc
                                        output_size: int | Sequence[int] | None = None,
                                        output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
                                        _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """What `fractional_max_pool3d` gives, and where the maxima were, as positions in each volume of D * H * W elements.
+    """Return what `fractional_max_pool3d` gives, and where the maxima were, as positions in each volume of D * H * W elements.
 
     Returns (values, indices), whatever return_indices says.
 
@@ -308,7 +309,7 @@ def _fractional_setup(name: str, n: int, input, output_size, output_ratio, sampl
 def fractional_max_pool2d(input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None,
                           output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
                           _random_samples: Tensor | None = None) -> Tensor | Any:  # fmt: skip
-    """The maxima of windows at pseudo-random places, whose steps are such that the output has the given size.
+    """Return the maxima of windows at pseudo-random places, whose steps are such that the output has the given size.
 
     Args:
         input: (N, C, H, W) or (C, H, W).
@@ -332,7 +333,7 @@ def fractional_max_pool2d(input: Tensor, kernel_size: int | Sequence[int], outpu
 def fractional_max_pool3d(input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None,
                           output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
                           _random_samples: Tensor | None = None) -> Tensor | Any:  # fmt: skip
-    """The maxima of windows at pseudo-random places, whose steps are such that the output has the given size.
+    """Return the maxima of windows at pseudo-random places, whose steps are such that the output has the given size.
 
     Errors: ValueError for neither of output_size and output_ratio.
 
@@ -370,7 +371,7 @@ def _unpool_output_size(name: str, input, kernel_size, stride, padding, output_s
 @explained(_ARGUMENTS, output_size=_UNPOOLED)
 def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
-    """Undoes `max_pool1d`: puts the values where ``indices`` says, and zeros elsewhere.
+    """Undo `max_pool1d`: put the values where ``indices`` says, and zeros elsewhere.
 
     Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
     use_deterministic_algorithms is on, as equal indices may meet.
@@ -389,7 +390,7 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
 @explained(_ARGUMENTS, output_size=_UNPOOLED)
 def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
-    """Undoes `max_pool2d`: puts the values where ``indices`` says, and zeros elsewhere.
+    """Undo `max_pool2d`: put the values where ``indices`` says, and zeros elsewhere.
 
     Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
     use_deterministic_algorithms is on, as equal indices may meet.
@@ -409,7 +410,7 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
 @explained(_ARGUMENTS, output_size=_UNPOOLED)
 def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
-    """Undoes `max_pool3d`: puts the values where ``indices`` says, and zeros elsewhere.
+    """Undo `max_pool3d`: put the values where ``indices`` says, and zeros elsewhere.
 
     Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
     use_deterministic_algorithms is on, as equal indices may meet.
@@ -430,7 +431,7 @@ def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
 
 
 def _lp_pool(pool, n: int, input, norm_type, kernel_size, stride, ceil_mode):
-    """``(sum over the window of x ** norm_type) ** (1 / norm_type)``; NaN for a negative sum and norm_type above 1.
+    """Return ``(sum over the window of x ** norm_type) ** (1 / norm_type)``; NaN for a negative sum and norm_type above 1.
 
     Of an infinite norm_type it is the limit, the largest or smallest magnitude.
     """
@@ -448,7 +449,7 @@ def _lp_pool(pool, n: int, input, norm_type, kernel_size, stride, ceil_mode):
 @explained(_ARGUMENTS)
 def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
               ceil_mode: bool = False) -> Tensor:  # fmt: skip
-    """The power sum of each window of the last dimension: ``(sum of x ** norm_type) ** (1 / norm_type)``.
+    """Return the power sum of each window of the last dimension: ``(sum of x ** norm_type) ** (1 / norm_type)``.
 
     It is NaN for a negative sum, which an odd norm_type can give.
 
@@ -463,7 +464,7 @@ def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int],
 @explained(_ARGUMENTS)
 def lp_pool2d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
               ceil_mode: bool = False) -> Tensor:  # fmt: skip
-    """The power sum of each window of the last two dimensions: ``(sum of x ** norm_type) ** (1 / norm_type)``.
+    """Return the power sum of each window of the last two dimensions: ``(sum of x ** norm_type) ** (1 / norm_type)``.
 
     It is NaN for a negative sum, which an odd norm_type can give.
 
@@ -478,7 +479,7 @@ def lp_pool2d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int],
 @explained(_ARGUMENTS)
 def lp_pool3d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
               ceil_mode: bool = False) -> Tensor:  # fmt: skip
-    """The power sum of each window of the last three dimensions: ``(sum of x ** norm_type) ** (1 / norm_type)``.
+    """Return the power sum of each window of the last three dimensions: ``(sum of x ** norm_type) ** (1 / norm_type)``.
 
     It is NaN for a negative sum, which an odd norm_type can give.
 

@@ -34,7 +34,7 @@ def _check_probability(name: str, p: float) -> None:
 
 @explained(_ARGUMENTS)
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """In training, sets each element to zero with probability ``p`` and multiplies the rest by ``1 / (1 - p)``.
+    """Set each element to zero in training with probability ``p`` and multiply the rest by ``1 / (1 - p)``.
 
     Errors: ValueError for a p outside [0, 1].
 
@@ -53,7 +53,7 @@ _SELU_SATURATION = 1.7580993408473766
 
 
 def _noise_dropout(input, p: float, training: bool, inplace: bool, per_channel: bool, alpha: bool):
-    """Dropout with one draw per element or per (sample, channel), to zero or to SELU's lower limit."""
+    """Apply dropout with one draw per element or per (sample, channel), to zero or to SELU's lower limit."""
     if p == 0 or not training or input.numel() == 0:
         return input
     if p == 1:
@@ -77,7 +77,8 @@ def _noise_dropout(input, p: float, training: bool, inplace: bool, per_channel: 
 
 @explained(_ARGUMENTS)
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout for networks of SELU: dropped elements take SELU's lower limit, and then mean 0 and variance 1 are restored.
+    """Apply dropout for networks of SELU: dropped elements take SELU's lower limit, and then mean 0 and variance 1 are
+    restored.
 
     Errors: ValueError for a p outside [0, 1].
 
@@ -91,7 +92,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
 @explained(_ARGUMENTS, input="(N, C, ...).")
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """`alpha_dropout` of whole channels.
+    """Apply `alpha_dropout` to whole channels.
 
     Errors: ValueError for a p outside [0, 1]; RuntimeError for fewer than 2 dimensions.
 
@@ -104,7 +105,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 
 @explained(_ARGUMENTS, input="(N, C, L) or (C, L).")
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """In training, sets whole channels to zero with probability ``p`` and multiplies the rest by ``1 / (1 - p)``.
+    """Set whole channels to zero in training with probability ``p`` and multiply the rest by ``1 / (1 - p)``.
 
     Errors: ValueError for a p outside [0, 1]; RuntimeError for other numbers of dimensions.
 
@@ -120,7 +121,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 @explained(_ARGUMENTS, input="(N, C, H, W).")
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """In training, sets whole channels to zero with probability ``p`` and multiplies the rest by ``1 / (1 - p)``.
+    """Set whole channels to zero in training with probability ``p`` and multiply the rest by ``1 / (1 - p)``.
 
     Three dimensions are taken as (N, C, L), with a UserWarning; other numbers of dimensions than four warn, too.
 
@@ -141,7 +142,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 @explained(_ARGUMENTS, input="(N, C, D, H, W) or (C, D, H, W).")
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """In training, sets whole channels to zero with probability ``p`` and multiplies the rest by ``1 / (1 - p)``.
+    """Set whole channels to zero in training with probability ``p`` and multiply the rest by ``1 / (1 - p)``.
 
     Other numbers of dimensions than four and five warn.
 

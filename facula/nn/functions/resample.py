@@ -52,7 +52,7 @@ _AREA_KERNELS = {3: adaptive_avg_pool1d, 4: adaptive_avg_pool2d, 5: adaptive_avg
 
 
 def _per_dimension(name: str, value, n: int) -> list:
-    """``value`` repeated for every spatial dimension, or checked to be one per dimension."""
+    """Return ``value`` repeated for every spatial dimension, or checked to be one per dimension."""
     if not isinstance(value, (list, tuple)):
         return [value] * n
     if len(value) != n:
@@ -71,7 +71,7 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """Resizes the spatial dimensions.
+    """Resize the spatial dimensions.
 
     Args:
         input: (N, C, [D, [H,]] W).
@@ -139,7 +139,7 @@ def interpolate(
 
 def upsample(input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
              mode: str = "nearest", align_corners: bool | None = None) -> Tensor:  # fmt: skip
-    """Deprecated name of `interpolate`; it warns.
+    """Call `interpolate`, of which this is a deprecated name; it warns.
 
     Args:
         input: (N, C, [D, [H,]] W).
@@ -160,7 +160,7 @@ def upsample(input: Tensor, size: int | Sequence[int] | None = None, scale_facto
 
 def upsample_nearest(input: Tensor, size: int | Sequence[int] | None = None,
                      scale_factor: float | Sequence[float] | None = None) -> Tensor:  # fmt: skip
-    """Deprecated: ``interpolate(input, size, scale_factor, mode='nearest')``; it warns.
+    """Return ``interpolate(input, size, scale_factor, mode='nearest')``; deprecated, it warns.
 
     Args:
         input: (N, C, [D, [H,]] W).
@@ -179,7 +179,7 @@ def upsample_nearest(input: Tensor, size: int | Sequence[int] | None = None,
 
 def upsample_bilinear(input: Tensor, size: int | Sequence[int] | None = None,
                       scale_factor: float | Sequence[float] | None = None) -> Tensor:  # fmt: skip
-    """Deprecated: ``interpolate(input, size, scale_factor, mode='bilinear', align_corners=True)``; it warns.
+    """Return ``interpolate(input, size, scale_factor, mode='bilinear', align_corners=True)``; deprecated, it warns.
 
     Args:
         input: (N, C, H, W).
@@ -206,7 +206,7 @@ def _default_corners(name: str, align_corners: bool | None) -> bool:
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
-    """Samples the input at the positions of a grid.
+    """Sample the input at the positions of a grid.
 
     Args:
         input: (N, C, H, W) or (N, C, D, H, W).
@@ -239,7 +239,8 @@ def grid_sample(
 
 
 def affine_grid(theta: Tensor, size: int | Sequence[int] | None, align_corners: bool | None = None) -> Tensor:
-    """The grid, for `grid_sample`, of a batch of affine maps: ``theta @ (x, y(, z), 1)`` of every position of the output.
+    """Return the grid, for `grid_sample`, of a batch of affine maps: ``theta @ (x, y(, z), 1)`` of every position of the
+    output.
 
     Args:
         theta: (N, 2, 3) for images or (N, 3, 4) for volumes.
@@ -313,7 +314,7 @@ class _AffineGrid(Function):
 
 
 def _places(theta, size, align_corners: bool):
-    """The places of all points, with a 1 behind the coordinates: (N, points, n + 1)."""
+    """Return the places of all points, with a 1 behind the coordinates: (N, points, n + 1)."""
     axes = [_grid_axis(theta, steps, align_corners) for steps in size[2:]]
     mesh = facula.meshgrid(*axes, indexing="ij")
     # Last axis: x, y(, z), 1. x belongs to the last spatial dimension.
@@ -322,7 +323,7 @@ def _places(theta, size, align_corners: bool):
 
 
 def _grid_axis(theta, steps: int, align_corners: bool):
-    """Positions of ``steps`` pixel centres in [-1, 1]."""
+    """Return the positions of ``steps`` pixel centres in [-1, 1]."""
     if steps <= 1:
         return _C.zeros(steps, dtype=theta.dtype, device=theta.device)
     axis = facula.linspace(-1, 1, steps, dtype=theta.dtype, device=theta.device)

@@ -26,18 +26,18 @@ _nn = _C.nn_functional
 
 
 def tanh_cell(gates_x: Tensor, hidden: Sequence[Tensor], weight_hh: Tensor, bias_hh: Tensor) -> tuple[Tensor]:
-    """(N, H) projected input and hidden state -> new hidden state."""
+    """Return the new hidden state of (N, H) projected input and hidden state."""
     return ((gates_x + linear(hidden[0], weight_hh, bias_hh)).tanh(),)
 
 
 def relu_cell(gates_x: Tensor, hidden: Any, weight_hh: Tensor, bias_hh: Tensor) -> tuple[Tensor]:
-    """As `tanh_cell`, with relu."""
+    """Return what `tanh_cell` gives, with relu."""
     return ((gates_x + linear(hidden[0], weight_hh, bias_hh)).relu(),)
 
 
 def lstm_cell(gates_x: Tensor, hidden: Sequence[Tensor], weight_hh: Tensor, bias_hh: Tensor,
               weight_hr: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Gates in the order input, forget, cell, output; ``weight_hr`` projects the new hidden state."""
+    """Compute one step, with gates in the order input, forget, cell, output; ``weight_hr`` projects the new hidden state."""
     h, c = hidden
     i, f, g, o = (gates_x + linear(h, weight_hh, bias_hh)).chunk(4, 1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
@@ -48,7 +48,7 @@ def lstm_cell(gates_x: Tensor, hidden: Sequence[Tensor], weight_hh: Tensor, bias
 
 
 def gru_cell(gates_x: Tensor, hidden: Sequence[Tensor], weight_hh: Tensor, bias_hh: Tensor) -> tuple[Tensor]:
-    """Gates in the order reset, update, new."""
+    """Compute one step, with gates in the order reset, update, new."""
     h = hidden[0]
     reset_x, update_x, new_x = gates_x.chunk(3, 1)
     reset_h, update_h, new_h = linear(h, weight_hh, bias_hh).chunk(3, 1)
@@ -61,7 +61,7 @@ CELLS: dict[Any, Any] = {"RNN_TANH": tanh_cell, "RNN_RELU": relu_cell, "LSTM": l
 
 
 def _direction(cell, steps, hidden, weights, reverse: bool):
-    """One layer in one direction over equal batches; returns (outputs in time order, final hidden)."""
+    """Run one layer in one direction over equal batches; returns (outputs in time order, final hidden)."""
     outputs = []
     for gates_x in reversed(steps) if reverse else steps:
         hidden = cell(gates_x, hidden, *weights)
@@ -70,7 +70,7 @@ def _direction(cell, steps, hidden, weights, reverse: bool):
 
 
 def _direction_packed(cell, steps, hidden, weights):
-    """As `_direction`, forwards over shrinking batches: sequences that end leave with their hidden state."""
+    """Return what `_direction` gives, forwards over shrinking batches: sequences that end leave with their hidden state."""
     outputs, ended = [], []
     for gates_x in steps:
         n = gates_x.size(0)
@@ -85,7 +85,7 @@ def _direction_packed(cell, steps, hidden, weights):
 
 
 def _direction_packed_reverse(cell, steps, first_hidden, weights):
-    """As `_direction`, backwards over growing batches: sequences join with their initial hidden state."""
+    """Return what `_direction` gives, backwards over growing batches: sequences join with their initial hidden state."""
     outputs = []
     n = steps[-1].size(0)
     hidden = tuple(h[:n] for h in first_hidden)
@@ -100,7 +100,7 @@ def _direction_packed_reverse(cell, steps, first_hidden, weights):
 
 
 def _one_layer(mode, input, start, weights, has_biases, batch_sizes, reverse: bool):
-    """One layer in one direction: (output like input, tuple of final hidden tensors)."""
+    """Return one layer in one direction: (output like input, tuple of final hidden tensors)."""
     if mode == "LSTM" and _widened(input, start, weights, has_biases, batch_sizes):
         return _in_float32(input, start, weights, has_biases, reverse)
     w_ih, w_hh, *rest = weights
@@ -133,7 +133,7 @@ def _in_float32(input, start, weights, has_biases, reverse: bool):
 
 
 def _steps_in_python(cell, gates, start, weights, batch_sizes, reverse: bool):
-    """As `_one_layer`, step by step."""
+    """Return what `_one_layer` gives, step by step."""
     steps = gates.unbind(0) if batch_sizes is None else gates.split(batch_sizes)
     if batch_sizes is None:
         outputs, final = _direction(cell, steps, start, weights, reverse)
@@ -148,14 +148,14 @@ GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
 def network_of(mode: str, weights: Sequence[Tensor], has_biases: bool, num_layers: int,
                bidirectional: bool) -> tuple[int | str, ...]:  # fmt: skip
-    """The sizes of a network, as the core takes them."""
+    """Return the sizes of a network, as the core takes them."""
     hidden = weights[0].size(0) // GATES[mode]
     projected = weights[1].size(1) if len(weights) // (num_layers * (2 if bidirectional else 1)) % 2 else 0
     return (mode, weights[0].size(1), hidden, projected, num_layers, has_biases, bidirectional)
 
 
 def _by_library(network, input, hidden, weights, dropout_p, batch_sizes):
-    """What cuDNN gives for the whole network; None where it does not compute it."""
+    """Return what cuDNN gives for the whole network; None where it does not compute it."""
     if not input.is_cuda or input.numel() == 0 or type(input) is not facula.Tensor:
         return None
     sizes = [input.size(1)] * input.size(0) if batch_sizes is None else batch_sizes
@@ -168,7 +168,7 @@ def _by_library(network, input, hidden, weights, dropout_p, batch_sizes):
 
 
 def _recorded(mode, input, hidden, weights, *options):
-    """A network as one node of the program that is recorded."""
+    """Record a network as one node of the program."""
     states = list(hidden) if mode == "LSTM" else hidden[0]
     has_biases, num_layers, dropout_p, training, bidirectional = options
     arguments = (input, states, weights, has_biases, num_layers, float(dropout_p), training, bidirectional, False)
@@ -184,7 +184,7 @@ def _recorded(mode, input, hidden, weights, *options):
 def run(mode: str, input: Tensor, hidden: Sequence[Tensor], weights: Sequence[Tensor], has_biases: bool, num_layers: int,
         dropout_p: float, training: bool, bidirectional: bool,
         batch_sizes: Sequence[int] | None = None) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
-    """All layers of a recurrent network.
+    """Run all layers of a recurrent network.
 
     Args:
         mode: a key of `CELLS`.

@@ -18,7 +18,7 @@ _nn = _C.nn_functional
 
 
 def pad(input: Tensor, pad: Sequence[int] | tuple[int, ...], mode: str = "constant", value: float | None = None) -> Tensor:
-    """Adds elements (or, with negative numbers, removes them) at both ends of the last dimensions.
+    """Add elements (or, with negative numbers, remove them) at both ends of the last dimensions.
 
     Args:
         input: any shape; of 'reflect', 'replicate' and 'circular' at most the last three dimensions are padded.

@@ -12,7 +12,7 @@ _SIZES = {1: "L", 2: "H, W", 3: "D, H, W"}
 
 
 def described(text: str, n: int, **words: str):
-    """Gives a class the docstring `text` for `n` dimensions.
+    """Give a class the docstring `text` for `n` dimensions.
 
     In the text stand for n = 2: {n} 2; {sizes} "H, W"; {batched} "(N, C, H, W)"; {single} "(C, H, W)"; {fours} and {eights}
     "4, 4" and "8, 8"; and whatever `words` names.
@@ -33,7 +33,7 @@ def described(text: str, n: int, **words: str):
 
 
 def lazy(text: str, n: int, eager: str, unknown: str, call: str, **words: str):
-    """Gives a lazy class a docstring with the arguments of the docstring `text` of `eager`, without `unknown`.
+    """Give a lazy class a docstring with the arguments of the docstring `text` of `eager`, without `unknown`.
 
     `call` is what the example gives to the constructor.
     """

@@ -250,7 +250,7 @@ class MultiheadAttention(Module):
         return output, weights
 
     def merge_masks(self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor) -> tuple[Any | Tensor, int]:
-        """The one mask that stands for both, in the shape that the fused kernel takes.
+        """Return the one mask that stands for both, in the shape that the fused kernel takes.
 
         Args:
             attn_mask: (L, S) or (N * num_heads, L, S), or None.

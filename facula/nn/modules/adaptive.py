@@ -106,7 +106,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             classify.reset_parameters()
 
     def forward(self, input_: Tensor, target_: Tensor) -> Any:
-        """(log-probability of each target, their negative mean) for inputs (N, in_features) or
+        """Return (log-probability of each target, their negative mean) for inputs (N, in_features) or
         (in_features,).
         """
         if target_.dim() not in (0, 1) or input_.dim() != target_.dim() + 1:
@@ -144,7 +144,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return _ASMoutput(output if is_batched else output.squeeze(0), loss)
 
     def _get_full_log_prob(self, input, head_output):
-        """Log-probabilities (N, n_classes) given the head's output."""
+        """Return the log-probabilities (N, n_classes) given the head's output."""
         out = input.new_empty((head_output.size(0), self.n_classes))
         head = F.log_softmax(head_output, dim=1)
         out[:, : self.shortlist_size] = head[:, : self.shortlist_size]
@@ -154,7 +154,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return out
 
     def log_prob(self, input: Tensor) -> Tensor:
-        """The log-probabilities of all classes.
+        """Return the log-probabilities of all classes.
 
         Args:
             input: (N, in_features).
@@ -168,7 +168,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return self._get_full_log_prob(input, self.head(input))
 
     def predict(self, input: Tensor) -> Tensor:
-        """The most probable class of each sample; clusters are computed only for the samples that the head sends there.
+        """Return the most probable class of each sample; clusters are computed only for the samples that the head sends there.
 
         Args:
             input: (N, in_features).

@@ -73,7 +73,7 @@ class _NormBase(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Mean 0, variance 1 and no batches seen; nothing without running statistics.
+        """Set mean 0, variance 1 and no batches seen; do nothing without running statistics.
 
         >>> layer = nn.BatchNorm1d(2)
         >>> _ = layer(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -87,7 +87,7 @@ class _NormBase(Module):
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Factors of 1 and shifts of 0, and `reset_running_stats`.
+        """Set factors to 1 and shifts to 0, and call `reset_running_stats`.
 
         >>> layer = nn.BatchNorm1d(2)
         >>> _ = nn.init.constant_(layer.weight, 3.0)
@@ -210,7 +210,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
             self.num_batches_tracked: Tensor = facula.tensor(0, dtype=facula.int64, device=device)
 
     def reset_parameters(self) -> None:
-        """Factors of 1 and shifts of 0 once the number of channels is known; before, nothing.
+        """Set factors to 1 and shifts to 0 once the number of channels is known; before, do nothing.
 
         >>> layer = nn.LazyBatchNorm1d()
         >>> layer.reset_parameters()
@@ -384,7 +384,7 @@ class SyncBatchNorm(_BatchNorm):
 
 
 def _world_size(process_group) -> int:
-    """Number of processes that train together; 1 when `facula.distributed` has not been set up."""
+    """Return the number of processes that train together; 1 when `facula.distributed` has not been set up."""
     import sys
 
     distributed = sys.modules.get("facula.distributed")

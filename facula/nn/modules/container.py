@@ -92,7 +92,7 @@ class _NumberedModules(Module):
 
 
 def _pairs(name: str, items) -> Iterable[tuple]:
-    """(key, value) pairs of a mapping, or of an iterable of pairs."""
+    """Return (key, value) pairs of a mapping, or of an iterable of pairs."""
     if not isinstance(items, Iterable):
         raise TypeError(f"{name}.update: takes a mapping or an iterable of pairs, got {type(items).__name__}")
     if hasattr(items, "items"):
@@ -263,7 +263,7 @@ class ParameterDict(Module):
         return key in self._keys
 
     def copy(self) -> ParameterDict:
-        """A new ParameterDict with the same values.
+        """Return a new ParameterDict with the same values.
 
         >>> weights = nn.ParameterDict({"left": torch.ones(2)})
         >>> weights.copy()["left"] is weights["left"]
@@ -272,7 +272,7 @@ class ParameterDict(Module):
         return ParameterDict(OrderedDict(self.items()))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """The value of a key, which is set first where it is missing.
+        """Return the value of a key, which is set first where it is missing.
 
         Args:
             key: the key.
@@ -328,7 +328,7 @@ class ParameterDict(Module):
         return key, self.pop(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key.
+        """Return the value of a key.
 
         Args:
             key: the key.
@@ -340,7 +340,7 @@ class ParameterDict(Module):
         return getattr(self, key) if key in self._keys else default
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
-        """A new ParameterDict that has one value for all keys.
+        """Return a new ParameterDict that has one value for all keys.
 
         Args:
             keys: an iterable of strings.
@@ -352,7 +352,7 @@ class ParameterDict(Module):
         return ParameterDict((key, default) for key in keys)
 
     def keys(self) -> Any:
-        """The keys.
+        """Return the keys.
 
         >>> list(nn.ParameterDict({"left": torch.ones(2)}).keys())
         ['left']
@@ -360,7 +360,7 @@ class ParameterDict(Module):
         return self._keys.keys()
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Pairs of key and value.
+        """Return the pairs of key and value.
 
         >>> [(key, value.tolist()) for key, value in nn.ParameterDict({"left": torch.ones(2)}).items()]
         [('left', [1.0, 1.0])]
@@ -368,7 +368,7 @@ class ParameterDict(Module):
         return ((key, self[key]) for key in self._keys)
 
     def values(self) -> Iterator[Any]:
-        """The values.
+        """Return the values.
 
         >>> [value.tolist() for value in nn.ParameterDict({"left": torch.ones(2)}).values()]
         [[1.0, 1.0]]
@@ -649,7 +649,7 @@ class ModuleList(_NumberedModules):
         return self
 
     def __repr__(self) -> str:
-        """Runs of equal entries are shown once, with their number."""
+        """Return the text, in which runs of equal entries are shown once, with their number."""
         runs: list[list[Any]] = []
         for i, text in enumerate(repr(module) for module in self):
             if runs and runs[-1][2] == text:
@@ -733,7 +733,7 @@ class ModuleDict(Module):
         return value
 
     def keys(self) -> KeysView[str]:
-        """The keys.
+        """Return the keys.
 
         >>> list(nn.ModuleDict({"relu": nn.ReLU()}).keys())
         ['relu']
@@ -741,7 +741,7 @@ class ModuleDict(Module):
         return self._modules.keys()
 
     def items(self) -> ItemsView[str, Module]:
-        """Pairs of key and module.
+        """Return the pairs of key and module.
 
         >>> list(nn.ModuleDict({"relu": nn.ReLU()}).items())
         [('relu', ReLU())]
@@ -749,7 +749,7 @@ class ModuleDict(Module):
         return self._modules.items()
 
     def values(self) -> ValuesView[Module]:
-        """The modules.
+        """Return the modules.
 
         >>> list(nn.ModuleDict({"relu": nn.ReLU()}).values())
         [ReLU()]

@@ -235,7 +235,7 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def _padding_for_pad(self) -> list[int]:
-        """The padding as `functional.pad` wants it: last dimension first, both ends; used unless mode is
+        """Return the padding as `functional.pad` wants it: last dimension first, both ends; used unless mode is
         'zeros'.
         """
         if not isinstance(self.padding, str):
@@ -249,7 +249,7 @@ class _ConvNd(Module):
         return result
 
     def reset_parameters(self) -> None:
-        """Draws weight and bias anew, uniformly within 1 / sqrt(in_channels / groups * elements of the kernel).
+        """Draw weight and bias anew, uniformly within 1 / sqrt(in_channels / groups * elements of the kernel).
 
         >>> layer = nn.Conv2d(4, 2, 3)
         >>> layer.reset_parameters()
@@ -394,7 +394,7 @@ class _ConvTransposeNd(_ConvNd):
     def _output_padding(
         self, input, output_size, stride, padding, kernel_size, num_spatial_dims, dilation=None
     ):
-        """The output padding that gives ``output_size``; the module's own when that is None."""
+        """Return the output padding that gives ``output_size``; the module's own when that is None."""
         if output_size is None:
             return _single(self.output_padding)
         n = num_spatial_dims

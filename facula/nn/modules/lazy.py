@@ -82,7 +82,7 @@ class LazyModuleMixin:
         )
 
     def has_uninitialized_params(self) -> bool:
-        """Whether a parameter or buffer still waits for its shape.
+        """Return whether a parameter or buffer still waits for its shape.
 
         >>> layer = nn.LazyLinear(2)
         >>> before = layer.has_uninitialized_params()

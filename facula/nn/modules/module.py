@@ -175,7 +175,8 @@ def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool 
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """The old form of `register_module_full_backward_hook`: it sees the gradients of each module's last operation only.
+    """Register a hook, the old form of `register_module_full_backward_hook`: it sees the gradients of each module's last
+    operation only.
 
     Args:
         hook: ``hook(module, grad_input, grad_output)``.
@@ -601,7 +602,7 @@ class Module:
         self._set_module(name, module)
 
     def register_module(self, name: str, module: Module) -> None:
-        """Another name of `add_module`.
+        """Call `add_module`, of which this is another name.
 
         Args:
             name: the attribute under which it is found.
@@ -766,7 +767,7 @@ class Module:
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What ``repr`` shows between the parentheses, in one line or several; for subclasses to define.
+        """Return what ``repr`` shows between the parentheses, in one line or several; for subclasses to define.
 
         >>> nn.Linear(2, 3).extra_repr()
         'in_features=2, out_features=3, bias=True'
@@ -874,7 +875,8 @@ class Module:
         return _add(self._backward_hooks, hook, prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """The old form of `register_full_backward_hook`: it sees the gradients of the module's last operation only.
+        """Register a hook, the old form of `register_full_backward_hook`: it sees the gradients of the module's last operation
+        only.
 
         Args:
             hook: ``hook(module, grad_input, grad_output)``.
@@ -983,7 +985,7 @@ class Module:
     # Hooks: running.
 
     def _get_backward_hooks(self) -> tuple[list, list]:
-        """(full backward hooks, old ones) that apply to this module, global ones first."""
+        """Return (full backward hooks, old ones) that apply to this module, global ones first."""
         full, old = [], []
         for_all = _hooks_in(_global_backward_hooks)
         (full if _global_is_full_backward_hook is True else old).extend(for_all)
@@ -1054,7 +1056,7 @@ class Module:
         return args, kwargs
 
     def _forward_hook_rows(self) -> list[tuple]:
-        """(id, hook, whether it takes kwargs, whether it is always called), global hooks first."""
+        """Return (id, hook, whether it takes kwargs, whether it is always called), global hooks first."""
         for_all_with_kwargs = _global_forward_hooks_with_kwargs
         for_all_always = _global_forward_hooks_always_called
         rows = [
@@ -1068,7 +1070,7 @@ class Module:
         return rows
 
     def _run_always_called_hooks(self, args: tuple, kwargs: dict, called: set[int]) -> None:
-        """After an error in forward: run the always-called hooks that have not run; their own errors only
+        """Run, after an error in forward, the always-called hooks that have not run; their own errors only
         warn.
         """
         for hook_id, hook, with_kwargs, always in self._forward_hook_rows():
@@ -1125,7 +1127,7 @@ class Module:
     # State dicts.
 
     def get_extra_state(self) -> Any:
-        """What else a subclass wants in its state dict, beside tensors; to be defined together with `set_extra_state`.
+        """Return what else a subclass wants in its state dict, beside tensors; to be defined together with `set_extra_state`.
 
         Returns: anything that can be saved.
 
@@ -1183,8 +1185,8 @@ class Module:
 
     def state_dict(self, *args: Any, destination: dict[str, Any] | None = None, prefix: str = "",
                    keep_vars: bool = False) -> dict[str, Any]:  # fmt: skip
-        """All parameters and persistent buffers by their dotted names, in the order of their registration. They share the
-        module's memory.
+        """Return all parameters and persistent buffers by their dotted names, in the order of their registration. They share
+        the module's memory.
 
         Args:
             args: destination, prefix and keep_vars by position; a warning asks for keywords.
@@ -1373,7 +1375,7 @@ class Module:
     # Submodules, parameters and buffers: by dotted names, and one after the other.
 
     def get_submodule(self, target: str) -> Module:
-        """The submodule of a dotted name.
+        """Return the submodule of a dotted name.
 
         Args:
             target: the name; an empty one stands for the module itself.
@@ -1430,7 +1432,7 @@ class Module:
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter of a dotted name.
+        """Return the parameter of a dotted name.
 
         Args:
             target: the name.
@@ -1443,7 +1445,7 @@ class Module:
         return self._get_entry("get_parameter", target, lambda m, n: isinstance(getattr(m, n), Parameter))
 
     def get_buffer(self, target: str) -> facula.Tensor:
-        """The buffer of a dotted name.
+        """Return the buffer of a dotted name.
 
         Args:
             target: the name.
@@ -1467,7 +1469,7 @@ class Module:
         return getattr(module, name)
 
     def _named_members(self, get_members_fn, prefix="", recurse=True, remove_duplicate: bool = True):
-        """(dotted name, member) of every module; ``get_members_fn(module)`` gives a module's own (name,
+        """Yield (dotted name, member) of every module; ``get_members_fn(module)`` gives a module's own (name,
         member) pairs.
         """
         seen = set()
@@ -1485,7 +1487,7 @@ class Module:
                 yield (module_prefix + "." if module_prefix else "") + name, member
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """All parameters, each once: what an optimizer is given.
+        """Yield all parameters, each once: what an optimizer is given.
 
         Args:
             recurse: whether those of submodules are among them.
@@ -1501,7 +1503,7 @@ class Module:
 
     def named_parameters(self, prefix: str = "", recurse: bool = True,
                          remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:  # fmt: skip
-        """All parameters with their dotted names.
+        """Yield all parameters with their dotted names.
 
         Args:
             prefix: put before every name, with a dot.
@@ -1517,7 +1519,7 @@ class Module:
         yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[facula.Tensor]:
-        """All buffers, each once.
+        """Yield all buffers, each once.
 
         Args:
             recurse: whether those of submodules are among them.
@@ -1532,7 +1534,7 @@ class Module:
 
     def named_buffers(self, prefix: str = "", recurse: bool = True,
                       remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:  # fmt: skip
-        """All buffers with their dotted names.
+        """Yield all buffers with their dotted names.
 
         Args:
             prefix: put before every name, with a dot.
@@ -1547,7 +1549,7 @@ class Module:
         yield from self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
 
     def children(self) -> Iterator[Module]:
-        """The direct submodules, each once.
+        """Yield the direct submodules, each once.
 
         Returns: an iterator.
 
@@ -1558,7 +1560,7 @@ class Module:
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """The direct submodules with their names, each once.
+        """Yield the direct submodules with their names, each once.
 
         Returns: an iterator of (name, module).
 
@@ -1572,7 +1574,7 @@ class Module:
                 yield name, module
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """This module and all below it, depth first.
+        """Yield this module and all below it, depth first.
 
         Args:
             remove_duplicate: whether a shared module comes once.
@@ -1588,7 +1590,7 @@ class Module:
 
     def named_modules(self, memo: set[Any] | None = None, prefix: str = "",
                       remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:  # fmt: skip
-        """This module and all below it with their dotted names, depth first.
+        """Yield this module and all below it with their dotted names, depth first.
 
         Args:
             memo: a set of modules to leave out, which is added to.

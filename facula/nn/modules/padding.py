@@ -34,7 +34,7 @@ __all__ = [
 
 
 def _padding(how: str, n: int, has_value: bool = False):
-    """The docstring of a padding layer."""
+    """Return the docstring of a padding layer."""
     value, example = (_docs.PAD_VALUE, "2, 0.5") if has_value else ("", "2")
     padded = ", ".join(["8"] * n)
     return described(_docs.PAD, n, how=how, ends=str(2 * n), value=value, example=example, padded=padded)

@@ -37,7 +37,7 @@ _GATES = _rnn.GATES  # per hidden unit
 
 
 def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
-    """A tensor with its entries in another order. Deprecated: ``tensor.index_select(dim, permutation)``.
+    """Return a tensor with its entries in another order. Deprecated: ``tensor.index_select(dim, permutation)``.
 
     Args:
         tensor: any tensor.
@@ -169,7 +169,7 @@ class RNNBase(Module):
             )
 
     def _weight_shapes(self, layer: int, suffix: str) -> dict[str, tuple[int, ...]]:
-        """Names and shapes of one layer and direction, in the order of the state dict."""
+        """Return the names and shapes of one layer and direction, in the order of the state dict."""
         gates = _GATES[self.mode] * self.hidden_size
         output_size = self.proj_size or self.hidden_size
         input_size = self.input_size if layer == 0 else output_size * (2 if self.bidirectional else 1)
@@ -254,7 +254,7 @@ class RNNBase(Module):
             )
 
     def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
-        """The shape that hidden states have for an input.
+        """Return the shape that hidden states have for an input.
 
         Args:
             input: (L, N, input_size), or with batch_sizes (sum of lengths, input_size).
@@ -305,7 +305,7 @@ class RNNBase(Module):
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Tensor:
-        """A hidden state with its samples in another order.
+        """Return a hidden state with its samples in another order.
 
         Args:
             hx: (layers, N, size).
@@ -471,7 +471,7 @@ class RNNCellBase(Module):
             init.uniform_(weight, -bound, bound)
 
     def _step_of_any_shape(self, mode: str, input, hidden: tuple | None) -> tuple:
-        """One step over (N, F) or (F,) inputs and (h, c), where c may be None; without hidden states from zeros."""
+        """Run one step over (N, F) or (F,) inputs and (h, c), where c may be None; without hidden states from zeros."""
         if input.dim() not in (1, 2):
             raise ValueError(f"{type(self).__name__}: the input must have 1 or 2 dimensions, got {input.dim()}")
         rows = input if input.dim() == 2 else input.unsqueeze(0)
@@ -531,7 +531,7 @@ class RNNCell(RNNCellBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Any = None) -> Tensor:
-        """One step.
+        """Run one step.
 
         Args:
             input: (N, input_size) or (input_size,).
@@ -577,7 +577,7 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor]:
-        """One step.
+        """Run one step.
 
         Args:
             input: (N, input_size) or (input_size,).
@@ -627,7 +627,7 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Any = None) -> Tensor:
-        """One step.
+        """Run one step.
 
         Args:
             input: (N, input_size) or (input_size,).
@@ -730,7 +730,7 @@ class LSTM(RNNBase):
         )
 
     def get_expected_cell_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
-        """The shape that cell states have for an input.
+        """Return the shape that cell states have for an input.
 
         Args:
             input: (L, N, input_size), or with batch_sizes (sum of lengths, input_size).

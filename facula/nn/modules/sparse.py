@@ -178,7 +178,7 @@ class Embedding(_EmbeddingBase):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Self:
-        """An `Embedding` whose table is given.
+        """Return an `Embedding` whose table is given.
 
         Args:
             embeddings: (num_embeddings, embedding_dim): the table; shared, not copied.
@@ -310,7 +310,7 @@ class EmbeddingBag(_EmbeddingBase):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> Self:
-        """An `EmbeddingBag` whose table is given.
+        """Return an `EmbeddingBag` whose table is given.
 
         Args:
             embeddings: (num_embeddings, embedding_dim): the table; shared, not copied.

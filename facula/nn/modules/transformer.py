@@ -295,7 +295,7 @@ def _get_seq_len(src, batch_first: bool) -> int | None:
 
 
 def _detect_is_causal_mask(mask, is_causal: bool | None = None, size: int | None = None) -> bool:
-    """``is_causal`` when given; otherwise whether ``mask`` equals the causal mask."""
+    """Return ``is_causal`` when given; otherwise whether ``mask`` equals the causal mask."""
     if is_causal is not None or mask is None:
         return is_causal is True
     size = mask.size(-2) if size is None else size
@@ -443,7 +443,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Device = None, dtype: facula.dtype | None = None) -> Tensor:
-        """The causal mask: minus infinity above the diagonal, where a position would see a later one, and 0 elsewhere.
+        """Return the causal mask: minus infinity above the diagonal, where a position would see a later one, and 0 elsewhere.
 
         Args:
             sz: the number of positions.

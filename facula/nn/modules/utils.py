@@ -22,7 +22,7 @@ __all__ = [
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[Any, Any], prefix: str) -> None:
-    """Removes a prefix from the keys (and the metadata) of a state dict, in place: such as 'module.' of a `DataParallel`.
+    """Remove a prefix from the keys (and the metadata) of a state dict, in place: such as 'module.' of a `DataParallel`.
 
     Args:
         state_dict: a dict; keys without the prefix stay.

@@ -16,7 +16,7 @@ __all__ = ["broadcast", "broadcast_coalesced", "reduce_add", "reduce_add_coalesc
 
 
 def broadcast(tensor: Tensor, devices: Sequence[Any] | None = None, *, out: Tensor | None = None) -> tuple[Tensor, ...]:
-    """A copy on each device, or into each tensor of `out`.
+    """Return a copy on each device, or into each tensor of `out`.
 
     Args:
         tensor: the tensor.
@@ -36,7 +36,7 @@ def broadcast(tensor: Tensor, devices: Sequence[Any] | None = None, *, out: Tens
 
 
 def broadcast_coalesced(tensors: Sequence[Tensor], devices: Sequence[Any], buffer_size: int = 10485760) -> list[list[Tensor]]:
-    """A list of copies of the tensors for each device.
+    """Return a list of copies of the tensors for each device.
 
     Args:
         tensors: the tensors.
@@ -50,7 +50,7 @@ def broadcast_coalesced(tensors: Sequence[Tensor], devices: Sequence[Any], buffe
 
 
 def reduce_add(inputs: Any, destination: dict[str, Any] | None = None) -> Tensor:
-    """The sum of tensors of one shape.
+    """Return the sum of tensors of one shape.
 
     Args:
         inputs: the tensors, of any devices.
@@ -75,7 +75,7 @@ def reduce_add(inputs: Any, destination: dict[str, Any] | None = None) -> Tensor
 
 def reduce_add_coalesced(inputs: Any, destination: dict[str, Any] | None = None,
                          buffer_size: int = 10485760) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The sums of the tensors at the same place of several lists: a tuple.
+    """Return the sums of the tensors at the same place of several lists: a tuple.
 
     Args:
         inputs: lists of tensors, of equal length.
@@ -90,7 +90,7 @@ def reduce_add_coalesced(inputs: Any, destination: dict[str, Any] | None = None,
 
 def scatter(tensor: Tensor, devices: Sequence[Any] | None = None, chunk_sizes: Any = None, dim: int = 0, streams: Any = None, *,
             out: Tensor | None = None) -> tuple[Tensor, ...]:  # fmt: skip
-    """The parts of a tensor along a dimension, one on each device, or into the tensors of `out`: a tuple.
+    """Return the parts of a tensor along a dimension, one on each device, or into the tensors of `out`: a tuple.
 
     Args:
         tensor: the tensor.
@@ -116,7 +116,7 @@ def scatter(tensor: Tensor, devices: Sequence[Any] | None = None, chunk_sizes: A
 
 def gather(tensors: Sequence[Tensor], dim: int = 0, destination: dict[str, Any] | None = None, *,
            out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The tensors joined along a dimension.
+    """Return the tensors joined along a dimension.
 
     Args:
         tensors: the tensors, of any devices.

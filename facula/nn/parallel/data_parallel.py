@@ -82,7 +82,7 @@ class DataParallel(Module):
         return self.gather(self.parallel_apply(replicas, args, keywords), self.output_device)
 
     def replicate(self, module: Module, device_ids: Sequence[Any]) -> list[Any]:
-        """Copies of a module on the devices.
+        """Return copies of a module on the devices.
 
         Args:
             module: the module.
@@ -95,7 +95,7 @@ class DataParallel(Module):
         return replicate(module, device_ids, not facula.is_grad_enabled())
 
     def scatter(self, inputs: Any, kwargs: Any, device_ids: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Parts of the arguments for each device: two tuples of the positional ones and those by name.
+        """Return the parts of the arguments for each device: two tuples of the positional ones and those by name.
 
         Args:
             inputs: a tuple.
@@ -110,7 +110,7 @@ class DataParallel(Module):
         return scatter_kwargs(inputs, kwargs, device_ids, dim=self.dim)
 
     def parallel_apply(self, replicas: Any, inputs: Any, kwargs: Any) -> list[Any]:
-        """The results of the replicas.
+        """Return the results of the replicas.
 
         Args:
             replicas: as `replicate` gives them.
@@ -125,7 +125,7 @@ class DataParallel(Module):
         return parallel_apply(replicas, inputs, kwargs, self.device_ids[: len(replicas)])
 
     def gather(self, outputs: Any, output_device: Device) -> Any:
-        """The results, joined along the batch dimension.
+        """Return the results, joined along the batch dimension.
 
         Args:
             outputs: a list of them.
@@ -140,7 +140,7 @@ class DataParallel(Module):
 
 def data_parallel(module: Module, inputs: Any, device_ids: Sequence[Any] | None = None, output_device: Device = None,
                   dim: int = 0, module_kwargs: dict[str, Any] | None = None) -> Any:  # fmt: skip
-    """One call of a module as `DataParallel` would make it.
+    """Make one call of a module as `DataParallel` would make it.
 
     Args:
         module: the module.

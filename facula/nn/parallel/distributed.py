@@ -58,7 +58,7 @@ class _Record:
         self._looks = 0
 
     def forward_begins(self, reducer) -> None:
-        """A forward begins whose backward is averaged: the pass before it is looked at."""
+        """Note that a forward begins whose backward is averaged: the pass before it is looked at."""
         passes = reducer._passes
         if passes and (passes < _ALWAYS or passes % self.rate == 0):
             self.iteration = passes
@@ -83,12 +83,12 @@ class _Record:
             self._sums[name] = self._sums.get(name, 0) + self._last[name]
 
     def times(self) -> dict:
-        """Of the last pass that was looked at, in ns, and the averages."""
+        """Return the times of the last pass that was looked at, in ns, and the averages."""
         return {**self._last, **{f"avg_{name}": total // self._looks for name, total in self._sums.items()}}
 
 
 def _described(ddp) -> dict:
-    """Everything, for one wrapper."""
+    """Return everything that is known of one wrapper."""
     reducer, group = ddp.reducer, ddp.process_group
     parameters = [p for _, p in ddp._named_parameters() if p.requires_grad]
     devices = ddp.device_ids or []
@@ -301,7 +301,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
         return [(name, b) for name, b in self.module.named_buffers() if name not in self.parameters_to_ignore]
 
     def _check_parameters(self, named) -> None:
-        """RuntimeError, in every process, that names the first parameter in which processes differ."""
+        """Raise RuntimeError, in every process, that names the first parameter in which processes differ."""
         mine = [(name, tuple(p.shape), str(p.dtype), p.requires_grad) for name, p in named]
         everybody: list[Any] = [None] * self._dist.get_world_size(self.process_group)
         self._dist.all_gather_object(everybody, mine, group=self.process_group)
@@ -317,7 +317,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
                     )
 
     def _sync_state(self, source: int) -> None:
-        """Parameters and buffers become those of a rank of the group."""
+        """Make parameters and buffers those of a rank of the group."""
         tensors = [p.detach() for _, p in self._named_parameters()] + [b.detach() for _, b in self._named_buffers()]
         self._broadcast(tensors, source)
 
@@ -373,28 +373,28 @@ class DistributedDataParallel(Module, _LazyJoinable):
         return wanted and self._has_buffers
 
     def will_sync_module_buffers(self) -> bool:
-        """Whether the next forward takes the buffers of rank 0."""
+        """Return whether the next forward takes the buffers of rank 0."""
         return self.reducer is not None and self._is_synced_before_forward()
 
     def _sync_buffers(self) -> None:
-        """Buffers become those of rank 0, or of the last rank that has inputs where some may have none."""
+        """Make buffers those of rank 0, or of the last rank that has inputs where some may have none."""
         source = self._common_rank(self._dist.get_rank(self.process_group)) if self._join_config.enable else 0
         self._broadcast([b.detach() for _, b in self._named_buffers()], source)
 
     def _common_rank(self, rank) -> int:
-        """The greatest rank that still has inputs; rank 0 may have none any more."""
+        """Return the greatest rank that still has inputs; rank 0 may have none any more."""
         told = facula.tensor([rank], device=self.device, dtype=facula.int64)
         self._dist.all_reduce(told, op=self._dist.ReduceOp.MAX, group=self.process_group)
         return int(told.item())
 
     def _agree_on_sync(self, averages: bool) -> bool:
-        """Processes that have joined learn whether the pass of the others is averaged."""
+        """Tell processes that have joined whether the pass of the others is averaged."""
         told = facula.tensor([int(averages)], device=self.device)
         self._dist.all_reduce(told, group=self.process_group)
         return bool(told.item())
 
     def to_kwargs(self, inputs: Any, kwargs: Any, device_id: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Arguments on a device: ((moved inputs,), (moved kwargs,)).
+        """Return the arguments on a device: ((moved inputs,), (moved kwargs,)).
 
         Args:
             inputs: a tuple.
@@ -415,7 +415,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
 
     @contextlib.contextmanager
     def no_sync(self):
-        """A block in which gradients are kept in the process; the next pass outside averages them with its own."""
+        """Return a block in which gradients are kept in the process; the next pass outside averages them with its own."""
         before = self.require_backward_grad_sync
         self.require_backward_grad_sync = False
         try:
@@ -424,7 +424,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
             self.require_backward_grad_sync: bool = before
 
     def register_comm_hook(self, state: Any, hook: Callable[..., Any]) -> None:
-        """Hands each bucket of gradients to ``hook(state, bucket)``, which gives a Future of the tensor that replaces its
+        """Hand each bucket of gradients to ``hook(state, bucket)``, which gives a Future of the tensor that replaces its
         buffer.
 
         In a single process nothing is handed over.
@@ -465,11 +465,11 @@ class DistributedDataParallel(Module, _LazyJoinable):
             self.reducer.static_graph = True
 
     def _get_ddp_logging_data(self) -> dict:
-        """Settings, buckets and times, as PyTorch's logs name them."""
+        """Return settings, buckets and times, as PyTorch's logs name them."""
         return _described(self)
 
     def _set_ddp_runtime_logging_sample_rate(self, sample_rate: int) -> None:
-        """From the tenth pass on, of how many one is looked at. Default: 100."""
+        """Set of how many passes one is looked at, from the tenth on. Default: 100."""
         if sample_rate < 1:
             raise ValueError(f"_set_ddp_runtime_logging_sample_rate: must be positive, got {sample_rate}")
         self._record.rate = int(sample_rate)
@@ -494,7 +494,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
 
     def join(self, divide_by_initial_world_size: bool = True, enable: bool = True,
              throw_on_early_termination: bool = False) -> Any:  # fmt: skip
-        """A context in which processes may have different numbers of inputs.
+        """Return a context in which processes may have different numbers of inputs.
 
         Args:
             divide_by_initial_world_size: whether gradients are divided by the number of all processes or of those that have
@@ -509,7 +509,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
         return Join([self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size)
 
     def join_hook(self, **kwargs: Any) -> Any:
-        """What `Join` calls for a process without inputs: it answers the collectives of the others.
+        """Return what `Join` calls for a process without inputs: it answers the collectives of the others.
 
         Args:
             kwargs: ``divide_by_initial_world_size``, by default True: see `join`.
@@ -570,7 +570,7 @@ def _group(given):
 
 
 def _packed(tensors):
-    """Lists of tensors of one dtype and device, of so many bytes that they travel well in one message."""
+    """Return lists of tensors of one dtype and device, of so many bytes that they travel well in one message."""
     groups, sizes = [], {}
     for t in tensors:
         key = (t.dtype, t.device)

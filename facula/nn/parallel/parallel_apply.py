@@ -16,7 +16,7 @@ __all__ = ["get_a_var", "parallel_apply"]
 
 
 def get_a_var(obj: Any) -> Tensor | None:
-    """The first tensor in a nest of lists, tuples and dicts; None when there is none.
+    """Return the first tensor in a nest of lists, tuples and dicts; None when there is none.
 
     Args:
         obj: the nest.
@@ -33,7 +33,7 @@ def get_a_var(obj: Any) -> Tensor | None:
 
 def parallel_apply(modules: Sequence[Module], inputs: Sequence[Any], kwargs_tup: Sequence[dict[str, Any]] | None = None,
                    devices: Sequence[Any] | None = None) -> list[Any]:  # fmt: skip
-    """Calls each module with its inputs, one after the other, and returns the list of results.
+    """Call each module with its inputs, one after the other, and return the list of results.
 
     Args:
         modules: the modules.

@@ -12,8 +12,8 @@ __all__ = ["replicate"]
 
 
 def replicate(network: Any, devices: Sequence[Any], detach: bool = False) -> list[Any]:
-    """A replica of a module for each device, with copies of its parameters and buffers, through which gradients flow back to
-    it.
+    """Return a replica of a module for each device, with copies of its parameters and buffers, through which gradients flow
+    back to it.
 
     Args:
         network: the module.

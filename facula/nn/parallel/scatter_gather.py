@@ -16,7 +16,7 @@ __all__ = ["scatter", "scatter_kwargs", "gather", "is_namedtuple"]
 
 
 def is_namedtuple(obj: Any) -> bool:
-    """Whether an object is an instance of a named tuple.
+    """Return whether an object is an instance of a named tuple.
 
     Args:
         obj: any object.
@@ -29,12 +29,12 @@ def is_namedtuple(obj: Any) -> bool:
 
 
 def _rebuild(like, values):
-    """``values`` in a container of the class of ``like``."""
+    """Return ``values`` in a container of the class of ``like``."""
     return type(like)(*values) if is_namedtuple(like) else type(like)(values)
 
 
 def scatter(inputs: Any, target_gpus: Sequence[str], dim: int = 0) -> list[Any]:
-    """Splits tensors into chunks, one for each device; other values are given to every device.
+    """Split tensors into chunks, one for each device; other values are given to every device.
 
     Args:
         inputs: a tensor, or tuples, lists and dicts of tensors and other values.
@@ -63,7 +63,7 @@ def scatter(inputs: Any, target_gpus: Sequence[str], dim: int = 0) -> list[Any]:
 
 def scatter_kwargs(inputs: tuple[Any, ...], kwargs: dict[Any, Any] | None, target_gpus: Any,
                    dim: int = 0) -> tuple[tuple[Any, ...], tuple[Any, ...]]:  # fmt: skip
-    """`scatter` of positional arguments and those by name, filled up to the same number of devices.
+    """Return `scatter` of positional arguments and those by name, filled up to the same number of devices.
 
     Args:
         inputs: a tuple.
@@ -86,7 +86,7 @@ def scatter_kwargs(inputs: tuple[Any, ...], kwargs: dict[Any, Any] | None, targe
 
 
 def gather(outputs: Any, target_device: str, dim: int = 0) -> Tensor:
-    """Joins the results of several devices: tensors are concatenated, numbers stacked, and lists, tuples and dicts joined by
+    """Join the results of several devices: tensors are concatenated, numbers stacked, and lists, tuples and dicts joined by
     entry.
 
     Args:

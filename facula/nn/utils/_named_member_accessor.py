@@ -18,7 +18,7 @@ _MISSING = object()
 
 
 def _place(module, name):
-    """(the dictionary that holds tensor `name` of the module, its value); (None, _MISSING) where there is none."""
+    """Return (the dictionary that holds tensor `name` of the module, its value); (None, _MISSING) where there is none."""
     if not isinstance(module, Module):
         raise TypeError(f"{module} is not an instance of nn.Module")
     if "." in name or not name:
@@ -30,7 +30,7 @@ def _place(module, name):
 
 
 def swap_tensor(module: Module, name: str, tensor: Any, allow_missing: bool = False) -> Any:
-    """Puts a tensor of the module in the place of another, which is returned.
+    """Put a tensor of the module in the place of another, which is returned.
 
     Args:
         module: the module that holds it.
@@ -59,12 +59,12 @@ def swap_tensor(module: Module, name: str, tensor: Any, allow_missing: bool = Fa
 
 
 def set_tensor(module: Module, name: str, tensor: Tensor) -> None:
-    """Puts a tensor under a name without dots, whether or not the module has one there."""
+    """Put a tensor under a name without dots, whether or not the module has one there."""
     swap_tensor(module, name, tensor, allow_missing=True)
 
 
 def swap_submodule(module: Module, name: str, submodule: Module) -> Module:
-    """Puts a submodule in the place of another, which is returned."""
+    """Put a submodule in the place of another, which is returned."""
     for value in (module, submodule):
         if not isinstance(value, Module):
             raise TypeError(f"{value} is not an instance of nn.Module")
@@ -85,7 +85,7 @@ class NamedMemberAccessor:
         self.module = module
 
     def get_submodule(self, name: str) -> Module:
-        """The module of a dotted name. Errors: AttributeError where there is none."""
+        """Return the module of a dotted name. Errors: AttributeError where there is none."""
         return self.module.get_submodule(name)
 
     def _split(self, name):
@@ -93,11 +93,11 @@ class NamedMemberAccessor:
         return self.get_submodule(path), last
 
     def swap_submodule(self, path: str, value: Module) -> Module:
-        """Puts a module in the place of another, which is returned."""
+        """Put a module in the place of another, which is returned."""
         return swap_submodule(*self._split(path), value)
 
     def get_tensor(self, name: str) -> Tensor:
-        """The tensor of a dotted name. Errors: AttributeError where there is none."""
+        """Return the tensor of a dotted name. Errors: AttributeError where there is none."""
         module, last = self._split(name)
         place, value = _place(module, last)
         if place is None:
@@ -105,33 +105,33 @@ class NamedMemberAccessor:
         return value
 
     def set_tensor(self, name: str, value: Tensor) -> None:
-        """Puts a tensor under a dotted name."""
+        """Put a tensor under a dotted name."""
         set_tensor(*self._split(name), value)
 
     def del_tensor(self, name: str) -> None:
-        """Removes a tensor."""
+        """Remove a tensor."""
         swap_tensor(*self._split(name), _MISSING)
 
     def swap_tensor(self, name: str, value: Any, allow_missing: bool = False) -> Any:
-        """Puts a tensor in the place of another, which is returned."""
+        """Put a tensor in the place of another, which is returned."""
         return swap_tensor(*self._split(name), value, allow_missing)
 
     def get_tensors(self, names: Iterable[str]) -> list[Tensor]:
-        """The tensors of several names."""
+        """Return the tensors of several names."""
         return [self.get_tensor(name) for name in names]
 
     def set_tensors(self, names: Iterable[str], values: Iterable[Tensor]) -> None:
-        """Puts tensors under several names."""
+        """Put tensors under several names."""
         for name, value in zip(names, values, strict=True):
             self.set_tensor(name, value)
 
     def set_tensors_dict(self, named_tensors: dict[str, Tensor]) -> None:
-        """Puts tensors under the names of a dictionary."""
+        """Put tensors under the names of a dictionary."""
         for name, value in named_tensors.items():
             self.set_tensor(name, value)
 
     def swap_tensors_dict(self, named_tensors: dict[str, Any], allow_missing: bool = False) -> tuple[dict[str, Any], list[str]]:
-        """Puts tensors in the places of others; gives these, and the names under which there was none.
+        """Put tensors in the places of others; give these, and the names under which there was none.
 
         Errors: RuntimeError, with everything as it was, where a name is missing and must not be.
         """
@@ -152,24 +152,24 @@ class NamedMemberAccessor:
         return before, missing
 
     def check_keys(self, keys: Iterable[str]) -> tuple[list[str], list[str]]:
-        """(names of tensors of the module that are not among `keys`, those of `keys` that are none)."""
+        """Return (names of tensors of the module that are not among `keys`, those of `keys` that are none)."""
         given = set(keys)
         known = {name for name, _ in self.named_tensors(remove_duplicate=False)}
         return sorted(known - given), sorted(given - known)
 
     def named_parameters(self, remove_duplicate: bool = True) -> Iterable[tuple[str, Tensor]]:
-        """The parameters by name."""
+        """Yield the parameters by name."""
         yield from self.module.named_parameters(remove_duplicate=remove_duplicate)
 
     def named_buffers(self, remove_duplicate: bool = True) -> Iterable[tuple[str, Tensor]]:
-        """The buffers by name."""
+        """Yield the buffers by name."""
         yield from self.module.named_buffers(remove_duplicate=remove_duplicate)
 
     def named_tensors(self, remove_duplicate: bool = True) -> Iterable[tuple[str, Tensor]]:
-        """Parameters, then buffers, by name."""
+        """Yield the parameters, then buffers, by name."""
         yield from self.named_parameters(remove_duplicate)
         yield from self.named_buffers(remove_duplicate)
 
     def named_modules(self, remove_duplicate: bool = True) -> Iterable[tuple[str, Module]]:
-        """The modules by name."""
+        """Yield the modules by name."""
         yield from self.module.named_modules(remove_duplicate=remove_duplicate)

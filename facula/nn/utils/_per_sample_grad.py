@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def call_for_per_sample_grads(module: Any, *, batch_size: int | None = None, loss_reduction: str = "sum",
                               batch_first: bool = True) -> Callable[..., Any]:  # fmt: skip
-    """The module as a function whose backward pass leaves gradients of each example in `parameter.grad_sample`.
+    """Return the module as a function whose backward pass leaves gradients of each example in `parameter.grad_sample`.
 
     The module runs under vmap, on batches of one example and with parameters of each example's own.
 

@@ -30,7 +30,7 @@ def _gradients(parameters) -> list:
 def get_total_norm(
     tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
-    """The norm of all values of some tensors together, a tensor without dimensions.
+    """Return the norm of all values of some tensors together, a tensor without dimensions.
 
     Args:
         tensors: a tensor or an iterable of them, such as gradients.
@@ -63,7 +63,7 @@ def _norm_of_norms(tensors, norm_type: float):
 
 
 def _distributed_norm(tensors, norm_type: float):
-    """The norm where parts of tensors are in several processes; None if none are."""
+    """Return the norm where parts of tensors are in several processes; None if none are."""
     if norm_type <= 0 or not any(hasattr(t, "device_mesh") for t in tensors):
         return None
     from facula.distributed.tensor._norm import total_norm
@@ -73,7 +73,7 @@ def _distributed_norm(tensors, norm_type: float):
 
 def clip_grads_with_norm_(parameters: Iterable[Tensor], max_norm: float, total_norm: Tensor,
                           foreach: bool | None = None) -> None:  # fmt: skip
-    """Scales gradients in place by ``max_norm / (total_norm + 1e-6)`` where that is below 1.
+    """Scale gradients in place by ``max_norm / (total_norm + 1e-6)`` where that is below 1.
 
     Args:
         parameters: a tensor or an iterable of them, whose gradients are scaled.
@@ -106,7 +106,7 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scales gradients in place so that the norm of all of them together is at most ``max_norm``; returns the norm before.
+    """Scale gradients in place so that the norm of all of them together is at most ``max_norm``; return the norm before.
 
     Args:
         parameters: a tensor or an iterable of them; those without gradient are left out.
@@ -139,7 +139,7 @@ def clip_grad_norm_(
 
 def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
                    foreach: bool | None = None) -> Tensor:  # fmt: skip
-    """Deprecated name of `clip_grad_norm_`, which warns.
+    """Call `clip_grad_norm_`, of which this is a deprecated name; it warns.
 
     Args:
         parameters, max_norm, norm_type, error_if_nonfinite, foreach: of `clip_grad_norm_`.
@@ -157,7 +157,7 @@ def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float, norm_type: flo
 
 
 def clip_grad_value_(parameters: Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
-    """Limits every gradient value, in place, to [-clip_value, clip_value].
+    """Limit every gradient value, in place, to [-clip_value, clip_value].
 
     Args:
         parameters: a tensor or an iterable of them; those without gradient are left out.

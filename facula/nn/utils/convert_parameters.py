@@ -24,7 +24,7 @@ def _check_same_device(parameters: list) -> None:
 
 
 def parameters_to_vector(parameters: Iterable[Any]) -> Tensor:
-    """The values of all parameters as one vector, with gradient.
+    """Return the values of all parameters as one vector, with gradient.
 
     Args:
         parameters: an iterable of tensors on one device.
@@ -41,7 +41,7 @@ def parameters_to_vector(parameters: Iterable[Any]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Any]) -> None:
-    """Cuts a vector into pieces and makes each the data of a parameter; memory is shared with the vector.
+    """Cut a vector into pieces and make each the data of a parameter; memory is shared with the vector.
 
     Args:
         vec: a vector of as many elements as the parameters have together.

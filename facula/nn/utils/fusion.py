@@ -26,7 +26,7 @@ def _check_eval(name: str, layer, bn) -> None:
 
 
 def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Module:
-    """A copy of a convolution that gives what ``bn(conv(x))`` gives.
+    """Return a copy of a convolution that gives what ``bn(conv(x))`` gives.
 
     Args:
         conv: a convolution in evaluation mode.
@@ -50,7 +50,7 @@ def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Modu
 
 def fuse_conv_bn_weights(conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor,
                          bn_b: Tensor, transpose: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(weight, bias) of a convolution with a batch normalisation folded in, two parameters.
+    """Return (weight, bias) of a convolution with a batch normalisation folded in, two parameters.
 
     Args:
         conv_w: weight of the convolution.
@@ -82,7 +82,7 @@ def fuse_conv_bn_weights(conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, b
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """A copy of a linear layer that gives what ``bn(linear(x))`` gives.
+    """Return a copy of a linear layer that gives what ``bn(linear(x))`` gives.
 
     Args:
         linear: a linear layer in evaluation mode.
@@ -109,7 +109,7 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
 
 def fuse_linear_bn_weights(linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor,
                            bn_b: Tensor) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(weight, bias) of a linear layer with a batch normalisation folded in, two parameters.
+    """Return (weight, bias) of a linear layer with a batch normalisation folded in, two parameters.
 
     Args:
         linear_w: weight of the linear layer.

@@ -14,7 +14,8 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: type, *args: Any, **kwargs: Any) -> Module:
-    """``module_cls(*args, **kwargs)`` with uninitialised parameters and buffers: made on the meta device, then given memory.
+    """Return ``module_cls(*args, **kwargs)`` with uninitialised parameters and buffers: made on the meta device, then given
+    memory.
 
     Args:
         module_cls: a class of modules that takes a ``device`` and passes it to everything that it makes.

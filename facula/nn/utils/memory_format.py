@@ -26,7 +26,7 @@ def _convert(module, classes: tuple, memory_format):
 
 
 def convert_conv2d_weight_memory_format(module: _M, memory_format: facula.memory_format) -> _M:
-    """Lays out the weights of all Conv2d and ConvTranspose2d of a module anew, and returns the module.
+    """Lay out the weights of all Conv2d and ConvTranspose2d of a module anew, and return the module.
 
     Args:
         module: is changed in place.
@@ -41,7 +41,7 @@ def convert_conv2d_weight_memory_format(module: _M, memory_format: facula.memory
 
 
 def convert_conv3d_weight_memory_format(module: _M, memory_format: facula.memory_format) -> _M:
-    """Lays out the weights of all Conv3d and ConvTranspose3d of a module anew, and returns the module.
+    """Lay out the weights of all Conv3d and ConvTranspose3d of a module anew, and return the module.
 
     Args:
         module: is changed in place.

@@ -30,7 +30,7 @@ def _is_orthogonal(matrix) -> bool:
 
 
 def _make_orthogonal(matrix):
-    """The orthogonal factor of ``matrix``, of the QR decomposition with a positive diagonal of R."""
+    """Return the orthogonal factor of ``matrix``, of the QR decomposition with a positive diagonal of R."""
     q, r = facula.linalg.qr(matrix)
     return q * r.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
 
@@ -57,7 +57,7 @@ class _Orthogonal(Module):
         return Q.transpose(-2, -1) if transposed else Q
 
     def _exponential(self, X):
-        """Exponential or Cayley transform of a skew-symmetric matrix made from the lower triangle."""
+        """Return the exponential or Cayley transform of a skew-symmetric matrix made from the lower triangle."""
         n, k = X.size(-2), X.size(-1)
         X = X.tril()
         if n != k:
@@ -72,7 +72,7 @@ class _Orthogonal(Module):
 
     @staticmethod
     def _householder(X):
-        """Product of reflections whose vectors are the columns below the diagonal; the diagonal holds
+        """Return the product of reflections whose vectors are the columns below the diagonal; the diagonal holds
         signs.
         """
         A = X.tril(diagonal=-1)
@@ -114,7 +114,7 @@ class _Orthogonal(Module):
 
     @staticmethod
     def _square_orthogonal(Q):
-        """``Q`` itself when it is orthogonal, otherwise made so; completed to a square matrix."""
+        """Return ``Q`` itself when it is orthogonal, otherwise made so; completed to a square matrix."""
         n, k = Q.size(-2), Q.size(-1)
         if n == k:
             return Q.clone() if _is_orthogonal(Q) else _make_orthogonal(Q)
@@ -129,7 +129,7 @@ def orthogonal(
     *,
     use_trivialization: bool = True,
 ) -> Module:
-    """Keeps a matrix (or a batch of matrices) orthogonal while it is trained; returns the module.
+    """Keep a matrix (or a batch of matrices) orthogonal while it is trained; return the module.
 
     Args:
         module: has the tensor, and is changed in place.
@@ -177,7 +177,7 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
-    """Splits a parameter into its length and its direction: ``weight = length * direction / norm(direction)``; returns the
+    """Split a parameter into its length and its direction: ``weight = length * direction / norm(direction)``; return the
     module.
 
     They are ``module.parametrizations.<name>.original0`` and ``original1``. State dicts of `nn.utils.weight_norm` can be
@@ -197,7 +197,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
     def load_old_names(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
-        """Entries of the older hook are called ``name_g`` and ``name_v``."""
+        """Load entries of the older hook, which are called ``name_g`` and ``name_v``."""
         for i, suffix in enumerate(("_g", "_v")):
             old = prefix + name + suffix
             if old in state_dict:
@@ -256,7 +256,7 @@ def spectral_norm(
     eps: float = 1e-12,
     dim: int | None = None,
 ) -> Module:
-    """Divides a parameter by its largest singular value, found by power iteration; returns the module.
+    """Divide a parameter by its largest singular value, found by power iteration; return the module.
 
     Args:
         module: has the parameter, and is changed in place.

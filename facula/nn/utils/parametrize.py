@@ -37,7 +37,7 @@ _cache: dict[tuple[int, str], object] = {}
 
 @contextlib.contextmanager
 def cached():
-    """A block in which every parametrized tensor is computed once, however often it is read.
+    """Return a block in which every parametrized tensor is computed once, however often it is read.
 
     >>> from torch.nn.utils import parametrize
     >>> layer = nn.utils.parametrizations.orthogonal(nn.Linear(3, 3))
@@ -170,7 +170,7 @@ class ParametrizationList(ModuleList):
             )
 
     def right_inverse(self, value: Any) -> None:
-        """Sets the source tensors so that the result becomes ``value``, as far as the parametrizations can.
+        """Set the source tensors so that the result becomes ``value``, as far as the parametrizations can.
 
         Args:
             value: of the result's shape.
@@ -208,7 +208,7 @@ class ParametrizationList(ModuleList):
                 _maybe_set(source, tensor)
 
     def forward(self) -> Tensor:
-        """The parametrized tensor."""
+        """Return the parametrized tensor."""
         modules = list(self)
         if self.is_tensor:
             value = modules[0](self.original)
@@ -251,7 +251,7 @@ def _set_class(module: Module, names) -> None:
 
 
 def _computed(name: str) -> property:
-    """A tensor as a property of the module's own class: reading computes it, writing goes to ``right_inverse``."""
+    """Return a tensor as a property of the module's own class: reading computes it, writing goes to ``right_inverse``."""
 
     def read(self):
         parametrization = self.parametrizations[name]
@@ -272,7 +272,7 @@ def _computed(name: str) -> property:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Makes a parameter or buffer of a module the result of another module, and returns the module.
+    """Make a parameter or buffer of a module the result of another module, and return the module.
 
     The tensor moves to ``module.parametrizations.<tensor_name>.original``. When the parametrization has a ``right_inverse``, it
     gives the first value of the original, and assignments to the tensor go through it. A second one is applied to the result of
@@ -346,7 +346,7 @@ def _difference(tensor, wanted) -> str | None:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a module, or one of its tensors, is parametrized.
+    """Return whether a module, or one of its tensors, is parametrized.
 
     Args:
         module: only it, not those below it.
@@ -364,7 +364,7 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Removes all parametrizations of a tensor; returns the module.
+    """Remove all parametrizations of a tensor; return the module.
 
     Args:
         module: is changed in place.
@@ -409,7 +409,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The class of a module without the one that parametrizations put in front of it.
+    """Return the class of a module without the one that parametrizations put in front of it.
 
     Args:
         module: any module.
@@ -424,7 +424,7 @@ def type_before_parametrizations(module: Module) -> type:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Copies the parametrizations of a module, and what they are computed from, to another one, and returns that.
+    """Copy the parametrizations of a module, and what they are computed from, to another one, and return that.
 
     Args:
         from_module: where they are; without any, nothing is done.

@@ -68,7 +68,7 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t: Any, default_mask: Tensor) -> None:
-        """The mask, of zeros where to prune and ones elsewhere.
+        """Return the mask, of zeros where to prune and ones elsewhere.
 
         Args:
             t: what decides: the values, or their importance.
@@ -80,7 +80,7 @@ class BasePruningMethod(ABC):
         """
 
     def apply_mask(self, module: Module) -> Tensor:
-        """The masked parameter.
+        """Return the masked parameter.
 
         Args:
             module: one that the method was applied to.
@@ -95,7 +95,7 @@ class BasePruningMethod(ABC):
 
     @classmethod
     def apply(cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any) -> Self:
-        """Prunes a parameter of a module, on top of any pruning it already has, and returns the method (or the
+        """Prune a parameter of a module, on top of any pruning it already has, and return the method (or the
         `PruningContainer`).
 
         Args:
@@ -132,7 +132,7 @@ class BasePruningMethod(ABC):
         return method
 
     def prune(self, t: Any, default_mask: Tensor | None = None, importance_scores: Tensor | None = None) -> Any:
-        """The tensor with the mask applied, without a module.
+        """Return the tensor with the mask applied, without a module.
 
         Args:
             t: the tensor.
@@ -150,7 +150,7 @@ class BasePruningMethod(ABC):
         return t * self.compute_mask(scores, default_mask=default_mask)
 
     def remove(self, module: Module) -> None:
-        """Makes the masked values the parameter's own; the mask and the original are dropped. The hook stays: see
+        """Make the masked values the parameter's own; the mask and the original are dropped. The hook stays: see
         `prune.remove`.
 
         Args:
@@ -172,7 +172,7 @@ class BasePruningMethod(ABC):
 
 
 def _pruning_hook(module, name: str):
-    """(key, hook) of the pruning of the parameter ``name``, or None."""
+    """Return (key, hook) of the pruning of the parameter ``name``, or None."""
     found = [
         (key, hook)
         for key, hook in module._forward_pre_hooks.items()
@@ -209,7 +209,7 @@ class PruningContainer(BasePruningMethod):
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: Any) -> None:
-        """Adds a method, which comes last.
+        """Add a method, which comes last.
 
         Args:
             method: for the same tensor.
@@ -249,7 +249,7 @@ class PruningContainer(BasePruningMethod):
 
     @staticmethod
     def _visible(method, t, mask):
-        """Index of the part of ``t`` that ``method`` may prune."""
+        """Return the index of the part of ``t`` that ``method`` may prune."""
         if method.PRUNING_TYPE == "unstructured":
             return mask == 1
         if method.PRUNING_TYPE == "global":
@@ -272,7 +272,7 @@ def _check_dim(t, dim: int) -> None:
 
 
 def _check_amount(amount) -> None:
-    """``amount`` is a number of entries, or a share in [0, 1]."""
+    """Check that ``amount`` is a number of entries, or a share in [0, 1]."""
     if not isinstance(amount, numbers.Real):
         raise TypeError(f"prune: amount must be a number, got {type(amount).__name__}")
     if amount < 0 or (not isinstance(amount, numbers.Integral) and amount > 1.0):
@@ -280,7 +280,7 @@ def _check_amount(amount) -> None:
 
 
 def _count(amount, tensor_size: int) -> int:
-    """How many of ``tensor_size`` entries ``amount`` stands for."""
+    """Return how many of ``tensor_size`` entries ``amount`` stands for."""
     if isinstance(amount, numbers.Integral):
         if amount > tensor_size:
             raise ValueError(f"prune: amount must be at most {tensor_size}, got {amount}")
@@ -289,7 +289,7 @@ def _count(amount, tensor_size: int) -> int:
 
 
 def _check_size(amount, tensor_size: int) -> None:
-    """``amount`` is at most a number of ``tensor_size`` entries."""
+    """Check that ``amount`` is at most a number of ``tensor_size`` entries."""
     _count(amount, tensor_size)
 
 
@@ -334,7 +334,7 @@ class _Unstructured(BasePruningMethod):
 
     @staticmethod
     def _worst(t, count: int):
-        """Flat positions of the ``count`` entries to prune."""
+        """Return the flat positions of the ``count`` entries to prune."""
         raise NotImplementedError
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
@@ -390,7 +390,7 @@ class L1Unstructured(_Unstructured):
 
 
 def _channel_mask(t, dim: int, kept):
-    """Ones in the channels that ``kept`` indexes along ``dim``, zeros elsewhere."""
+    """Return ones in the channels that ``kept`` indexes along ``dim``, zeros elsewhere."""
     mask = facula.zeros_like(t)
     index = [slice(None)] * t.dim()
     index[dim] = kept
@@ -508,7 +508,7 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: Module, name: str) -> Module:
-    """Adds a mask of ones to a parameter, and returns the module.
+    """Add a mask of ones to a parameter, and return the module.
 
     Args:
         module: is changed in place.
@@ -522,7 +522,7 @@ def identity(module: Module, name: str) -> Module:
 
 
 def random_unstructured(module: Module, name: str, amount: float) -> Module:
-    """Prunes entries of a parameter at random, and returns the module.
+    """Prune entries of a parameter at random, and return the module.
 
     Args:
         module: is changed in place.
@@ -540,7 +540,7 @@ def random_unstructured(module: Module, name: str, amount: float) -> Module:
 
 
 def l1_unstructured(module: Module, name: str, amount: float, importance_scores: Tensor | None = None) -> Module:
-    """Prunes the entries of a parameter of smallest absolute value, and returns the module.
+    """Prune the entries of a parameter of smallest absolute value, and return the module.
 
     Args:
         module: is changed in place.
@@ -560,7 +560,7 @@ def l1_unstructured(module: Module, name: str, amount: float, importance_scores:
 
 
 def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
-    """Prunes channels of a parameter at random, and returns the module.
+    """Prune channels of a parameter at random, and return the module.
 
     Args:
         module: is changed in place.
@@ -581,7 +581,7 @@ def random_structured(module: Module, name: str, amount: float, dim: int) -> Mod
 
 def ln_structured(module: Module, name: str, amount: float, n: Any, dim: int,
                   importance_scores: Tensor | None = None) -> Module:  # fmt: skip
-    """Prunes the channels of a parameter of smallest norm, and returns the module.
+    """Prune the channels of a parameter of smallest norm, and return the module.
 
     Args:
         module: is changed in place.
@@ -604,7 +604,7 @@ def ln_structured(module: Module, name: str, amount: float, n: Any, dim: int,
 
 def global_unstructured(parameters: Sequence[Sequence[Module | str]], pruning_method: type,
                         importance_scores: Tensor | None = None, **kwargs: Any) -> None:  # fmt: skip
-    """Prunes several parameters as if they were one tensor.
+    """Prune several parameters as if they were one tensor.
 
     Args:
         parameters: (module, name) pairs; the modules are changed in place.
@@ -647,7 +647,7 @@ def global_unstructured(parameters: Sequence[Sequence[Module | str]], pruning_me
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
-    """Prunes a parameter with a mask of your own, and returns the module.
+    """Prune a parameter with a mask of your own, and return the module.
 
     Args:
         module: is changed in place.
@@ -665,7 +665,7 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
 
 
 def remove(module: Module, name: str) -> Module:
-    """Makes the pruning of a parameter permanent, and returns the module.
+    """Make the pruning of a parameter permanent, and return the module.
 
     Args:
         module: is changed in place.
@@ -690,7 +690,7 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
-    """Whether a module, or one below it, has a pruned parameter.
+    """Return whether a module, or one below it, has a pruned parameter.
 
     Args:
         module: any module.

@@ -74,7 +74,7 @@ class PackedSequence(_PackedSequence):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def pin_memory(self) -> Self:
-        """The sequences in page-locked memory, from which copies to a GPU can run beside other work.
+        """Return the sequences in page-locked memory, from which copies to a GPU can run beside other work.
 
         >>> packed = nn.utils.rnn.pack_sequence([torch.tensor([1.0, 2.0])])
         >>> if torch.cuda.is_available():
@@ -88,7 +88,7 @@ class PackedSequence(_PackedSequence):
         )
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """The sequences with moved or converted ``data``; indices follow its device. Itself where nothing changes.
+        """Return the sequences with moved or converted ``data``; indices follow its device. Itself where nothing changes.
 
         Args:
             args, kwargs: what ``Tensor.to`` takes.
@@ -106,7 +106,7 @@ class PackedSequence(_PackedSequence):
         return type(self)(data, self.batch_sizes, sorted_indices, unsorted_indices)
 
     def cuda(self, *args: Any, **kwargs: Any) -> Self:
-        """The sequences on a CUDA device.
+        """Return the sequences on a CUDA device.
 
         Args:
             args, kwargs: what ``Tensor.to`` takes; by default ``device="cuda"``.
@@ -118,7 +118,7 @@ class PackedSequence(_PackedSequence):
         return self.to(*args, device="cuda", **kwargs) if not args else self.to(*args, **kwargs)
 
     def cpu(self, *args: Any, **kwargs: Any) -> Self:
-        """The sequences on the CPU; itself where they are there.
+        """Return the sequences on the CPU; itself where they are there.
 
         Args:
             args, kwargs: what ``Tensor.to`` takes beside the device.
@@ -163,12 +163,12 @@ class PackedSequence(_PackedSequence):
         return self.data.is_cuda
 
     def is_pinned(self) -> bool:
-        """Whether the data are in page-locked memory."""
+        """Return whether the data are in page-locked memory."""
         return self.data.is_pinned()
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The permutation that undoes a permutation.
+    """Return the permutation that undoes a permutation.
 
     Args:
         permutation: a vector of integers, or None, which gives None.
@@ -185,7 +185,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 def pack_padded_sequence(
     input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """Packs padded sequences: their steps without the padding.
+    """Pack padded sequences: their steps without the padding.
 
     Args:
         input: (T, N, ...), or (N, T, ...) with batch_first.
@@ -240,7 +240,7 @@ def pad_packed_sequence(
     padding_value: float = 0.0,
     total_length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Undoes `pack_padded_sequence`: (padded sequences, lengths as an int64 CPU tensor), in the original order.
+    """Undo `pack_padded_sequence`: (padded sequences, lengths as an int64 CPU tensor), in the original order.
 
     Args:
         sequence: a `PackedSequence`.
@@ -288,7 +288,7 @@ def pad_packed_sequence(
 def pad_sequence(
     sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Tensor:
-    """Stacks sequences, padded to the longest length: (T, N, ...), or (N, T, ...) with batch_first.
+    """Stack sequences, padded to the longest length: (T, N, ...), or (N, T, ...) with batch_first.
 
     Args:
         sequences: an iterable of tensors (length, ...) that agree behind dimension 0.
@@ -331,7 +331,7 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Any]:
-    """Undoes `pad_sequence`: the list of sequences.
+    """Undo `pad_sequence`: the list of sequences.
 
     Args:
         padded_sequences: (T, N, ...), or (N, T, ...) with batch_first, padded at the right.
@@ -347,7 +347,7 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Packs a list of sequences.
+    """Pack a list of sequences.
 
     Args:
         sequences: tensors (length, ...) that agree behind dimension 0.
@@ -363,7 +363,7 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
-    """Undoes `pack_sequence`: the list of sequences.
+    """Undo `pack_sequence`: the list of sequences.
 
     Args:
         packed_sequences: a `PackedSequence`.

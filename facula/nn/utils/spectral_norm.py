@@ -28,7 +28,7 @@ __all__ = [
 
 
 def matrix_of(weight: Tensor, dim: int) -> Tensor:
-    """``weight`` as a matrix whose rows are the entries of dimension ``dim``."""
+    """Return ``weight`` as a matrix whose rows are the entries of dimension ``dim``."""
     if dim != 0:
         weight = weight.permute(dim, *(d for d in range(weight.dim()) if d != dim))
     return weight.reshape(weight.size(0), -1)
@@ -82,7 +82,7 @@ class SpectralNorm:
         self.eps = eps
 
     def reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
-        """The weight as a matrix whose rows are the entries of ``dim``.
+        """Return the weight as a matrix whose rows are the entries of ``dim``.
 
         Args:
             weight: of two dimensions or more.
@@ -90,7 +90,7 @@ class SpectralNorm:
         return matrix_of(weight, self.dim)
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
-        """The normalised weight.
+        """Return the normalised weight.
 
         Args:
             module: has the original weight and the buffers.
@@ -107,7 +107,7 @@ class SpectralNorm:
         return weight / facula.dot(u, matrix.mv(v))
 
     def remove(self, module: Module) -> None:
-        """Makes the weight an ordinary parameter again, with its present value; the hook itself stays registered, see
+        """Make the weight an ordinary parameter again, with its present value; the hook itself stays registered, see
         `remove_spectral_norm`.
 
         Args:
@@ -125,14 +125,14 @@ class SpectralNorm:
         setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
 
     def _solve_v_and_rescale(self, matrix, u, target_sigma):
-        """v with ``u = normalize(W v)`` and ``u W v = sigma``: old files have no v."""
+        """Return v with ``u = normalize(W v)`` and ``u W v = sigma``: old files have no v."""
         gram = matrix.t().mm(matrix)
         v = facula.linalg.multi_dot([gram.pinverse(), matrix.t(), u.unsqueeze(1)]).squeeze(1)
         return v.mul_(target_sigma / facula.dot(u, matrix.mv(v)))
 
     @staticmethod
     def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
-        """Moves a parameter to ``name_orig``, registers the hooks, and returns the one that computes it.
+        """Move a parameter to ``name_orig``, register the hooks, and return the one that computes it.
 
         Args:
             module: has the parameter.
@@ -229,7 +229,7 @@ class SpectralNormStateDictHook:
 def spectral_norm(
     module: _M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> _M:
-    """Divides a parameter by its largest singular value, found by power iteration; returns the module.
+    """Divide a parameter by its largest singular value, found by power iteration; return the module.
 
     A hook computes it before every call. `nn.utils.parametrizations.spectral_norm` does the same with a parametrization.
 
@@ -254,7 +254,7 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Undoes `spectral_norm`: the present value becomes the parameter. Returns the module.
+    """Undo `spectral_norm`: the present value becomes the parameter. Returns the module.
 
     Args:
         module: is changed in place.

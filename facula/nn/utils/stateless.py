@@ -20,7 +20,7 @@ __all__ = ["functional_call"]
 
 
 def _tied_names(module: Module) -> dict[str, set[str]]:
-    """For every name of a tensor that has several: all of its names."""
+    """Return for every name of a tensor that has several: all of its names."""
     names_of: dict[int, set[str]] = {}
     entries = (
         *module.named_parameters(remove_duplicate=False),
@@ -32,7 +32,7 @@ def _tied_names(module: Module) -> dict[str, set[str]]:
 
 
 def _with_tied(module: Module, values: dict) -> dict:
-    """``values`` extended to all names of tied tensors."""
+    """Return ``values`` extended to all names of tied tensors."""
     result = dict(values)
     for name, names in _tied_names(module).items():
         if name not in values:
@@ -47,7 +47,7 @@ def _with_tied(module: Module, values: dict) -> dict:
 
 
 def _owner(module: Module, name: str):
-    """(submodule, the dict of it that holds the tensor, last part of the name); the dict may be None."""
+    """Return (submodule, the dict of it that holds the tensor, last part of the name); the dict may be None."""
     path, _, leaf = name.rpartition(".")
     try:
         owner = module.get_submodule(path)
@@ -142,7 +142,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Tensor:
-    """``module(*args, **kwargs)`` with the given tensors in the place of its parameters and buffers.
+    """Return ``module(*args, **kwargs)`` with the given tensors in the place of its parameters and buffers.
 
     Deprecated, and warns: the same is ``torch.func.functional_call``.
 

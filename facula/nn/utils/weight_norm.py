@@ -19,7 +19,7 @@ __all__ = ["WeightNorm", "weight_norm", "remove_weight_norm"]
 
 
 def norm_except_dim(v: Tensor, dim: int) -> Tensor:
-    """2-norm over all dimensions but ``dim`` (kept with size 1); over all of them for -1."""
+    """Return the 2-norm over all dimensions but ``dim`` (kept with size 1); over all of them for -1."""
     if dim == -1:
         return facula.linalg.vector_norm(v, 2)
     dims = [d for d in range(v.dim()) if d != dim]
@@ -51,7 +51,7 @@ class WeightNorm:
         self.dim = -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Tensor:
-        """The weight from its length and direction: ``g * v / norm(v)``.
+        """Return the weight from its length and direction: ``g * v / norm(v)``.
 
         Args:
             module: has both.
@@ -62,7 +62,7 @@ class WeightNorm:
 
     @staticmethod
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
-        """Replaces a parameter by its length and direction, registers the hook, and returns it.
+        """Replace a parameter by its length and direction, register the hook, and return it.
 
         Args:
             module: has the parameter.
@@ -86,7 +86,7 @@ class WeightNorm:
         return fn
 
     def remove(self, module: Module) -> None:
-        """Makes the weight an ordinary parameter again, with its present value; the hook itself stays registered, see
+        """Make the weight an ordinary parameter again, with its present value; the hook itself stays registered, see
         `remove_weight_norm`.
 
         Args:
@@ -103,7 +103,7 @@ class WeightNorm:
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
-    """Splits a parameter into its length ``name_g`` and its direction ``name_v``: ``weight = g * v / norm(v)``; returns the
+    """Split a parameter into its length ``name_g`` and its direction ``name_v``: ``weight = g * v / norm(v)``; return the
     module.
 
     Deprecated, and warns: `nn.utils.parametrizations.weight_norm` does the same with a parametrization.
@@ -130,7 +130,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
-    """Undoes `weight_norm`: the present value becomes the parameter. Returns the module.
+    """Undo `weight_norm`: the present value becomes the parameter. Returns the module.
 
     Args:
         module: is changed in place.

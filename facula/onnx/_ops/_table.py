@@ -4,7 +4,8 @@ TABLE = {}
 
 
 def op(*names):
-    """`@op("add sub.Tensor")`: the function takes the graph and the op's arguments, and returns the op's results."""
+    """Decorate a translation with `@op("add sub.Tensor")`: the function takes the graph and the op's arguments, and returns the
+    op's results."""
 
     def note(function):
         for name in " ".join(names).split():
@@ -17,7 +18,7 @@ def op(*names):
 
 
 def lifted(function):
-    """For ops along a dimension: a tensor without dimensions goes through as a line of one element."""
+    """Make a translation for ops along a dimension: a tensor without dimensions goes through as a line of one element."""
 
     def translate(g, self, *args, **kwargs):
         if self.rank:
@@ -29,7 +30,7 @@ def lifted(function):
 
 
 def find(name, overload):
-    """The translation of an op; one that writes (`add_`) is that of the op without the underscore."""
+    """Return the translation of an op; one that writes (`add_`) is that of the op without the underscore."""
     keys = [f"{name}.{overload}", name]
     if name.endswith("_") and not name.startswith("__"):
         keys += [f"{name[:-1]}.{overload}", name[:-1]]

@@ -34,7 +34,7 @@ def _turned(g, key, scale):
 
 
 def _each_head(g, value, query):
-    """Heads that several heads of the query share, repeated."""
+    """Return the heads that several heads of the query share, repeated."""
     heads, there = query.shape[-3], value.shape[-3]
     if heads == there:
         return value

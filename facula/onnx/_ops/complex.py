@@ -44,7 +44,7 @@ class Pair:
 
 
 def own(*names):
-    """`@own("mul")`: the translation of an op with complex numbers."""
+    """Decorate the translation of an op with complex numbers, with `@own("mul")`."""
 
     def note(function):
         for name in " ".join(names).split():
@@ -55,7 +55,7 @@ def own(*names):
 
 
 def each(names, elements=()):
-    """Ops that do the same to both parts; `elements` are the places of arguments that may be numbers."""
+    """Translate ops that do the same to both parts; `elements` are the places of arguments that may be numbers."""
     EACH.update(dict.fromkeys(names.split(), elements))
 
 
@@ -66,14 +66,14 @@ def leaves(value):
 
 
 def _part(value, which):
-    """The real or the imaginary part of arguments; of tensors and numbers that are real, themselves and zeros."""
+    """Return the real or the imaginary part of arguments; of tensors and numbers that are real, themselves and zeros."""
     if isinstance(value, (list, tuple)):
         return [_part(item, which) for item in value]
     return getattr(value, which) if isinstance(value, (Pair, complex)) else value
 
 
 def find(name, overload):
-    """The translation of an op with complex numbers, or None."""
+    """Return the translation of an op with complex numbers, or None."""
     plain = name[:-1] if name.endswith("_") and not name.endswith("__") else name
     if plain in OWN:
         return OWN[plain]
@@ -101,7 +101,7 @@ def _each(g, function, elements, args, kwargs):
 
 
 def pair_of(g, value, dtype=None):
-    """A number or a tensor as a pair."""
+    """Return a number or a tensor as a pair."""
     if isinstance(value, Pair):
         return Pair(g.cast(value.real, dtype), g.cast(value.imag, dtype)) if dtype else value
     if isinstance(value, Value):
@@ -117,7 +117,7 @@ def both(g, a, b):
 
 
 def _fitted(g, value):
-    """A tensor in the dtype of the parts of the result."""
+    """Return a tensor in the dtype of the parts of the result."""
     if g.dtype not in PARTS or not isinstance(value, (Pair, Value)):
         return value
     return pair_of(g, value, PARTS[g.dtype]) if isinstance(value, Pair) else g.cast(value, PARTS[g.dtype])

@@ -30,7 +30,7 @@ def sgn(g, z):
 
 @own("sqrt")
 def sqrt(g, z):
-    """Half of the angle; without a difference of numbers that may be close."""
+    """Compute sqrt by half of the angle, without a difference of numbers that may be close."""
     large = g.Sqrt((g.Abs(z.real) + abs_of(g, z)) * 0.5)
     small = g.Abs(z.imag) / g.where(g.Equal(large, 0.0), 1.0, large * 2.0)
     right, sign = g.Less(z.real, 0.0), g.where(g.Less(z.imag, 0.0), -1.0, large * 0.0 + 1.0)
@@ -106,7 +106,7 @@ def cosh(g, z):
 
 @own("tanh")
 def tanh(g, z):
-    """By the tangents of both parts, which stay small where exp does not."""
+    """Compute tanh by the tangents of both parts, which stay small where exp does not."""
     t, tangent = g.Tanh(z.real), g.Tan(z.imag)
     both = tangent * tangent
     under = 1.0 + t * t * both
@@ -164,7 +164,7 @@ def tanhshrink(g, z):
 
 
 def _bilinear(g, function, a, b):
-    """What is linear in both of its tensors."""
+    """Compute what is linear in both of its tensors."""
     if isinstance(a, Pair) and isinstance(b, Pair):
         return Pair(
             function(a.real, b.real) - function(a.imag, b.imag), function(a.real, b.imag) + function(a.imag, b.real)
@@ -273,7 +273,7 @@ def rsub(g, self, other, alpha=1):
 
 
 def _of_pair(g, value):
-    """Whether complex numbers are not zero; anything else as it is."""
+    """Return whether complex numbers are not zero; anything else as it is."""
     return g.Not(g.And(g.Equal(value.real, 0.0), g.Equal(value.imag, 0.0))) if isinstance(value, Pair) else value
 
 

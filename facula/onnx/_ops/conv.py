@@ -11,7 +11,7 @@ def _many(value, dims):
 
 
 def _batched(g, input, dims, compute):
-    """`compute` of a batch, also where the input has none."""
+    """Return `compute` of a batch, also where the input has none."""
     if input.rank == dims + 2:
         return compute(input)
     return g.squeeze(compute(g.unsqueeze(input, 0)), 0)
@@ -81,7 +81,7 @@ def conv_tbc(g, input, weight, bias, pad=0):
 
 
 def _places(length, kernel, dilation, padding, stride):
-    """Where the elements of each window lie in a padded line: [kernel, windows]."""
+    """Return where the elements of each window lie in a padded line: [kernel, windows]."""
     windows = (length + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
     return np.arange(kernel)[:, None] * dilation + np.arange(windows) * stride
 

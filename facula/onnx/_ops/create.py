@@ -98,7 +98,7 @@ def logspace(g, start, end, steps, base=10.0, **_):
 
 
 def two_of(g, size, least):
-    """Places of the pairs of `size` things, the second at least so much after the first."""
+    """Return the places of the pairs of `size` things, the second at least so much after the first."""
     if isinstance(size, int):
         return np.triu_indices(size, least)
     square = g.expand(g.constant(1, "float32"), [size, size])
@@ -166,7 +166,7 @@ def diag_embed(g, self, offset=0, dim1=-2, dim2=-1):
 
 
 def _placed(g, matrices, dim1, dim2):
-    """The last two dimensions in other places."""
+    """Return the last two dimensions in other places."""
     rank = matrices.rank
     dim1, dim2 = dim1 % rank, dim2 % rank
     rest = iter(range(rank - 2))
@@ -174,7 +174,7 @@ def _placed(g, matrices, dim1, dim2):
 
 
 def _varying_diagonal(g, self, offset):
-    """Matrices with lines on a diagonal, whose length is known when the model runs."""
+    """Return the matrices with lines on a diagonal, whose length is known when the model runs."""
     pads = [0] * (2 * self.rank)
     pads[-1 if offset >= 0 else self.rank - 1] = abs(offset)
     line = g.Pad(self, g.constant(pads), g.constant(0, self.dtype)) if offset else self

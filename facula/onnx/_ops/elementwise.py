@@ -19,7 +19,7 @@ _FLOAT = {
 
 
 def floating(g, value):
-    """The value as the dtype of the result, or float32 where the result has none."""
+    """Return the value as the dtype of the result, or float32 where the result has none."""
     return g.cast(value, g.dtype if g.dtype in FLOATING else "float32")
 
 
@@ -46,7 +46,7 @@ _ORDER = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat
 
 
 def common_dtype(a, b):
-    """The dtype in which two operands meet; numbers, and tensors without dimensions, follow the other one."""
+    """Return the dtype in which two operands meet; numbers, and tensors without dimensions, follow the other one."""
     if not isinstance(a, Value):
         return common_dtype(b, a)
     if not isinstance(b, Value):
@@ -67,7 +67,7 @@ def common_dtype(a, b):
 
 
 def pair(g, a, b, dtype=None):
-    """Both operands as tensors of one dtype: the given one, that of the result, or the one in which they meet."""
+    """Return both operands as tensors of one dtype: the given one, that of the result, or the one in which they meet."""
     a, b = (g.scalar(v) if isinstance(v, Value) and v.shape == (1,) and v.dtype == "int64" else v for v in (a, b))
     dtype = dtype or common_dtype(a, b)
     return g.tensor(a, dtype), g.tensor(b, dtype)

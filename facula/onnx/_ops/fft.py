@@ -8,7 +8,7 @@ from .complex import Pair, own, pair_of, stacked
 
 
 def _fitted(g, value, n, dim):
-    """A line of n elements: cut, or zeros at its end."""
+    """Return a line of n elements: cut, or zeros at its end."""
     size = value.shape[dim]
     if n is None or n == size:
         return value
@@ -27,7 +27,7 @@ _SHORT = 128
 
 
 def _product(g, value, dim, inverse, onesided):
-    """The transform of a short line."""
+    """Return the transform of a short line."""
     n = value.shape[dim]
     angles = 2 * np.pi * (np.outer(np.arange(n), np.arange(n // 2 + 1 if onesided else n)) % n) / n
     real, pair = (value.real, True) if isinstance(value, Pair) else (value, False)
@@ -43,7 +43,7 @@ def _product(g, value, dim, inverse, onesided):
 
 
 def _transformed(g, value, dim, inverse=False, onesided=False):
-    """The transform along a dimension, scaled as ONNX does: only the inverse, by the length."""
+    """Return the transform along a dimension, scaled as ONNX does: only the inverse, by the length."""
     if isinstance(value.shape[dim], int) and value.shape[dim] <= _SHORT:
         return _product(g, value, dim, inverse, onesided)
     rank, dim = value.rank, dim % value.rank
@@ -64,7 +64,7 @@ def _transformed(g, value, dim, inverse=False, onesided=False):
 
 
 def _scaled(g, value, length, norm, inverse, done=False):
-    """The scale of a transform; `done`: ONNX's own inverse has divided by the length."""
+    """Return the scale of a transform; `done`: ONNX's own inverse has divided by the length."""
     power = {"backward": 1.0 if inverse else 0.0, "ortho": 0.5, "forward": 0.0 if inverse else 1.0}[norm or "backward"]
     power -= 1.0 if done else 0.0
     if not power:
@@ -112,7 +112,7 @@ def ihfft(g, self, n=None, dim=-1, norm=None):
 
 
 def _real(g, self, n, dim, norm, inverse):
-    """The real transform of half a spectrum: the other half are the conjugates of the first, backwards."""
+    """Return the real transform of half a spectrum: the other half are the conjugates of the first, backwards."""
     dim, self = dim % self.rank, pair_of(g, _floating(g, self))
     n = 2 * (self.shape[dim] - 1) if n is None and isinstance(self.shape[dim], int) else n
     if not isinstance(n, int):
@@ -139,7 +139,7 @@ def hfft(g, self, n=None, dim=-1, norm=None):
 
 
 def _several(one, last=None):
-    """A transform along several dimensions; the last one may be of another kind, first or last of all."""
+    """Return a transform along several dimensions; the last one may be of another kind, first or last of all."""
 
     def transform(g, self, s=None, dim=None, norm=None):
         if dim is None:

@@ -10,7 +10,8 @@ _END = 2**63 - 1
 
 
 def _interval(g, x, edges):
-    """In which interval between the edges each element is (the last one has its right edge), and whether it is in one."""
+    """Return in which interval between the edges each element is (the last one has its right edge), and whether it is in
+    one."""
     last = edges.shape[0] - 1
     begun = g.GreaterOrEqual(g.unsqueeze(x, x.rank), edges)
     place = summed(g, g.cast(begun, "int64"), -1) - 1
@@ -21,7 +22,7 @@ def _interval(g, x, edges):
 
 
 def _weights(g, self, edges, weight, density):
-    """The weight of rows of `self` in the boxes between the edges of each coordinate."""
+    """Return the weight of rows of `self` in the boxes between the edges of each coordinate."""
     counts = [e.shape[0] - 1 for e in edges]
     if not all(isinstance(c, int) for c in counts):
         raise NotImplementedError("onnx.export: histogram with a number of bins that varies has no translation to ONNX")
@@ -89,7 +90,7 @@ def unique(g, self, *_, **__):
 
 
 def _runs(g, new):
-    """From where runs begin: their beginnings, the run of each element, how long they are."""
+    """Return, from where runs begin, their beginnings, the run of each element, how long they are."""
     count = g.reshape(g.Size(new), [1])
     places = g.Range(0, g.scalar(count), 1)
     starts = g.Compress(places, new, axis=0)
@@ -113,7 +114,7 @@ def unique_consecutive(g, self, *_, **__):
 
 @op("_unique_rows")
 def unique_rows(g, self, dim, consecutive):
-    """Where each distinct slice is first, which one each slice is, and how many there are."""
+    """Return where each distinct slice is first, which one each slice is, and how many there are."""
     if not self.rank:
         return g.constant([0]), g.constant([0]), g.constant([1])
     rows = g.permute(self, [dim % self.rank, *(d for d in range(self.rank) if d != dim % self.rank)])
@@ -134,7 +135,7 @@ def _sorted_rows(g, rows):
 
 
 def padded_positions(g, found, size, fill):
-    """The first `size` columns of what NonZero found, and `fill` where there are none."""
+    """Return the first `size` columns of what NonZero found, and `fill` where there are none."""
     more = g.Pad(found, g.constant([0, 0, 0, size]), g.constant(fill))
     more.shape = (found.shape[0], None)
     return g.transpose(g.cut(more, 1, 0, size), 0, 1)

@@ -9,7 +9,7 @@ from .shape import replaced
 
 
 def _positions(g, mask):
-    """Where a mask is true, one line for each place."""
+    """Return where a mask is true, one line for each place."""
     if not mask.rank:  # a place without numbers
         return g.cut(g.Transpose(g.NonZero(g.reshape(mask, [1])), perm=[1, 0]), 1, 0, 0)
     found = g.NonZero(mask)
@@ -35,7 +35,7 @@ def masked_select(g, self, mask):
 
 
 def _opened(g, indices):
-    """Masks among indices as the indices of where they are true."""
+    """Return masks among indices as the indices of where they are true."""
     result = []
     for index in indices:
         if index is not None and index.dtype in ("bool", "uint8"):
@@ -47,7 +47,7 @@ def _opened(g, indices):
 
 
 def _together(g, indices):
-    """Indices broadcast to one shape and laid side by side in a last dimension, and how many dimensions they have."""
+    """Return indices broadcast to one shape and laid side by side in a last dimension, and how many dimensions they have."""
     if len(indices) == 1:
         return g.unsqueeze(indices[0], indices[0].rank), indices[0].rank
     rank = max(i.rank for i in indices)
@@ -64,7 +64,7 @@ def _together(g, indices):
 
 
 def _front(indices, rank):
-    """The dimensions with indices, the others, and whether the result's new dimensions stay in their place."""
+    """Return the dimensions with indices, the others, and whether the result's new dimensions stay in their place."""
     at = [d for d, index in enumerate(indices) if index is not None]
     rest = [d for d in range(rank) if d not in at]
     adjacent = at == list(range(at[0], at[-1] + 1))
@@ -154,7 +154,7 @@ def scatter(g, self, dim, index, src, reduce=None):
 
 
 def _corner(g, src, index):
-    """The part of the source that has an index."""
+    """Return the part of the source that has an index."""
     for d in range(index.rank):
         if src.shape[d] != index.shape[d]:
             src = g.cut(src, d, 0, g.size(index, d))
@@ -199,7 +199,7 @@ def index_select(g, self, dim, index):
 
 
 def _lines(g, self, dim, index, source):
-    """An index for every element of the source."""
+    """Return an index for every element of the source."""
     dim, shape = dim % self.rank, [1] * self.rank
     shape[dim] = -1
     source = source if source.rank else g.reshape(source, [1])
@@ -292,7 +292,7 @@ def fill_diagonal(g, self, fill_value, wrap=False):
 
 @op("embedding_renorm")
 def embedding_renorm(g, self, indices, max_norm, norm_type):
-    """Rows that are used and too long are made shorter."""
+    """Make rows shorter that are used and too long."""
     from .reduce import linalg_vector_norm
 
     lengths = linalg_vector_norm(g, self, norm_type, [1], True)

@@ -8,7 +8,7 @@ from .reduce import summed
 
 
 def line(g, value, length, dim):
-    """The numbers 0 to length - 1 along a dimension of matrices."""
+    """Return the numbers 0 to length - 1 along a dimension of matrices."""
     count = g.constant(np.arange(length)) if isinstance(length, int) else g.Range(0, g.scalar(length), 1)
     count.shape = (length if isinstance(length, int) else None,)
     return g.reshape(count, [-1, 1]) if dim == -2 else count
@@ -28,26 +28,27 @@ def known_as(value, shape):
 
 
 def identity(g, like, n):
-    """Identity matrices with the batch of others; n is their number of rows."""
+    """Return identity matrices with the batch of others; n is their number of rows."""
     rows, columns = line(g, like, n, -2), line(g, like, n, -1)
     eye = g.cast(g.Equal(rows, columns), like.dtype)
     return g.expand(eye, [*g.shape_of(like)[:-2], n, n])
 
 
 def _rows_picked(g, value, places):
-    """Rows of matrices: `value[..., places, :]`, with places of each matrix."""
+    """Return the rows of matrices: `value[..., places, :]`, with places of each matrix."""
     index = g.expand(g.unsqueeze(places, places.rank), g.shape_of(value))
     return known_as(g.GatherElements(value, index, axis=-2), value.shape)
 
 
 def _swapped(g, k, p, rows):
-    """Where the rows come from when k and p (of each matrix) change places; k is of all, p has a last dimension of one."""
+    """Return where the rows come from when k and p (of each matrix) change places; k is of all, p has a last dimension of
+    one."""
     others = g.Where(g.Equal(rows, p), g.unsqueeze(k, 0), rows)
     return g.Where(g.Equal(rows, k), p, others)
 
 
 def factored(g, a, pivot=True):
-    """L and U in one, LAPACK's pivots counted from 1, and where each row comes from."""
+    """Return L and U in one, LAPACK's pivots counted from 1, and where each row comes from."""
     m, n = _sizes(g, a)
     steps = _least(g, m, n)
     batch = g.shape_of(a)[:-2]
@@ -77,12 +78,12 @@ def factored(g, a, pivot=True):
 
 
 def _masked(g, value, upper, strict=0):
-    """The triangle of matrices."""
+    """Return the triangle of matrices."""
     return g.Trilu(value, g.constant((1 if upper else -1) * strict), upper=int(upper))
 
 
 def solved(g, a, b, upper, unit=False):
-    """x with a @ x = b for triangles; what lies in the other triangle is not looked at."""
+    """Return x with a @ x = b for triangles; what lies in the other triangle is not looked at."""
     n, product = g.size(a, -1), g.MatMul(a, b)
     shape = g.Shape(product)
     x = known_as(g.Expand(g.constant(0.0, a.dtype), shape), product.shape)
@@ -100,7 +101,7 @@ def solved(g, a, b, upper, unit=False):
 
 
 def _general(g, a, b, left=True):
-    """x with a @ x = b (or x @ a = b)."""
+    """Return x with a @ x = b (or x @ a = b)."""
     if not left:
         return g.transpose(_general(g, g.transpose(a, -1, -2), g.transpose(b, -1, -2)), -1, -2)
     lu, _, order = factored(g, a)
@@ -138,7 +139,7 @@ def lu_factor(g, a, pivot=True, check_errors=False):
 
 
 def _permutations(g, order, dtype):
-    """Matrices with P[order[i], i] = 1."""
+    """Return the matrices with P[order[i], i] = 1."""
     n = g.size(order, -1)
     rows = line(g, order, n, -2)
     return g.cast(g.Equal(g.unsqueeze(order, order.rank - 1), rows), dtype)
@@ -161,7 +162,7 @@ def lu(g, a, pivot=True):
 
 
 def _order_of(g, pivots, m):
-    """Where the rows come from, from LAPACK's pivots."""
+    """Return where the rows come from, from LAPACK's pivots."""
     steps, start = g.size(pivots, -1), g.expand(line(g, pivots, m, -1), [*g.shape_of(pivots)[:-1], m])
     pivots = g.cast(pivots, "int64") - 1
 
@@ -282,12 +283,12 @@ def _row(g, v):
 
 
 def _reflected(g, value, v, tau):
-    """(1 - tau v v') @ value, with vectors of each matrix and numbers with a last dimension of one."""
+    """Return (1 - tau v v') @ value, with vectors of each matrix and numbers with a last dimension of one."""
     return value - as_column(g, v) * (as_column(g, tau) * g.MatMul(_row(g, v), value))
 
 
 def reflections(g, a):
-    """LAPACK's form of QR: R above, the vectors below (their first element, 1, is not there), and their factors."""
+    """Return LAPACK's form of QR: R above, the vectors below (their first element, 1, is not there), and their factors."""
     m, n = _sizes(g, a)
     steps = _least(g, m, n)
     taus = g.expand(g.constant(0.0, a.dtype), [*g.shape_of(a)[:-2], steps])
@@ -315,7 +316,7 @@ def reflections(g, a):
 
 
 def _applied(g, vectors, taus, value, forward):
-    """The product of the reflections (the first ones outermost, unless `forward`) with matrices."""
+    """Return the product of the reflections (the first ones outermost, unless `forward`) with matrices."""
     m, steps = g.size(vectors, -2), g.size(taus, -1)
 
     def step(g, i, value):

@@ -14,7 +14,7 @@ from .reduce import summed
 
 @op("linalg_matrix_exp matrix_exp")
 def matrix_exp(g, a):
-    """Taylor's series of a small part of the matrix, squared as often as it takes."""
+    """Compute Taylor's series of a small part of the matrix, squared as often as it takes."""
     dtype = g.dtype
     a = g.cast(a, "float64")
     n = g.size(a, -1)
@@ -40,7 +40,8 @@ LARGEST, SWEEPS = 64, 12
 
 
 def rotated(g, a):
-    """Jacobi's method from one side: matrices with orthogonal columns, and the rotations: a @ v. Columns are at most rows."""
+    """Run Jacobi's method from one side: matrices with orthogonal columns, and the rotations: a @ v. Columns are at most
+    rows."""
     n = a.shape[-1]
     if not isinstance(n, int) or n > LARGEST:
         raise UnsupportedOperatorError(f"onnx.export: singular values need a size of at most {LARGEST}, got {n}")
@@ -67,7 +68,7 @@ def rotated(g, a):
 
 
 def _turned(g, value, p, q, c, s, n):
-    """Columns p and q of matrices turned."""
+    """Return the columns p and q of matrices turned."""
     columns = line(g, value, n, -1)
     x, y = g.take(value, p, -1), g.take(value, q, -1)
     first, second = as_column(g, c * x - s * y), as_column(g, s * x + c * y)
@@ -75,7 +76,7 @@ def _turned(g, value, p, q, c, s, n):
 
 
 def _tall(g, a):
-    """The matrices with no more columns than rows, and whether they were turned for that."""
+    """Return the matrices with no more columns than rows, and whether they were turned for that."""
     m, n = a.shape[-2:]
     if not isinstance(m, int) or not isinstance(n, int):
         raise UnsupportedOperatorError("onnx.export: singular values of matrices whose size varies have no translation to ONNX")
@@ -92,7 +93,7 @@ def singular_values(g, a):
 
 
 def decomposed(g, a, full=False):
-    """U, the singular values in descending order, and V; the signs of columns are those of the rotations.
+    """Return U, the singular values in descending order, and V; the signs of columns are those of the rotations.
 
     `full`: U of the more rows than columns has as many columns as rows.
     """
@@ -114,7 +115,7 @@ def decomposed(g, a, full=False):
 
 
 def _picked(g, matrices, order):
-    """Columns of matrices in other places."""
+    """Return the columns of matrices in other places."""
     places = g.expand(g.unsqueeze(order, order.rank - 1), g.shape_of(matrices))
     return known_as(g.GatherElements(matrices, places, axis=-1), matrices.shape)
 
@@ -138,7 +139,8 @@ def svdvals(g, a, driver=None):
 
 
 def _bound(g, a, largest, atol, rtol):
-    """The singular values that count are larger than max(atol, rtol * the largest): numbers, tensors or None."""
+    """Return the bound of singular values: the singular values that count are larger than max(atol, rtol * the largest):
+    numbers, tensors or None."""
     if rtol is None and atol is None:
         epsilon = 2.220446049250313e-16 if a.dtype == "float64" else 1.1920928955078125e-07
         rtol = max(a.shape[-2:]) * epsilon
@@ -148,7 +150,7 @@ def _bound(g, a, largest, atol, rtol):
 
 
 def inverted(g, a, atol, rtol):
-    """The pseudoinverse; singular values below the bound are taken as zeros."""
+    """Return the pseudoinverse; singular values below the bound are taken as zeros."""
     source, (a, turned) = a, _tall(g, floating(g, a))
     if 0 in a.shape:
         return a if turned else g.transpose(a, -1, -2)
@@ -173,7 +175,7 @@ def linalg_pinv(g, a, atol=None, rtol=None, hermitian=False):
 
 
 def _mirrored(g, a, hermitian):
-    """Of symmetric matrices only the lower triangle counts."""
+    """Mirror the lower triangle: of symmetric matrices only that counts."""
     if not hermitian:
         return a
     upper = g.transpose(known_as(g.Trilu(a, g.constant(-1), upper=0), a.shape), -1, -2)

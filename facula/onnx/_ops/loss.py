@@ -177,7 +177,7 @@ def multi_margin_loss(g, self, target, p=1, margin=1, weight=None, reduction=1):
 
 @op("ctc_loss")
 def ctc_loss(g, log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
-    """The forward recurrence over a target's classes with a blank before, between and behind them."""
+    """Compute the forward recurrence over a target's classes with a blank before, between and behind them."""
     logs = log_probs if log_probs.rank == 3 else g.unsqueeze(log_probs, 1)
     used, lengths = (g.reshape(g.tensor(n, "int64"), [-1, 1]) for n in (input_lengths, target_lengths))
     batch, classes = g.size(logs, 1), _classes(g, g.cast(targets, "int64"), target_lengths, lengths, blank)
@@ -209,7 +209,7 @@ def ctc_loss(g, log_probs, targets, input_lengths, target_lengths, blank=0, redu
 
 
 def _classes(g, targets, target_lengths, lengths, blank):
-    """The targets' classes, a row for each, blanks behind them."""
+    """Return the targets' classes, a row for each, blanks behind them."""
     known = not isinstance(target_lengths, Value)
     most = max(target_lengths, default=0) if known and targets.rank == 1 else targets.shape[-1]
     if not isinstance(most, int):
@@ -224,7 +224,7 @@ def _classes(g, targets, target_lengths, lengths, blank):
 
 
 def _log_sum(g, *terms):
-    """log(exp(a) + exp(b) + ...), also where all of them are -inf."""
+    """Return log(exp(a) + exp(b) + ...), also where all of them are -inf."""
     highest = g.Max(*terms)
     base = g.where(g.Equal(highest, -math.inf), 0.0, highest)
     total = g.Exp(terms[0] - base)

@@ -89,7 +89,7 @@ def einsum(g, equation, tensors, path=None):
 
 
 def _spelled(equation, tensors):
-    """The equation with letters for the dimensions that it has as `...`, and with its result."""
+    """Return the equation with letters for the dimensions that it has as `...`, and with its result."""
     inputs, _, result = equation.partition("->")
     free = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" if c not in equation]
     parts = inputs.split(",")

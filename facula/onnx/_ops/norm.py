@@ -48,7 +48,7 @@ def rms_norm(g, input, normalized_shape, weight=None, eps=None):
 
 
 def _channels(g, value, rank):
-    """One number for each channel, to be broadcast over (N, C, ...)."""
+    """Return one number for each channel, to be broadcast over (N, C, ...)."""
     return value if value is None or value.rank == 0 else g.reshape(value, [value.shape[0]] + [1] * (rank - 2))
 
 

@@ -7,7 +7,7 @@ from .elementwise import pair
 
 
 def _exponent(g, wide):
-    """Mantissa in [0.5, 1) and exponent of positive numbers, computed in float64."""
+    """Return the mantissa in [0.5, 1) and exponent of positive numbers, computed in float64."""
     exponent = g.Floor(g.Log(wide) * (1 / math.log(2))) + 1.0
     mantissa = wide * g.Pow(g.constant(2.0, "float64"), -exponent)
     high, low = g.GreaterOrEqual(mantissa, 1.0), g.Less(mantissa, 0.5)  # the logarithm was rounded

@@ -34,13 +34,13 @@ def _maximum(g, input, kernel_size, stride, padding, dilation, ceil_mode, dims, 
 
 
 def _windows(size, kernel, step, pad, dilation=1):
-    """How many windows there are with ceil_mode: one may end outside, but has to begin inside."""
+    """Return how many windows there are with ceil_mode: one may end outside, but has to begin inside."""
     count = -(-(size + 2 * pad - dilation * (kernel - 1) - 1) // step) + 1
     return count - ((count - 1) * step >= size + pad)
 
 
 def _maximum_within(g, input, settings, made, dims, indices):
-    """Where ONNX would count windows that begin outside: the elements are laid out, window by window."""
+    """Lay the elements out, window by window, where ONNX would count windows that begin outside."""
     if indices:
         raise NotImplementedError("onnx.export: max_pool with indices and ceil_mode whose last windows begin outside")
     for axis, ((size, kernel, step, pad, dilation), count) in enumerate(zip(settings, made), -dims):
@@ -66,7 +66,7 @@ def _average(g, input, kernel_size, stride, padding, ceil_mode, count_include_pa
 
 
 def _average_ceil(g, input, kernel, stride, padding, count_include_pad, divisor, dims):
-    """With windows that begin inside and end outside: ONNX and PyTorch count the elements of those differently."""
+    """Average with windows that begin inside and end outside: ONNX and PyTorch count the elements of those differently."""
     after, counts = [], np.ones([1] * dims)
     for axis, (size, k, step, pad) in enumerate(zip(input.shape[-dims:], kernel, stride, padding)):
         windows = _windows(size, k, step, pad)
@@ -84,7 +84,7 @@ def _average_ceil(g, input, kernel, stride, padding, count_include_pad, divisor,
 
 
 def _cells(size, cells):
-    """Beginnings and ends of the cells of adaptive pooling."""
+    """Return the beginnings and ends of the cells of adaptive pooling."""
     return [(i * size // cells, -(-(i + 1) * size // cells)) for i in range(cells)]
 
 
@@ -132,7 +132,7 @@ def _adaptive_maximum(g, input, output_size, dims):
 
 
 def _adaptive_places(g, input, wanted, dims):
-    """Where in its plane the largest element of each cell lies."""
+    """Return where in its plane the largest element of each cell lies."""
     sizes = _static(input, dims, "adaptive_max_pool with indices")
     lines = []
     for size, cells in zip(sizes, wanted):
@@ -195,7 +195,7 @@ def max_unpool3d(g, self, indices, output_size, stride, padding):
 
 
 def _fractional(g, input, kernel, sizes, samples, dims):
-    """Windows at places that the samples shift, other ones for each plane."""
+    """Return windows at places that the samples shift, other ones for each plane."""
     plane = _static(input, dims, "fractional_max_pool")
     lead = g.shape_of(input)[:-dims]
     kernel, sizes = _many(kernel, dims), _many(sizes, dims)

@@ -80,7 +80,7 @@ def normal_(g, self, mean=0.0, std=1.0, **_):
 
 
 def _even(g, self):
-    """Numbers above 0 and below 1, shaped as a tensor."""
+    """Return the numbers above 0 and below 1, shaped as a tensor."""
     return g.RandomUniformLike(self if self.is_floating() else g.cast(self, "float32"), low=1e-7, high=1.0 - 1e-7)
 
 

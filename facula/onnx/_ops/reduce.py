@@ -112,7 +112,7 @@ def count_nonzero(g, self, dim=None):
 
 
 def count(g, value, dims):
-    """How many elements are reduced, as a number or a tensor of the value's dtype."""
+    """Return how many elements are reduced, as a number or a tensor of the value's dtype."""
     dims = range(value.rank) if dims is None else [dims] if isinstance(dims, int) else dims
     sizes = [g.size(value, d) for d in dims]
     if builtins.all(isinstance(s, int) for s in sizes):

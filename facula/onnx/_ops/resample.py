@@ -29,7 +29,7 @@ def _resize(g, input, mode, size, scales, align_corners=None, exact=False, antia
 
 
 def _given(rest):
-    """Scales: one list of numbers, or a number for each dimension."""
+    """Return scales: one list of numbers, or a number for each dimension."""
     rest = [r for r in rest if r is not None]
     if rest and isinstance(rest[0], (list, tuple)):
         return list(rest[0])
@@ -76,7 +76,7 @@ def grid_sampler(g, input, grid, interpolation_mode, padding_mode, align_corners
 
 
 def _volume(g, input, grid, mode, padding, align_corners):
-    """Volumes at places of a grid, corner by corner: before opset 20 ONNX samples planes only."""
+    """Sample volumes at places of a grid, corner by corner: before opset 20 ONNX samples planes only."""
     sizes = input.shape[2:]
     if not all(isinstance(s, int) for s in sizes) or 0 in sizes:
         raise NotImplementedError("onnx.export: grid_sample of volumes whose size varies needs opset 20")
@@ -102,7 +102,7 @@ def _volume(g, input, grid, mode, padding, align_corners):
 
 
 def _within(g, place, size, padding, align_corners):
-    """Places beyond the ends: as they are (0), at the end (1), reflected (2)."""
+    """Return the places beyond the ends: as they are (0), at the end (1), reflected (2)."""
     if padding == 2 and size == 1 and align_corners:
         return place * 0.0
     if padding == 2:
@@ -113,7 +113,7 @@ def _within(g, place, size, padding, align_corners):
 
 
 def _corner(g, input, corner, weight):
-    """The elements at whole places, zeros where there are none, times a weight."""
+    """Return the elements at whole places, zeros where there are none, times a weight."""
     n, c = g.shape_of(input)[:2]
     inside, at = None, None
     for place, size in reversed([*zip(corner, reversed(input.shape[2:]))]):  # z, y, x

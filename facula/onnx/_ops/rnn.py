@@ -15,7 +15,7 @@ def _gates(g, kind, weight):
 
 
 def _layer(g, kind, x, states, weights, directions, **attributes):
-    """One layer: x [steps, batch, input], states each [directions, batch, hidden]; weights of each direction."""
+    """Compute one layer: x [steps, batch, input], states each [directions, batch, hidden]; weights of each direction."""
     stack = lambda i: g.concat([g.unsqueeze(_gates(g, kind, w[i]), 0) for w in weights], 0)
     biases = None
     if len(weights[0]) > 2:

@@ -130,7 +130,7 @@ def diagonal(g, self, offset=0, dim1=0, dim2=1):
 
 
 def _varying_diagonal(g, self, offset):
-    """Of matrices whose size is known when the model runs."""
+    """Return the diagonal of matrices whose size is known when the model runs."""
     rows, columns = (g.sizes([g.size(self, d)]) for d in (-2, -1))
     first = max(-offset, 0)
     last = g.Min(rows, columns - offset)
@@ -192,7 +192,7 @@ def unbind(g, self, dim=0):
 
 
 def replaced(g, self, dim, at, source):
-    """`self` with the slices `at` (a list) along `dim` replaced by `source`."""
+    """Return `self` with the slices `at` (a list) along `dim` replaced by `source`."""
     dim = dim % self.rank
     shape = [1] * self.rank
     shape[dim] = len(at)

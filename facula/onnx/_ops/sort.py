@@ -8,7 +8,7 @@ from .reduce import summed
 
 
 def ordered(g, self, k, dim, largest, in_order=True):
-    """The k largest or smallest, and where they lie."""
+    """Return the k largest or smallest, and where they lie."""
     if self.dtype in ("bool", "int8", "uint8", "int16"):
         values, at = ordered(g, g.cast(self, "int32"), k, dim, largest, in_order)
         return g.cast(values, self.dtype), at
@@ -90,7 +90,7 @@ def _nanmedian(g, self, dim, keepdim):
 
 
 def _without_nan(g, self, dim):
-    """Sorted, with NaN as infinity at the end; where the elements were; and how many are not NaN."""
+    """Return the values sorted, with NaN as infinity at the end; where the elements were; and how many are not NaN."""
     size = g.size(self, dim)
     nan = g.IsNaN(self)
     values, at = ordered(g, g.where(nan, np.inf, self), size, dim, False)
@@ -134,7 +134,7 @@ def _between(g, at, place, low, high, weight, interpolation):
 @op("mode")
 @lifted
 def mode(g, self, dim=-1, keepdim=False):
-    """The smallest of the values that occur most often, and where it occurs last."""
+    """Return the smallest of the values that occur most often, and where it occurs last."""
     dim = dim % self.rank
     moved = g.transpose(g.cast(self, "int32") if self.dtype == "bool" else self, dim, -1)
     equal = g.Equal(g.unsqueeze(moved, moved.rank), g.unsqueeze(moved, moved.rank - 1))
@@ -191,7 +191,7 @@ def cumsum(g, self, dim, dtype=None):
 
 
 def prefixes(g, self, dim, filler):
-    """A matrix of all beginnings of each line: row i holds elements 0 to i, and the filler beyond."""
+    """Return a matrix of all beginnings of each line: row i holds elements 0 to i, and the filler beyond."""
     dim = dim % self.rank
     moved = g.transpose(self, dim, -1)
     size = self.shape[dim]

@@ -16,7 +16,7 @@ _LANCZOS = (
 
 
 def _polynomial(x, coefficients):
-    """Horner's rule, the highest power first."""
+    """Evaluate a polynomial by Horner's rule, the highest power first."""
     result = x * coefficients[0] + coefficients[1]
     for c in coefficients[2:]:
         result = result * x + c
@@ -24,7 +24,7 @@ def _polynomial(x, coefficients):
 
 
 def in_double(function):
-    """Computes in float64, where sums of large numbers that nearly cancel keep enough digits."""
+    """Compute in float64, where sums of large numbers that nearly cancel keep enough digits."""
 
     def translate(g, *args, **kwargs):
         dtype = g.dtype if g.dtype in ("float32", "float64", "float16", "bfloat16") else "float32"
@@ -84,7 +84,7 @@ def digamma(g, self):
 
 
 def _zeta(g, s, x, terms=12):
-    """Hurwitz' zeta by Euler and Maclaurin: `terms` terms, then the integral and corrections."""
+    """Compute Hurwitz' zeta by Euler and Maclaurin: `terms` terms, then the integral and corrections."""
     total = 0.0
     for k in range(terms):
         total = g.Pow(x + float(k), -s) + total
@@ -118,7 +118,8 @@ def polygamma(g, n, self):
 
 @in_double
 def _polygamma(g, n, self):
-    """Numbers below 0.5 are reflected: what the two sides differ by is the n-th derivative of pi cot(pi x)."""
+    """Compute polygamma; numbers below 0.5 are reflected: what the two sides differ by is the n-th derivative of pi cot(pi
+    x)."""
     x, s = floating(g, self), g.constant(float(n + 1), "float64")
     small, sign = g.Less(x, 0.5), 1.0 if n % 2 else -1.0
     value = _zeta(g, s, g.Where(small, 1.0 - x, x)) * float(math.factorial(n))
@@ -132,7 +133,7 @@ def _polygamma(g, n, self):
 
 
 def _cotangent_derivative(n, cotangent):
-    """The n-th derivative of cot, a polynomial in cot: that of cot is -(1 + cot^2)."""
+    """Return the n-th derivative of cot, a polynomial in cot: that of cot is -(1 + cot^2)."""
     factors = np.polynomial.Polynomial([0, 1])
     for _ in range(n):
         factors = factors.deriv() * np.polynomial.Polynomial([-1, 0, -1])
@@ -143,7 +144,7 @@ _STEPS = 300
 
 
 def _lower_part(g, a, x):
-    """The series of the lower incomplete gamma function, for x below a + 1."""
+    """Return the series of the lower incomplete gamma function, for x below a + 1."""
 
     def step(g, i, term, total):
         term = term * x / (a + g.cast(i, "float64") + 1.0)
@@ -154,7 +155,7 @@ def _lower_part(g, a, x):
 
 
 def _upper_part(g, a, x):
-    """The continued fraction of the upper one, for larger x (Lentz' method)."""
+    """Return the continued fraction of the upper one, for larger x (Lentz' method)."""
     tiny = 1e-300
     b = x + 1.0 - a
     d = 1.0 / b
@@ -174,7 +175,7 @@ def _upper_part(g, a, x):
 
 
 def _incomplete(g, a, x, upper):
-    """The regularised incomplete gamma functions."""
+    """Return the regularised incomplete gamma functions."""
     a, x = pair(g, a, x, "float64")
     shape, like = g.Shape(a + x), (a + x).shape
     a, x = (g.Expand(v, shape) for v in (a, x))
@@ -263,7 +264,7 @@ def i0e(g, self):
 @op("special_log_ndtr")
 @in_double
 def log_ndtr(g, self):
-    """Far below, by the asymptotic series of the function's tail."""
+    """Compute what is far below by the asymptotic series of the function's tail."""
     x = floating(g, self)
     far = g.Less(x, -5.0)
     safe = g.where(far, x, -5.0)

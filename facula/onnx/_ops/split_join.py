@@ -49,7 +49,7 @@ def column_stack(g, tensors):
 
 
 def cuts(g, self, sizes, dim):
-    """Parts of these sizes, one after another."""
+    """Return the parts of these sizes, one after another."""
     parts, start = [], 0
     for size in sizes:
         if isinstance(size, int) and isinstance(start, int):
@@ -232,7 +232,7 @@ def padded(g, self, pad, mode="constant", value=None):
 
 
 def _cut(g, self, pad, mode):
-    """Lines that begin or end within what is there, of which runtimes pad none: their elements by their places."""
+    """Return the lines that begin or end within what is there, of which runtimes pad none: their elements by their places."""
     pad = list(pad)
     for i in range(len(pad) // 2):
         before, after = pad[2 * i : 2 * i + 2]

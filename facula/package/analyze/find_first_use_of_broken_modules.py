@@ -8,7 +8,7 @@ __all__ = ["find_first_use_of_broken_modules"]
 
 
 def find_first_use_of_broken_modules(exc: PackagingError) -> dict[str, list[str]]:
-    """For each module that a `PackagingError` complains of, a list that ends with it: each module needs the next.
+    """Return for each module that a `PackagingError` complains of, a list that ends with it: each module needs the next.
 
     Args:
         exc: the error. TypeError for another exception.

@@ -14,7 +14,7 @@ __all__ = ["is_from_package"]
 
 
 def is_from_package(obj: Any) -> bool:
-    """Whether `obj`, a module, is one of an imported package's, or another object an instance of a class of one.
+    """Return whether `obj`, a module, is one of an imported package's, or another object an instance of a class of one.
 
     >>> torch.package.is_from_package(nn), torch.package.is_from_package(nn.Linear(1, 1))
     (False, False)

@@ -13,7 +13,7 @@ __all__ = ["trace_dependencies"]
 
 
 def trace_dependencies(callable: Callable[..., Any], inputs: Any) -> list[str]:
-    """The names of the modules whose functions run while `callable` is called.
+    """Return the names of the modules whose functions run while `callable` is called.
 
     Args:
         callable: a function.

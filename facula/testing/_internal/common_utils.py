@@ -36,5 +36,5 @@ class TestCase(unittest.TestCase):
 
 
 def run_tests(argv=None):
-    """Runs the tests of the program."""
+    """Run the tests of the program."""
     unittest.main(argv=argv)

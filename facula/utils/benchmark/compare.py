@@ -59,26 +59,26 @@ class Compare:
         self.extend_results(results)
 
     def extend_results(self, results: Sequence[Measurement]) -> None:
-        """Adds measurements, `results`; ValueError for anything else."""
+        """Add measurements, `results`; ValueError for anything else."""
         for result in results:
             if not isinstance(result, Measurement):
                 raise ValueError(f"Compare: expected measurements, got {type(result).__name__}")
         self._results += results
 
     def trim_significant_figures(self) -> None:
-        """From now on, shows only figures that the spread leaves."""
+        """Show, from now on, only figures that the spread leaves."""
         self._trim = True
 
     def colorize(self, rowwise: bool = False) -> None:
-        """From now on, the best of each column (with `rowwise` of each row) is green and bold."""
+        """Make, from now on, the best of each column (with `rowwise` of each row) green and bold."""
         self._colorize = Colorize.ROWWISE if rowwise else Colorize.COLUMNWISE
 
     def highlight_warnings(self) -> None:
-        """From now on, measurements of a large spread carry it, in percent of the median."""
+        """Show, from now on, measurements of a large spread with it, in percent of the median."""
         self._highlight = True
 
     def print(self) -> None:
-        """Prints the table."""
+        """Print the table."""
         print(str(self))
 
     def __str__(self) -> str:
@@ -116,7 +116,7 @@ class Compare:
         return text
 
     def _best(self, row, rows, columns, cells):
-        """Columns of this row that hold the smallest time of their column, or of the row."""
+        """Return the columns of this row that hold the smallest time of their column, or of the row."""
         if self._colorize is Colorize.NONE:
             return ()
         found = []

@@ -93,7 +93,7 @@ class FuzzedParameter:
         return distribution
 
     def sample(self, state: Any) -> Any:
-        """A value, drawn with the generator `state` (a numpy RandomState)."""
+        """Return a value, drawn with the generator `state` (a numpy RandomState)."""
         if not isinstance(self._distribution, dict):
             return self._DRAWN[self._distribution](state, self._minval, self._maxval)
         values, odds = list(self._distribution), np.array(list(self._distribution.values()), dtype=float)
@@ -150,7 +150,7 @@ class FuzzedTensor:
 
     @staticmethod
     def default_tensor_constructor(size: Sequence[int], dtype: facula.dtype, **kwargs: Any) -> Tensor:
-        """Random elements, see `dtype` of the class; a constructor of one's own has the same arguments.
+        """Return random elements, see `dtype` of the class; a constructor of one's own has the same arguments.
 
         Args:
             size: the shape.
@@ -180,7 +180,7 @@ class FuzzedTensor:
         return size, steps, tuple(length * step for length, step in zip(size, steps))
 
     def satisfies_constraints(self, params: Any) -> bool:
-        """Whether the number of elements and the bytes for these parameters are within the bounds.
+        """Return whether the number of elements and the bytes for these parameters are within the bounds.
 
         `params` are the values of the parameters by their names.
         """
@@ -251,7 +251,7 @@ class Fuzzer:
         return found
 
     def take(self, n: int) -> Iterator[Any]:
-        """Draws `n` times: (tensors by name, their properties by name, parameters by name) each time."""
+        """Draw `n` times: (tensors by name, their properties by name, parameters by name) each time."""
         state = np.random.RandomState(self._seed)
         facula.manual_seed(state.randint(0, 2**63, dtype=np.int64).item())
         for _ in range(n):

@@ -51,11 +51,11 @@ class TaskSpec:
         return f"{label}: {self.sub_label}" if self.sub_label else label
 
     def setup_str(self) -> str:
-        """The setup as a line to print, empty where there is none."""
+        """Return the setup as a line to print, empty where there is none."""
         return "" if self.setup in ("pass", "") else f"setup: {self.setup}"
 
     def summarize(self) -> str:
-        """Title, description, setup and statement, a line each."""
+        """Return title, description, setup and statement, a line each."""
         lines = [self.title, self.description or "", self.setup_str()]
         return "\n".join(line for line in lines if line)
 
@@ -141,7 +141,7 @@ class Measurement:
         return self.iqr / self.median > _NOISY[0]
 
     def meets_confidence(self, threshold: float = 0.1) -> bool:
-        """Whether the quartiles are less than `threshold` of the median apart."""
+        """Return whether the quartiles are less than `threshold` of the median apart."""
         return self.iqr / self.median < threshold
 
     @property
@@ -161,7 +161,8 @@ class Measurement:
 
     @staticmethod
     def merge(measurements: Sequence[Measurement]) -> list[Measurement]:
-        """The `measurements` of equal tasks as one each, of times of single runs, in the order in which tasks come first."""
+        """Return the `measurements` of equal tasks as one each, of times of single runs, in the order in which tasks come
+        first."""
         groups = {}
         for one in measurements:
             groups.setdefault(one.task_spec, []).append(one)
@@ -199,7 +200,7 @@ def select_unit(t: float) -> tuple[str, float]:
 
 
 def unit_to_english(u: str) -> str:
-    """The word for the short name `u` of a unit of time: "ns", "us", "ms" or "s"; KeyError for others.
+    """Return the word for the short name `u` of a unit of time: "ns", "us", "ms" or "s"; KeyError for others.
 
     >>> torch.utils.benchmark.unit_to_english("us")
     'microsecond'
@@ -208,7 +209,7 @@ def unit_to_english(u: str) -> str:
 
 
 def trim_sigfig(x: float, n: int) -> float:
-    """The number `x` rounded to `n` significant figures.
+    """Return the number `x` rounded to `n` significant figures.
 
     >>> torch.utils.benchmark.trim_sigfig(1234.5, 2)
     1200.0
@@ -220,7 +221,7 @@ def trim_sigfig(x: float, n: int) -> float:
 
 
 def ordered_unique(elements: Any) -> list[str | tuple[int, str, str]]:
-    """Each of the `elements` once, in the order in which they come first, as a list.
+    """Return each of the `elements` once, in the order in which they come first, as a list.
 
     >>> torch.utils.benchmark.ordered_unique([2, 1, 2])
     [2, 1]
@@ -230,7 +231,7 @@ def ordered_unique(elements: Any) -> list[str | tuple[int, str, str]]:
 
 @contextlib.contextmanager
 def set_torch_threads(n):
-    """A context manager: within the block, ops use `n` threads.
+    """Return a context manager: within the block, ops use `n` threads.
 
     >>> with torch.utils.benchmark.set_torch_threads(1):
     ...     torch.get_num_threads()

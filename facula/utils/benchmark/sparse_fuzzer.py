@@ -55,7 +55,7 @@ class FuzzedSparseTensor(FuzzedTensor):
     @staticmethod
     def sparse_tensor_constructor(size: Sequence[int], dtype: facula.dtype, sparse_dim: Any, nnz: Any,
                                   is_coalesced: Any) -> Any:  # fmt: skip
-        """A tensor with `nnz` random indices and random values.
+        """Return a tensor with `nnz` random indices and random values.
 
         Args:
             size, dtype: of the tensor.

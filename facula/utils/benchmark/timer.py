@@ -87,13 +87,13 @@ class Timer:
         return max(self._timer.timeit(number), 1e-9)
 
     def timeit(self, number: int = 1000000) -> Measurement:
-        """One block of `number` runs, after a hundredth of it as a warm-up; gives a Measurement."""
+        """Time one block of `number` runs, after a hundredth of it as a warm-up; give a Measurement."""
         with set_torch_threads(self._task_spec.num_threads):
             self._seconds(max(number // 100, 2))
             return Measurement(number, [self._seconds(number)], self._task_spec)
 
     def blocked_autorange(self, callback: Callable[..., Any] | None = None, min_run_time: float = 0.2) -> Measurement:
-        """Blocks large enough that starting them does not count, until they took `min_run_time` seconds together.
+        """Time blocks large enough that starting them does not count, until they took `min_run_time` seconds together.
 
         Args:
             callback: is called with the runs of a block and its seconds, after each.
@@ -108,7 +108,7 @@ class Timer:
 
     def adaptive_autorange(self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0,
                            callback: Callable[..., Any] | None = None) -> Measurement:  # fmt: skip
-        """Blocks until the quartiles lie within `threshold` of the median, or for `max_run_time` seconds.
+        """Time blocks until the quartiles lie within `threshold` of the median, or for `max_run_time` seconds.
 
         Args:
             threshold: a part of the median.
@@ -129,7 +129,7 @@ class Timer:
         return Measurement(number, times, self._task_spec)
 
     def _block_size(self, min_run_time):
-        """Runs of a block that takes a thousandth of the time, at least, and 10,000 times what an empty one does."""
+        """Return the runs of a block that takes a thousandth of the time, at least, and 10,000 times what an empty one does."""
         empty = min(timeit.Timer("pass", globals=self._globals).timeit(0) for _ in range(100))
         number = 1
         while True:
@@ -149,7 +149,7 @@ class Timer:
         return times
 
     def repeat(self, repeat: int = -1, number: int = -1) -> Any:
-        """Not supported: raises NotImplementedError; `repeat` and `number` are those of the standard class.
+        """Raise NotImplementedError, as this is not supported; `repeat` and `number` are those of the standard class.
 
         >>> torch.utils.benchmark.Timer().repeat()
         Traceback (most recent call last):
@@ -159,7 +159,7 @@ class Timer:
         raise NotImplementedError("Timer.repeat: use blocked_autorange or adaptive_autorange")
 
     def autorange(self, callback: Callable[..., Any] | None = None) -> Any:
-        """Not supported: raises NotImplementedError; `callback` is that of the standard class.
+        """Raise NotImplementedError, as this is not supported; `callback` is that of the standard class.
 
         >>> torch.utils.benchmark.Timer().autorange()
         Traceback (most recent call last):
@@ -170,8 +170,8 @@ class Timer:
 
     def collect_callgrind(self, number: int = 100, *, repeats: int | None = None, collect_baseline: bool = True,
                           retain_out_file: bool = False) -> Any:  # fmt: skip
-        """Not supported: raises NotImplementedError; `number`, `repeats`, `collect_baseline` and `retain_out_file` are
-        PyTorch's.
+        """Raise NotImplementedError, as this is not supported; `number`, `repeats`, `collect_baseline` and `retain_out_file`
+        are PyTorch's.
 
         >>> torch.utils.benchmark.Timer().collect_callgrind()
         Traceback (most recent call last):

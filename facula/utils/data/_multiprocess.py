@@ -94,7 +94,7 @@ class _MultiProcessingDataLoaderIter(_PrefetchingDataLoaderIter):
     # -- answers ----------------------------------------------------------------------------------
 
     def _answers(self, deadline=None):
-        """What has come, at least one (worker, answer)."""
+        """Return what has come, at least one (worker, answer)."""
         seconds = None if deadline is None else max(0, deadline - time.monotonic())
         if self._pinning:
             return [self._pinned_answer(seconds)]
@@ -120,7 +120,7 @@ class _MultiProcessingDataLoaderIter(_PrefetchingDataLoaderIter):
             self._report_failure(worker, error)
 
     def _report_failure(self, worker, error):
-        """Raises for a connection that failed: this process has no descriptor for a batch, or the worker has died."""
+        """Raise for a connection that failed: this process has no descriptor for a batch, or the worker has died."""
         if isinstance(error, OSError) and ran_out(error):
             self._shutdown_workers()
             raise RuntimeError(describe_ran_out("this process")) from error
@@ -142,7 +142,7 @@ class _MultiProcessingDataLoaderIter(_PrefetchingDataLoaderIter):
     # -- the end ----------------------------------------------------------------------------------
 
     def _shutdown_workers(self):
-        """Ends the workers: closed connections tell them, those that do not heed it are ended."""
+        """End the workers: closed connections tell them, those that do not heed it are ended."""
         if self._shutdown or os.getpid() != self._owner:  # a forked child holds a copy of this object
             return
         self._shutdown = True

@@ -51,7 +51,7 @@ class _PrefetchingDataLoaderIter(dataloader._BaseDataLoaderIter):
             self._request_next()
 
     def _resume(self):
-        """Tells persistent workers of the new epoch and drops what is left of the old one."""
+        """Tell persistent workers of the new epoch and drop what is left of the old one."""
         for worker in self._workers_status:
             try:
                 worker.channel.send(_ResumeIteration())
@@ -65,7 +65,7 @@ class _PrefetchingDataLoaderIter(dataloader._BaseDataLoaderIter):
     # -- requests ---------------------------------------------------------------------------------
 
     def _request_next(self):
-        """Gives the next indices to the worker whose turn it is."""
+        """Give the next indices to the worker whose turn it is."""
         worker = next(
             (w for w in itertools.islice(self._turns, self._num_workers) if self._can_take(w)), None
         )
@@ -111,7 +111,7 @@ class _PrefetchingDataLoaderIter(dataloader._BaseDataLoaderIter):
             return data
 
     def _next_in_line(self):
-        """The number of the batch to give next, None when there are no more."""
+        """Return the number of the batch to give next, None when there are no more."""
         if not self._in_order and self._arrived:
             return next(iter(self._arrived))
         while self._next_number < self._send_number:
@@ -125,7 +125,7 @@ class _PrefetchingDataLoaderIter(dataloader._BaseDataLoaderIter):
         return None
 
     def _wait(self):
-        """Takes in what has come, waiting for at least one answer."""
+        """Take in what has come, waiting for at least one answer."""
         deadline = time.monotonic() + self._timeout if self._timeout else None
         for worker, (number, data) in self._answers(deadline):
             self._outstanding.pop(number, None)
@@ -135,7 +135,7 @@ class _PrefetchingDataLoaderIter(dataloader._BaseDataLoaderIter):
                 self._arrived[number] = data
 
     def _end_stream(self, worker):
-        """No more requests to a worker whose stream has ended; those it still has will not be answered."""
+        """Send no more requests to a worker whose stream has ended; those it still has will not be answered."""
         worker.active = False
         for number in [n for n, other in self._outstanding.items() if other is worker]:
             del self._outstanding[number]

@@ -32,7 +32,7 @@ class _Requests:
         self._queue.put(request)
 
     def close(self):
-        """No more requests: those that are waiting are forgotten."""
+        """Take no more requests: those that are waiting are forgotten."""
         self._closed.set()
         self._queue.put(None)
 
@@ -92,7 +92,7 @@ class _ThreadingDataLoaderIter(_PrefetchingDataLoaderIter):
         return self._workers_status
 
     def _answers(self, deadline=None):
-        """What has come, at least one (worker, answer)."""
+        """Return what has come, at least one (worker, answer)."""
         try:
             answers = [self._all_answers.get(timeout=None if deadline is None else max(0, deadline - time.monotonic()))]
         except queue.Empty:
@@ -103,7 +103,7 @@ class _ThreadingDataLoaderIter(_PrefetchingDataLoaderIter):
         return answers
 
     def _shutdown_workers(self):
-        """Ends the threads, each after the batch that it is at; they are waited for a while, as nothing can end a thread."""
+        """End the threads, each after the batch that it is at; they are waited for a while, as nothing can end a thread."""
         if self._shutdown:
             return
         self._shutdown = True
@@ -117,6 +117,6 @@ class _ThreadingDataLoaderIter(_PrefetchingDataLoaderIter):
 
 @atexit.register
 def _end_all():
-    """Before the interpreter is taken apart under threads that compute."""
+    """End all before the interpreter is taken apart under threads that compute."""
     for iterator in list(_running):
         iterator._shutdown_workers()

@@ -213,7 +213,7 @@ class DataLoader(Generic[_T_co]):
         return self._iterator
 
     def __len__(self) -> int:
-        """Number of batches; for a stream what its own `__len__` says, divided by the batch size."""
+        """Return the number of batches; for a stream what its own `__len__` says, divided by the batch size."""
         if self._dataset_kind != _DatasetKind.Iterable:
             return len(self._index_sampler)
         length = self._IterableDataset_len_called = len(self.dataset)
@@ -222,7 +222,7 @@ class DataLoader(Generic[_T_co]):
         return length
 
     def check_worker_number_rationality(self) -> None:
-        """Warns (UserWarning) when there are more workers than processors to run them; called when the loader is made.
+        """Warn (UserWarning) when there are more workers than processors to run them; called when the loader is made.
 
         >>> torch.utils.data.DataLoader([1, 2]).check_worker_number_rationality()
         """

@@ -148,7 +148,7 @@ class StackDataset(Dataset["Any"]):
 
 
 def _fetch_many(dataset, indices):
-    """The samples at `indices`, fetched at once where the dataset can."""
+    """Return the samples at `indices`, fetched at once where the dataset can."""
     if not callable(getattr(dataset, "__getitems__", None)):
         return [dataset[index] for index in indices]
     samples = dataset.__getitems__(indices)
@@ -174,7 +174,7 @@ class ConcatDataset(Dataset[_T_co]):
 
     @staticmethod
     def cumsum(sequence: Iterable[Sized]) -> list[int]:
-        """Lengths of the datasets, added up.
+        """Return the lengths of the datasets, added up.
 
         Args:
             sequence: the datasets.
@@ -280,7 +280,7 @@ class Subset(Dataset[_T_co]):
 
 def random_split(dataset: Dataset[_T] | Sequence[_T], lengths: Sequence[float],
                  generator: Generator | None = None) -> list[Subset[_T]]:  # fmt: skip
-    """Splits `dataset` at random into Subsets of the given lengths, or of fractions that sum to 1.
+    """Split `dataset` at random into Subsets of the given lengths, or of fractions that sum to 1.
 
     With fractions, floor(len * fraction) samples go to each and what is left over goes round one by one.
 

@@ -15,7 +15,7 @@ _KINDS = (IterDataPipe, MapDataPipe)
 
 
 def _inner(value, seen):
-    """The pipes that a value holds, in containers, too."""
+    """Yield the pipes that a value holds, in containers, too."""
     if id(value) in seen:
         return
     if isinstance(value, _KINDS):
@@ -27,7 +27,7 @@ def _inner(value, seen):
 
 
 def traverse_dps(datapipe: Any) -> dict[int, Any]:
-    """{id: (pipe, the same of the pipes that it is made of)}, of the pipe `datapipe`.
+    """Return {id: (pipe, the same of the pipes that it is made of)}, of the pipe `datapipe`.
 
     Errors: RuntimeError for what is no pipe.
 
@@ -52,7 +52,7 @@ def _graph(pipe, above):
 
 
 def traverse(datapipe: Any, only_datapipe: Any = None) -> dict[int, Any]:
-    """The old name of `traverse_dps`.
+    """Call `traverse_dps`, of which this is the old name.
 
     Args:
         datapipe: the pipe.

@@ -24,7 +24,7 @@ __all__ = ["apply_random_seed", "apply_sharding", "apply_shuffle_seed", "apply_s
 
 
 def get_all_graph_pipes(graph: dict[int, Any]) -> list[Any]:
-    """The pipes of `graph`, which `traverse_dps` gives, each once, as a list.
+    """Return the pipes of `graph`, which `traverse_dps` gives, each once, as a list.
 
     >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper([1, 2]).map(str)
     >>> torch.utils.data.graph_settings.get_all_graph_pipes(torch.utils.data.graph.traverse_dps(pipe))
@@ -47,7 +47,7 @@ def apply_sharding(
     instance_id: int,
     sharding_group: SHARDING_PRIORITIES = SHARDING_PRIORITIES.DEFAULT,
 ) -> ShardingFilterIterDataPipe:
-    """Tells the nearest sharding filters on every way which of `num_of_instances` parts they let through; gives the pipe.
+    """Tell the nearest sharding filters on every way which of `num_of_instances` parts they let through; give the pipe.
 
     Args:
         datapipe: the pipe.
@@ -84,7 +84,7 @@ def _shuffles(pipe):
 
 def apply_shuffle_settings(datapipe: IterDataPipe[Any],
                            shuffle: bool | None = None) -> IterDataPipe[Any]:
-    """Turns shuffling on or off in all pipes of which `datapipe` is made and that shuffle; gives the pipe.
+    """Turn shuffling on or off in all pipes of which `datapipe` is made and that shuffle; give the pipe.
 
     Args:
         datapipe: the pipe.
@@ -112,7 +112,7 @@ def apply_shuffle_settings(datapipe: IterDataPipe[Any],
 
 
 def apply_shuffle_seed(datapipe: Any, rng: Any) -> IterDataPipe[Any]:
-    """The old name of `apply_random_seed`, with the same arguments `datapipe` and `rng`.
+    """Call `apply_random_seed`, of which this is the old name, with the same arguments `datapipe` and `rng`.
 
     >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(5)).shuffle()
     >>> torch.utils.data.graph_settings.apply_shuffle_seed(pipe, torch.Generator().manual_seed(0)) is pipe
@@ -122,7 +122,7 @@ def apply_shuffle_seed(datapipe: Any, rng: Any) -> IterDataPipe[Any]:
 
 
 def apply_random_seed(datapipe: IterDataPipe[Any], rng: Generator) -> IterDataPipe[Any]:
-    """Gives every pipe of which `datapipe` is made a seed of its own, drawn by the Generator `rng`; gives the pipe.
+    """Give every pipe of which `datapipe` is made a seed of its own, drawn by the Generator `rng`; give the pipe.
 
     >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(5)).shuffle()
     >>> seeded = torch.utils.data.graph_settings.apply_random_seed

@@ -128,7 +128,7 @@ class RandomSampler(Sampler[int]):
 
 
 def _draw_seed(generator=None):
-    """One int64 from `generator`, or from the global one."""
+    """Return one int64 from `generator`, or from the global one."""
     return int(facula.empty((), dtype=facula.int64).random_(generator=generator).item())
 
 

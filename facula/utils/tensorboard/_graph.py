@@ -45,7 +45,7 @@ class _Recorder(TorchFunctionMode):
         return [self._maker[id(t)] for t in _tensors((args, kwargs)) if id(t) in self._maker]
 
     def know(self, value, node: str) -> None:
-        """The tensor comes from that node."""
+        """Note that the tensor comes from that node."""
         self._maker[id(value)] = node
         self._kept.append(value)
 
@@ -53,7 +53,7 @@ class _Recorder(TorchFunctionMode):
         return self._maker.get(id(value))
 
     def add(self, name: str, op: str, inputs: list[str], values) -> str:
-        """A node in the present scope; gives its unique name."""
+        """Add a node in the present scope; give its unique name."""
         path = "/".join([*self.scopes, name])
         count = self._used.get(path, 0)
         self._used[path] = count + 1
@@ -71,7 +71,7 @@ def _tensors(tree) -> list[facula.Tensor]:
 
 @contextlib.contextmanager
 def _scopes(model, recorder: _Recorder):
-    """While entered, a call of a submodule is a scope named after it."""
+    """Make a call of a submodule a scope named after it, while entered."""
     handles = []
     root = type(model).__name__
 
@@ -90,7 +90,7 @@ def _scopes(model, recorder: _Recorder):
 
 
 def _add_state(model, recorder: _Recorder) -> None:
-    """Parameters and buffers stand in the scope of their module."""
+    """Put parameters and buffers in the scope of their module."""
     for path, value in [*model.named_parameters(), *model.named_buffers()]:
         *owners, name = path.split(".")
         module = model
@@ -109,7 +109,7 @@ def _has_dict(results) -> bool:
 
 
 def module_graph(model, inputs, strict: bool) -> GraphDef:
-    """Calls `model` on `inputs` (a tensor, or a tuple of its arguments) and gives what ran as a graph.
+    """Call `model` on `inputs` (a tensor, or a tuple of its arguments) and give what ran as a graph.
 
     The call has effects of any other: random numbers are consumed, and running statistics move in training mode.
     """

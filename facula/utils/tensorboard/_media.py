@@ -32,14 +32,14 @@ def to_numpy(value) -> np.ndarray:
 
 
 def to_bytes(image: np.ndarray) -> np.ndarray:
-    """Pixels as uint8: those of uint8 as they are, others from 0 to 1 times 255."""
+    """Return the pixels as uint8: those of uint8 as they are, others from 0 to 1 times 255."""
     if image.dtype == np.uint8:
         return image
     return np.clip(image.astype(np.float32) * 255, 0, 255).astype(np.uint8)
 
 
 def to_hwc(image: np.ndarray, dataformats: str) -> np.ndarray:
-    """An image of `dataformats` (letters N C H W in the order of its dimensions) as (H, W, C), C at least 3.
+    """Return an image of `dataformats` (letters N C H W in the order of its dimensions) as (H, W, C), C at least 3.
 
     A batch becomes one picture, eight images to a row.
     """
@@ -59,7 +59,7 @@ def to_hwc(image: np.ndarray, dataformats: str) -> np.ndarray:
 
 
 def tile(images: np.ndarray, columns: int = 8) -> np.ndarray:
-    """(N, H, W, C) to (rows * H, columns * W, C), empty places black."""
+    """Tile (N, H, W, C) to (rows * H, columns * W, C), empty places black."""
     count, height, width, channels = images.shape
     columns = min(count, columns)
     rows = math.ceil(count / columns) if columns else 0
@@ -69,7 +69,7 @@ def tile(images: np.ndarray, columns: int = 8) -> np.ndarray:
 
 
 def png(pixels: np.ndarray) -> bytes:
-    """(H, W, C) uint8, C from 1 to 4, as a PNG file."""
+    """Return (H, W, C) uint8, C from 1 to 4, as a PNG file."""
     height, width, channels = pixels.shape
     if channels not in _PNG_COLOUR_TYPES:
         raise ValueError(f"SummaryWriter: an image has 1 to 4 channels, got shape (H, W, C) = {pixels.shape}")
@@ -83,7 +83,7 @@ def png(pixels: np.ndarray) -> bytes:
 
 
 def pillow():
-    """The imaging package, which drawing and films need."""
+    """Return the imaging package, which drawing and films need."""
     try:
         from PIL import Image, ImageDraw
     except ModuleNotFoundError as error:
@@ -94,7 +94,7 @@ def pillow():
 
 
 def resized(pixels: np.ndarray, rescale: float) -> np.ndarray:
-    """(H, W, C) pixels, enlarged."""
+    """Return (H, W, C) pixels, enlarged."""
     if rescale == 1:
         return pixels
     Image, _ = pillow()
@@ -103,7 +103,7 @@ def resized(pixels: np.ndarray, rescale: float) -> np.ndarray:
 
 
 def draw_boxes(pixels: np.ndarray, boxes: np.ndarray, labels, rescale: float) -> np.ndarray:
-    """Red frames (xmin, ymin, xmax, ymax) on (H, W, C) pixels, with their labels, scaled."""
+    """Draw red frames (xmin, ymin, xmax, ymax) on (H, W, C) pixels, with their labels, scaled."""
     Image, ImageDraw = pillow()
     picture = Image.fromarray(pixels)
     pen = ImageDraw.Draw(picture)
@@ -120,7 +120,7 @@ def draw_boxes(pixels: np.ndarray, boxes: np.ndarray, labels, rescale: float) ->
 
 
 def gif(films: np.ndarray, fps: float) -> tuple[bytes, tuple[int, int, int]]:
-    """(N, T, C, H, W) uint8 as one GIF, the films side by side in as square a grid as can be; and (H, W, C)."""
+    """Return (N, T, C, H, W) uint8 as one GIF, the films side by side in as square a grid as can be; and (H, W, C)."""
     count, frames, channels = films.shape[:3]
     columns = math.ceil(math.sqrt(count))
     sheets = [tile(films[:, t].transpose(0, 2, 3, 1), columns) for t in range(frames)]
@@ -132,7 +132,7 @@ def gif(films: np.ndarray, fps: float) -> tuple[bytes, tuple[int, int, int]]:
 
 
 def wav(sound: np.ndarray, rate: int) -> bytes:
-    """(frames, channels) from -1 to 1 as a WAV file of 16 bits."""
+    """Return (frames, channels) from -1 to 1 as a WAV file of 16 bits."""
     file = io.BytesIO()
     with wave.open(file, "wb") as out:
         out.setnchannels(sound.shape[1])

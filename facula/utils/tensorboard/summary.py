@@ -32,7 +32,7 @@ _SMALLEST_COUNT = 1e-7  # keeps precision and recall defined where nothing was c
 
 
 def _exponential_edges() -> list[float]:
-    """Edges of the default histogram: zero, and +-1e-12 growing by a tenth to 1e20."""
+    """Return the edges of the default histogram: zero, and +-1e-12 growing by a tenth to 1e20."""
     positive = []
     edge = 1e-12
     while edge < 1e20:
@@ -45,7 +45,7 @@ _default_edges: list[float] = []
 
 
 def default_edges() -> list[float]:
-    """The edges of `bins="tensorflow"`, made once."""
+    """Return the edges of `bins="tensorflow"`, made once."""
     if not _default_edges:
         _default_edges.extend(_exponential_edges())
     return _default_edges
@@ -60,7 +60,7 @@ def _plugin(name: str) -> SummaryMetadata:
 
 
 def scalar(tag: str, value: Any, new_style: bool = False, double_precision: bool = False) -> Summary:
-    """One number. The new style is a tensor of the scalars plugin, in float32 or float64."""
+    """Return one number. The new style is a tensor of the scalars plugin, in float32 or float64."""
     number = _media.to_numpy(value)
     if number.size != 1:
         raise ValueError(f"SummaryWriter.add_scalar: expected one number for {tag!r}, got shape {number.shape}")
@@ -75,12 +75,12 @@ def scalar(tag: str, value: Any, new_style: bool = False, double_precision: bool
 
 
 def tensor(tag: str, value: Any) -> Summary:
-    """A tensor as it is."""
+    """Return a tensor as it is."""
     return _one(tag, tensor=tensor_util.make_tensor_proto(_media.to_numpy(value)), metadata=_plugin("tensor"))
 
 
 def histogram(tag: str, values: Any, bins: Any, max_bins: int | None = None) -> Summary:
-    """Counts of `values` in `bins`: edges, or the name of one of NumPy's rules, or "tensorflow"."""
+    """Return the counts of `values` in `bins`: edges, or the name of one of NumPy's rules, or "tensorflow"."""
     values = _media.to_numpy(values).astype(np.float64).reshape(-1)
     if values.size == 0:
         raise ValueError(f"SummaryWriter.add_histogram: expected at least one value for {tag!r}, got none")
@@ -103,7 +103,7 @@ def histogram(tag: str, values: Any, bins: Any, max_bins: int | None = None) -> 
 
 
 def histogram_raw(tag: str, least: Any, most: Any, num: int, total: Any, squares: Any, limits: Any, counts: Any) -> Summary:
-    """A histogram that was counted already; `limits` are the right edges of the buckets."""
+    """Return a histogram that was counted already; `limits` are the right edges of the buckets."""
     content = HistogramProto(
         min=least, max=most, num=num, sum=total, sum_squares=squares,
         bucket_limit=np.asarray(limits, dtype=float).tolist(), bucket=np.asarray(counts, dtype=float).tolist(),
@@ -112,13 +112,13 @@ def histogram_raw(tag: str, least: Any, most: Any, num: int, total: Any, squares
 
 
 def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "NCHW") -> Summary:
-    """A picture of `dataformats`, uint8 or from 0 to 1; a batch as one. It is enlarged by `rescale`."""
+    """Return a picture of `dataformats`, uint8 or from 0 to 1; a batch as one. It is enlarged by `rescale`."""
     return _picture(tag, _media.resized(_pixels(tensor, dataformats), rescale))
 
 
 def image_boxes(tag: str, tensor_image: Any, tensor_boxes: Any, rescale: float = 1, dataformats: str = "CHW",
                 labels: Any = None) -> Summary:  # fmt: skip
-    """A picture with red frames (xmin, ymin, xmax, ymax) and their labels."""
+    """Return a picture with red frames (xmin, ymin, xmax, ymax) and their labels."""
     boxes = _media.to_numpy(tensor_boxes)
     return _picture(tag, _media.draw_boxes(_pixels(tensor_image, dataformats), boxes, labels, rescale))
 
@@ -133,12 +133,12 @@ def _calc_scale_factor(tensor: Any) -> int:
 
 
 def half_to_int(f: float) -> int:
-    """The bits of a number as float16, which is how messages hold it."""
+    """Return the bits of a number as float16, which is how messages hold it."""
     return int(np.float16(f).view(np.uint16))
 
 
 def int_to_half(i: int) -> float:
-    """The number whose bits as float16 are `i`."""
+    """Return the number whose bits as float16 are `i`."""
     return float(np.uint16(i).view(np.float16))
 
 
@@ -159,7 +159,7 @@ _FIELDS = {
 
 
 def tensor_proto(tag: str, tensor: Any) -> Summary:
-    """A tensor with its values one by one, of its dtype; bfloat16 as float32."""
+    """Return a tensor with its values one by one, of its dtype; bfloat16 as float32."""
     array = _media.to_numpy(tensor)
     if str(array.dtype) not in _FIELDS:
         raise ValueError(f"tensor_proto: expected a dtype among {', '.join(_FIELDS)}, got {array.dtype}")
@@ -170,14 +170,14 @@ def tensor_proto(tag: str, tensor: Any) -> Summary:
 
 
 def _picture(tag: str, pixels: np.ndarray) -> Summary:
-    """(H, W, C) uint8 pixels as a picture."""
+    """Return (H, W, C) uint8 pixels as a picture."""
     height, width, channels = pixels.shape
     content = Summary.Image(height=height, width=width, colorspace=channels, encoded_image_string=_media.png(pixels))
     return _one(tag, image=content)
 
 
 def video(tag: str, films: Any, fps: float) -> Summary:
-    """(N, T, C, H, W), uint8 or from 0 to 1, as a moving picture."""
+    """Return (N, T, C, H, W), uint8 or from 0 to 1, as a moving picture."""
     films = _media.to_numpy(films)
     if films.ndim != 5 or films.shape[2] not in (1, 3):
         raise ValueError(
@@ -188,7 +188,7 @@ def video(tag: str, films: Any, fps: float) -> Summary:
 
 
 def audio(tag: str, sound: Any, rate: int) -> Summary:
-    """(frames,) or (channels, frames) from -1 to 1 as sound."""
+    """Return (frames,) or (channels, frames) from -1 to 1 as sound."""
     sound = _media.to_numpy(sound)
     if sound.ndim == 2:
         sound = sound.T
@@ -201,7 +201,7 @@ def audio(tag: str, sound: Any, rate: int) -> Summary:
 
 
 def text(tag: str, words: str) -> Summary:
-    """Markdown text."""
+    """Return Markdown text as a summary."""
     return _one(
         f"{tag}/text_summary",
         metadata=text_plugin.create_summary_metadata(display_name=None, description=None),
@@ -218,7 +218,7 @@ _HPARAM_TYPES = ((bool, "DATA_TYPE_BOOL", "bool_value"), ((int, float), "DATA_TY
 
 
 def _hparam(name: str, value):
-    """(value as Python's, its type's name, the field that holds it)"""
+    """Return (value as Python's, its type's name, the field that holds it)"""
     if not isinstance(value, (bool, int, float, str)):
         value = _media.to_numpy(value).item()
     for kind, data_type, field in _HPARAM_TYPES:
@@ -228,7 +228,7 @@ def _hparam(name: str, value):
 
 
 def hparams(values: dict[Any, Any], metrics: dict[Any, Any], domains: dict[Any, Any] | None = None) -> list[Summary]:
-    """The experiment (which hyperparameters and metrics there are), the start of a session, and its end."""
+    """Return the experiment (which hyperparameters and metrics there are), the start of a session, and its end."""
     for name, given in (("hparam_dict", values), ("metric_dict", metrics)):
         if not isinstance(given, dict):
             raise TypeError(f"SummaryWriter.add_hparams: {name} is to be a dict, got {type(given).__name__}")
@@ -269,7 +269,7 @@ def _hparams_summary(tag: str, **data) -> Summary:
 
 
 def pr_curve(tag: str, labels: Any, predictions: Any, num_thresholds: int, weights: Any = None) -> Summary:
-    """Counts of right and wrong answers at thresholds spread evenly from 0 to 1."""
+    """Return the counts of right and wrong answers at thresholds spread evenly from 0 to 1."""
     num_thresholds = min(num_thresholds, _MOST_THRESHOLDS)
     positive = _media.to_numpy(labels).reshape(-1).astype(bool)
     scores = _media.to_numpy(predictions).reshape(-1).astype(np.float64)
@@ -291,7 +291,7 @@ def pr_curve(tag: str, labels: Any, predictions: Any, num_thresholds: int, weigh
 
 
 def pr_curve_raw(tag: str, rows: tuple[Any, ...], num_thresholds: int) -> Summary:
-    """`rows`: true and false positives, true and false negatives, precision, recall, each (num_thresholds,)."""
+    """Return `rows`: true and false positives, true and false negatives, precision, recall, each (num_thresholds,)."""
     num_thresholds = min(num_thresholds, _MOST_THRESHOLDS)
     arrays = [np.asarray(row) if isinstance(row, (list, tuple)) else _media.to_numpy(row) for row in rows]
     table = np.stack(arrays).astype(np.float32)
@@ -308,7 +308,7 @@ def _float_tensor(array: np.ndarray) -> TensorProto:
 
 
 def custom_scalars(layout: dict[Any, Any]) -> Summary:
-    """`{category: {chart: ["Multiline" or "Margin", tags]}}` as the layout of the dashboard."""
+    """Return `{category: {chart: ["Multiline" or "Margin", tags]}}` as the layout of the dashboard."""
     categories = []
     for title, charts in layout.items():
         made = []
@@ -330,7 +330,7 @@ def custom_scalars(layout: dict[Any, Any]) -> Summary:
 
 
 def mesh(tag: str, vertices: Any, colors: Any = None, faces: Any = None, config: dict[Any, Any] | None = None) -> Summary:
-    """(B, N, 3) points, with colours (B, N, 3) from 0 to 255 and triangles (B, F, 3) of point numbers."""
+    """Return (B, N, 3) points, with colours (B, N, 3) from 0 to 255 and triangles (B, F, 3) of point numbers."""
     given = ((vertices, MeshPluginData.VERTEX), (faces, MeshPluginData.FACE), (colors, MeshPluginData.COLOR))
     parts = [(_media.to_numpy(value), kind) for value, kind in given if value is not None]
     components = mesh_plugin.get_components_bitmask([kind for _, kind in parts])
@@ -349,7 +349,7 @@ def mesh(tag: str, vertices: Any, colors: Any = None, faces: Any = None, config:
 
 
 def figure_pixels(figure: Any) -> np.ndarray[Any, Any]:
-    """What a Matplotlib figure shows, (H, W, 4) uint8."""
+    """Return what a Matplotlib figure shows, (H, W, 4) uint8."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas = FigureCanvasAgg(figure)
@@ -358,7 +358,7 @@ def figure_pixels(figure: Any) -> np.ndarray[Any, Any]:
 
 
 def label_sheet(images: Any) -> bytes:
-    """(N, C, H, W) pictures of embedded points as one PNG, in as square a grid as can be."""
+    """Return (N, C, H, W) pictures of embedded points as one PNG, in as square a grid as can be."""
     images = _media.to_bytes(_media.to_numpy(images)).transpose(0, 2, 3, 1)
     columns = int(np.ceil(np.sqrt(len(images))))
     return _media.png(_media.tile(images, columns))

@@ -56,11 +56,11 @@ class FileWriter:
         self.event_writer: EventFileWriter = EventFileWriter(str(log_dir), max_queue, flush_secs, filename_suffix)
 
     def get_logdir(self) -> str:
-        """The directory of the file."""
+        """Return the directory of the file."""
         return self.event_writer.get_logdir()
 
     def add_event(self, event: Any, step: int | None = None, walltime: float | None = None) -> None:
-        """Writes an `Event` message.
+        """Write an `Event` message.
 
         Args:
             event: the message of TensorBoard's package.
@@ -79,7 +79,7 @@ class FileWriter:
         self.event_writer.add_event(event)
 
     def add_summary(self, summary: Any, global_step: int | None = None, walltime: float | None = None) -> None:
-        """Writes a `Summary` message, which has values under their tags.
+        """Write a `Summary` message, which has values under their tags.
 
         Args:
             summary: the message.
@@ -88,7 +88,7 @@ class FileWriter:
         self.add_event(Event(summary=summary), global_step, walltime)
 
     def add_graph(self, graph: Any, walltime: float | None = None) -> None:
-        """Writes a `GraphDef` message.
+        """Write a `GraphDef` message.
 
         Args:
             graph: the message.
@@ -103,11 +103,11 @@ class FileWriter:
         self.add_event(Event(graph_def=graph.SerializeToString()), None, walltime)
 
     def flush(self) -> None:
-        """Puts on disk what was added."""
+        """Put on disk what was added."""
         self.event_writer.flush()
 
     def close(self) -> None:
-        """Flushes, and ends the writing thread."""
+        """Flush, and end the writing thread."""
         self.event_writer.close()
 
 
@@ -167,7 +167,7 @@ class SummaryWriter:
         return FileWriter(folder, self.max_queue, self.flush_secs, self.filename_suffix)
 
     def _get_file_writer(self) -> FileWriter:
-        """The run's own file, opened again after `close`."""
+        """Return the run's own file, opened again after `close`."""
         if self.file_writer is None:
             self.file_writer = self._open(self.log_dir)
             self.all_writers = {self.log_dir: self.file_writer}
@@ -182,14 +182,14 @@ class SummaryWriter:
         self._get_file_writer().add_summary(made, global_step, walltime)
 
     def get_logdir(self) -> str:
-        """The directory of the run."""
+        """Return the directory of the run."""
         return self.log_dir
 
     # Numbers
 
     def add_scalar(self, tag: str, scalar_value: Tensor | float, global_step: int | None = None, walltime: float | None = None,
                    new_style: bool = False, double_precision: bool = False) -> None:  # fmt: skip
-        """Adds one number of a curve.
+        """Add one number of a curve.
 
         Args:
             scalar_value: the number.
@@ -200,7 +200,7 @@ class SummaryWriter:
 
     def add_scalars(self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: int | None = None,
                     walltime: float | None = None) -> None:  # fmt: skip
-        """Adds a number of each of several curves in one chart; each curve is in a file of its own below the run.
+        """Add a number of each of several curves in one chart; each curve is in a file of its own below the run.
 
         Args:
             main_tag: the name of the chart.
@@ -216,7 +216,7 @@ class SummaryWriter:
             writer.add_summary(summary.scalar(main_tag, value), global_step, walltime)
 
     def add_tensor(self, tag: str, tensor: Tensor, global_step: int | None = None, walltime: float | None = None) -> None:
-        """Adds a tensor of any shape, which plugins may read; TensorBoard itself shows none.
+        """Add a tensor of any shape, which plugins may read; TensorBoard itself shows none.
 
         Args:
             tensor: the tensor.
@@ -226,7 +226,7 @@ class SummaryWriter:
     def add_histogram(self, tag: str, values: Tensor, global_step: int | None = None,
                       bins: Sequence[float] | str = "tensorflow", walltime: float | None = None,
                       max_bins: int | None = None) -> None:  # fmt: skip
-        """Adds how values are distributed.
+        """Add how values are distributed.
 
         Args:
             values: a tensor of any shape.
@@ -240,7 +240,7 @@ class SummaryWriter:
 
     def add_histogram_raw(self, tag: str, min: float, max: float, num: Any, sum: Any, sum_squares: float, bucket_limits: Any,
                           bucket_counts: Any, global_step: int | None = None, walltime: float | None = None) -> None:
-        """Adds a histogram that was counted elsewhere.
+        """Add a histogram that was counted elsewhere.
 
         Args:
             min, max, num, sum, sum_squares: of the values: the smallest, the largest, how many there are, their sum and that
@@ -264,7 +264,7 @@ class SummaryWriter:
 
     def add_pr_curve(self, tag: str, labels: Any, predictions: Any, global_step: int | None = None, num_thresholds: int = 127,
                      weights: Any = None, walltime: float | None = None) -> None:  # fmt: skip
-        """Adds precision and recall of a binary classifier.
+        """Add precision and recall of a binary classifier.
 
         Args:
             labels: the truth, (N,), zero or one.
@@ -288,7 +288,7 @@ class SummaryWriter:
         weights: Any = None,
         walltime: float | None = None,
     ) -> None:
-        """Adds a precision-recall curve that was counted elsewhere. Each of its rows is (num_thresholds,).
+        """Add a precision-recall curve that was counted elsewhere. Each of its rows is (num_thresholds,).
 
         Args:
             true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts: what came of the
@@ -309,7 +309,7 @@ class SummaryWriter:
 
     def add_image(self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None,
                   dataformats: str = "CHW") -> None:  # fmt: skip
-        """Adds a picture.
+        """Add a picture.
 
         Args:
             img_tensor: the picture, uint8 or from 0 to 1.
@@ -320,7 +320,7 @@ class SummaryWriter:
 
     def add_images(self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None,
                    dataformats: str = "NCHW") -> None:  # fmt: skip
-        """Adds a batch of pictures as one, eight to a row.
+        """Add a batch of pictures as one, eight to a row.
 
         Args:
             img_tensor: the pictures, uint8 or from 0 to 1, as one tensor or a list of tensors.
@@ -333,7 +333,7 @@ class SummaryWriter:
     def add_image_with_boxes(self, tag: str, img_tensor: Any, box_tensor: Any, global_step: int | None = None,
                              walltime: float | None = None, rescale: int = 1, dataformats: str = "CHW",
                              labels: Any = None) -> None:  # fmt: skip
-        """Adds a picture with frames on it, which needs Pillow.
+        """Add a picture with frames on it, which needs Pillow.
 
         Args:
             img_tensor: the picture, uint8 or from 0 to 1.
@@ -357,7 +357,7 @@ class SummaryWriter:
 
     def add_figure(self, tag: str, figure: Any, global_step: int | None = None, close: bool = True,
                    walltime: float | None = None) -> None:  # fmt: skip
-        """Adds a figure of Matplotlib as a picture.
+        """Add a figure of Matplotlib as a picture.
 
         Args:
             figure: the figure, or a list of figures of one size.
@@ -384,7 +384,7 @@ class SummaryWriter:
 
     def add_video(self, tag: str, vid_tensor: Any, global_step: int | None = None, fps: int = 4,
                   walltime: float | None = None) -> None:  # fmt: skip
-        """Adds films, side by side, which needs Pillow.
+        """Add films, side by side, which needs Pillow.
 
         Args:
             vid_tensor: (N, T, C, H, W), uint8 or from 0 to 1.
@@ -398,7 +398,7 @@ class SummaryWriter:
 
     def add_audio(self, tag: str, snd_tensor: Any, global_step: int | None = None, sample_rate: int = 44100,
                   walltime: float | None = None) -> None:  # fmt: skip
-        """Adds sound.
+        """Add sound.
 
         Args:
             snd_tensor: (frames,) or (channels, frames), from -1 to 1.
@@ -407,7 +407,7 @@ class SummaryWriter:
         self._add(summary.audio(tag, snd_tensor, sample_rate), global_step, walltime)
 
     def add_text(self, tag: str, text_string: str, global_step: int | None = None, walltime: float | None = None) -> None:
-        """Adds text.
+        """Add text.
 
         Args:
             text_string: the text, read as Markdown.
@@ -419,7 +419,7 @@ class SummaryWriter:
     def add_hparams(self, hparam_dict: dict[str, Any], metric_dict: dict[str, Any],
                     hparam_domain_discrete: dict[str, Sequence[int]] | None = None, run_name: str | None = None,
                     global_step: int | None = None) -> None:  # fmt: skip
-        """Adds hyperparameters, and the metrics they led to, as a run of their own below this one.
+        """Add hyperparameters, and the metrics they led to, as a run of their own below this one.
 
         Args:
             hparam_dict: ``{name: bool, number or str}``.
@@ -437,7 +437,7 @@ class SummaryWriter:
 
     def add_graph(self, model: Module, input_to_model: Tensor | None = None, verbose: bool = False,
                   use_strict_trace: bool = True) -> None:  # fmt: skip
-        """Adds the ops that a module runs. It is called once, without gradients.
+        """Add the ops that a module runs. It is called once, without gradients.
 
         Args:
             model: the module.
@@ -455,7 +455,7 @@ class SummaryWriter:
         self._get_file_writer().add_graph(graph)
 
     def add_onnx_graph(self, prototxt: str) -> None:
-        """Not supported: Facula does not read ONNX.
+        """Raise NotImplementedError: Facula does not read ONNX.
 
         Args:
             prototxt: the file.
@@ -472,7 +472,7 @@ class SummaryWriter:
     def add_embedding(self, mat: Any, metadata: Sequence[Sequence[int | str] | str] | None = None,
                       label_img: Tensor | None = None, global_step: int | None = None, tag: str = "default",
                       metadata_header: Sequence[str] | None = None) -> None:  # fmt: skip
-        """Adds points for the projector.
+        """Add points for the projector.
 
         Args:
             mat: (N, D).
@@ -509,7 +509,7 @@ class SummaryWriter:
     def add_mesh(self, tag: str, vertices: Any, colors: Any = None, faces: Any = None,
                  config_dict: dict[str, Any] | None = None, global_step: int | None = None,
                  walltime: float | None = None) -> None:  # fmt: skip
-        """Adds points in space, with colours and triangles.
+        """Add points in space, with colours and triangles.
 
         Args:
             vertices: (B, N, 3).
@@ -526,7 +526,7 @@ class SummaryWriter:
     # Layout of the dashboard
 
     def add_custom_scalars(self, layout: dict[str, dict[str, Sequence[Any]]]) -> None:
-        """Says which curves share a chart. Called once, before or after the curves are written.
+        """Say which curves share a chart. Called once, before or after the curves are written.
 
         Args:
             layout: ``{category: {chart: ["Multiline", tags] or ["Margin", [value, lower, upper]]}}``.
@@ -538,7 +538,7 @@ class SummaryWriter:
         self._add(summary.custom_scalars(layout), None, None)
 
     def add_custom_scalars_multilinechart(self, tags: Any, category: str = "default", title: str = "untitled") -> None:
-        """Says that several curves share a chart.
+        """Say that several curves share a chart.
 
         Args:
             tags: the tags of the curves.
@@ -552,7 +552,7 @@ class SummaryWriter:
         self.add_custom_scalars({category: {title: ["Multiline", tags]}})
 
     def add_custom_scalars_marginchart(self, tags: Sequence[str], category: str = "default", title: str = "untitled") -> None:
-        """Says that a chart has a curve with its lower and upper bounds.
+        """Say that a chart has a curve with its lower and upper bounds.
 
         Args:
             tags: the tags of the curve, of the lower and of the upper bound.
@@ -568,12 +568,12 @@ class SummaryWriter:
     # Files
 
     def flush(self) -> None:
-        """Puts on disk what was added."""
+        """Put on disk what was added."""
         for writer in (self.all_writers or {}).values():
             writer.flush()
 
     def close(self) -> None:
-        """Flushes and closes the files; a later ``add_*`` opens a new one. The end of a ``with`` does it.
+        """Flush and close the files; a later ``add_*`` opens a new one. The end of a ``with`` does it.
 
         >>> import tempfile
         >>> writer = torch.utils.tensorboard.SummaryWriter(tempfile.mkdtemp())
@@ -593,6 +593,6 @@ class SummaryWriter:
 
 
 def _write_table(path: Path, rows) -> None:
-    """Rows of cells, tab between cells."""
+    """Write rows of cells, tab between cells."""
     with open(path, "w", encoding="utf-8") as file:
         file.writelines("\t".join(str(cell) for cell in row) + "\n" for row in rows)

@@ -6,7 +6,7 @@ namespace facula::python::docs::functions {
 inline constexpr char kTensor[] = R"(tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)
 --
 
-A new tensor with a copy of the data, a leaf without history.
+Return a new tensor with a copy of the data, a leaf without history.
 
 Args:
     data: a number, nested sequences of numbers of one shape, a NumPy array, what has `__array__` or
@@ -29,7 +29,7 @@ tensor([1., 2.], dtype=torch.float64, requires_grad=True))";
 inline constexpr char kAsTensor[] = R"(as_tensor(data, dtype=None, device=None)
 --
 
-The data as a tensor: a tensor of the right dtype and device itself, the memory of a NumPy array, else a copy.
+Return the data as a tensor: a tensor of the right dtype and device itself, the memory of a NumPy array, else a copy.
 
 In contrast to `tensor`, it keeps the history of a tensor, and shares memory where it can.
 
@@ -50,7 +50,7 @@ True)";
 inline constexpr char kFromNumpy[] = R"(from_numpy(array, /)
 --
 
-A tensor on the memory of a NumPy array, so that each sees what is written to the other.
+Return a tensor on the memory of a NumPy array, so that each sees what is written to the other.
 
 Writing to the tensor of a read-only array raises RuntimeError, of which a warning tells once. TypeError for what is not
 an array and for elements such as strings, for which there is no dtype.
@@ -66,7 +66,8 @@ array([1, 2, 3]))";
 inline constexpr char kToDlpack[] = R"(to_dlpack(tensor, /)
 --
 
-The memory of `tensor` as a DLPack capsule of the unversioned form, for libraries that take no object with `__dlpack__`.
+Return the memory of `tensor` as a DLPack capsule of the unversioned form, for libraries that take no object with
+`__dlpack__`.
 
 A capsule is used once, for example by `torch.utils.dlpack.from_dlpack`. BufferError for a tensor that requires grad.
 
@@ -78,7 +79,8 @@ True)";
 inline constexpr char kPromoteTypes[] = R"(promote_types(type1, type2)
 --
 
-The smallest dtype that both dtypes, `type1` and `type2`, convert to: what ops on tensors of these dtypes compute in.
+Return the smallest dtype that both dtypes, `type1` and `type2`, convert to: what ops on tensors of these dtypes compute
+in.
 
 The category decides first (bool, integer, floating-point, complex), then the size. TypeError for what is not a dtype.
 
@@ -88,8 +90,8 @@ The category decides first (bool, integer, floating-point, complex), then the si
 inline constexpr char kCanCast[] = R"(can_cast(from_, to)
 --
 
-Whether results of the dtype `from_` may be written into a tensor of the dtype `to`: not from complex to real, from
-floating-point to integers, or from anything else to bool.
+Return whether results of the dtype `from_` may be written into a tensor of the dtype `to`: not from complex to real,
+from floating-point to integers, or from anything else to bool.
 
 >>> torch.can_cast(torch.float64, torch.float32), torch.can_cast(torch.float32, torch.int64)
 (True, False))";
@@ -97,7 +99,7 @@ floating-point to integers, or from anything else to bool.
 inline constexpr char kResultType[] = R"(result_type(tensor, other)
 --
 
-The dtype that an arithmetic op on two operands gives, each a tensor or a number.
+Return the dtype that an arithmetic op on two operands gives, each a tensor or a number.
 
 A scalar tensor, and a number even more, decides only where its category is higher. TypeError for other operands.
 
@@ -107,8 +109,8 @@ A scalar tensor, and a number even more, decides only where its category is high
 inline constexpr char kSetFlushDenormal[] = R"(set_flush_denormal(mode, /)
 --
 
-Makes the processor treat subnormal numbers (nearer to zero than the smallest normal one) as zero in this thread, where
-`mode` is True, which is quicker on some processors; returns whether it can.
+Make the processor treat subnormal numbers (nearer to zero than the smallest normal one) as zero in this thread, where
+`mode` is True, which is quicker on some processors; return whether it can.
 
 >>> torch.set_flush_denormal(True)
 True
@@ -120,7 +122,7 @@ True)";
 inline constexpr char kGetDefaultDtype[] = R"(get_default_dtype()
 --
 
-The dtype of tensors made from Python floats, and of factory functions without `dtype`: float32 until
+Return the dtype of tensors made from Python floats, and of factory functions without `dtype`: float32 until
 `set_default_dtype`.
 
 >>> torch.get_default_dtype()
@@ -129,7 +131,7 @@ torch.float32)";
 inline constexpr char kSetDefaultDtype[] = R"(set_default_dtype(d, /)
 --
 
-Sets the dtype of tensors made from Python floats, and of factory functions without `dtype`, to `d`.
+Set the dtype of tensors made from Python floats, and of factory functions without `dtype`, to `d`.
 
 TypeError for what is not a floating-point dtype, and for those of 8 bits.
 
@@ -141,7 +143,7 @@ TypeError for what is not a floating-point dtype, and for those of 8 bits.
 inline constexpr char kGetNumThreads[] = R"(get_num_threads()
 --
 
-How many threads one op on the CPU may use; by default one for each processor that this process may run on.
+Return how many threads one op on the CPU may use; by default one for each processor that this process may run on.
 
 >>> torch.get_num_threads() >= 1
 True)";
@@ -149,7 +151,7 @@ True)";
 inline constexpr char kSetNumThreads[] = R"(set_num_threads(count, /)
 --
 
-Sets how many threads one op on the CPU may use, for the whole process. RuntimeError for a `count` that is not from 1 to
+Set how many threads one op on the CPU may use, for the whole process. RuntimeError for a `count` that is not from 1 to
 65535.
 
 >>> before = torch.get_num_threads()
@@ -161,7 +163,8 @@ Sets how many threads one op on the CPU may use, for the whole process. RuntimeE
 inline constexpr char kIsGradEnabled[] = R"(is_grad_enabled()
 --
 
-Whether ops of this thread on tensors that require grad are recorded; False within `no_grad` and `inference_mode`.
+Return whether ops of this thread on tensors that require grad are recorded; False within `no_grad` and
+`inference_mode`.
 
 >>> with torch.no_grad():
 ...     torch.is_grad_enabled()
@@ -170,7 +173,7 @@ False)";
 inline constexpr char kIsInferenceModeEnabled[] = R"(is_inference_mode_enabled()
 --
 
-Whether this thread is within `inference_mode`, where new tensors never take part in autograd.
+Return whether this thread is within `inference_mode`, where new tensors never take part in autograd.
 
 >>> with torch.inference_mode():
 ...     torch.is_inference_mode_enabled()
@@ -179,8 +182,8 @@ True)";
 inline constexpr char kIsAnomalyEnabled[] = R"(is_anomaly_enabled()
 --
 
-Whether anomaly mode is on in this thread: backward passes then tell of the op in the forward pass whose derivative
-failed.
+Return whether anomaly mode is on in this thread: backward passes then tell of the op in the forward pass whose
+derivative failed.
 
 >>> with torch.autograd.set_detect_anomaly(True, check_nan=False):
 ...     torch.is_anomaly_enabled()
@@ -189,7 +192,7 @@ True)";
 inline constexpr char kIsAnomalyCheckNanEnabled[] = R"(is_anomaly_check_nan_enabled()
 --
 
-Whether anomaly mode, where it is on, raises an error for a derivative with a NaN; True by default.
+Return whether anomaly mode, where it is on, raises an error for a derivative with a NaN; True by default.
 
 >>> with torch.autograd.set_detect_anomaly(True, check_nan=False):
 ...     torch.is_anomaly_check_nan_enabled()
@@ -198,8 +201,8 @@ False)";
 inline constexpr char kIsAutocastCacheEnabled[] = R"(is_autocast_cache_enabled()
 --
 
-Whether regions of `autocast` in this thread keep the casts of weights, so that a weight that is used twice is cast
-once; True by default.
+Return whether regions of `autocast` in this thread keep the casts of weights, so that a weight that is used twice is
+cast once; True by default.
 
 >>> torch.is_autocast_cache_enabled()
 True)";
@@ -207,8 +210,8 @@ True)";
 inline constexpr char kSetAutocastCacheEnabled[] = R"(set_autocast_cache_enabled(enabled, /)
 --
 
-Sets to `enabled` whether regions of `autocast` in this thread keep the casts of weights. The argument `cache_enabled`
-of `autocast` does the same for one region.
+Set to `enabled` whether regions of `autocast` in this thread keep the casts of weights. The argument `cache_enabled` of
+`autocast` does the same for one region.
 
 >>> torch.set_autocast_cache_enabled(False)
 >>> torch.is_autocast_cache_enabled()
@@ -218,8 +221,8 @@ False
 inline constexpr char kAutocastIncrementNesting[] = R"(autocast_increment_nesting()
 --
 
-Counts that this thread enters a region of `autocast`, and returns how many it is in; for what is not written as a
-`with` block.
+Count that this thread enters a region of `autocast`, and return how many it is in; for what is not written as a `with`
+block.
 
 >>> torch.autocast_increment_nesting(), torch.autocast_decrement_nesting()
 (1, 0))";
@@ -227,8 +230,8 @@ Counts that this thread enters a region of `autocast`, and returns how many it i
 inline constexpr char kAutocastDecrementNesting[] = R"(autocast_decrement_nesting()
 --
 
-Counts that this thread leaves a region of `autocast`, and returns how many it is still in. At 0 kept casts may be let
-go of (`clear_autocast_cache`).
+Count that this thread leaves a region of `autocast`, and return how many it is still in. At 0 kept casts may be let go
+of (`clear_autocast_cache`).
 
 >>> torch.autocast_increment_nesting(), torch.autocast_decrement_nesting()
 (1, 0))";
@@ -236,7 +239,7 @@ go of (`clear_autocast_cache`).
 inline constexpr char kClearAutocastCache[] = R"(clear_autocast_cache()
 --
 
-Lets go of the casts of weights that regions of `autocast` keep, e.g. where weights were changed within a region.
+Let go of the casts of weights that regions of `autocast` keep, e.g. where weights were changed within a region.
 
 >>> w, x = torch.ones(2, 2, requires_grad=True), torch.ones(2, 2)
 >>> with torch.autocast("cpu"):

@@ -40,7 +40,7 @@ Errors: RuntimeError for a negative size; IndexError for an index outside; NotIm
 inline constexpr char kNbytes[] = R"(nbytes($self, /)
 --
 
-The number of bytes.
+Return the number of bytes.
 
 >>> torch.zeros(3).untyped_storage().nbytes()
 12)";
@@ -48,7 +48,7 @@ The number of bytes.
 inline constexpr char kSize[] = R"(size($self, /)
 --
 
-The number of bytes, another name of `nbytes`.
+Return the number of bytes, another name of `nbytes`.
 
 >>> torch.zeros(3).untyped_storage().size()
 12)";
@@ -56,7 +56,7 @@ The number of bytes, another name of `nbytes`.
 inline constexpr char kDataPtr[] = R"(data_ptr($self, /)
 --
 
-The address of the first byte as an int.
+Return the address of the first byte as an int.
 
 >>> x = torch.zeros(3)
 >>> x.untyped_storage().data_ptr() == x.data_ptr()
@@ -65,7 +65,7 @@ True)";
 inline constexpr char kElementSize[] = R"(element_size($self, /)
 --
 
-1: an element of an untyped storage is a byte.
+Return 1: an element of an untyped storage is a byte.
 
 >>> torch.zeros(3).untyped_storage().element_size()
 1)";
@@ -73,7 +73,7 @@ inline constexpr char kElementSize[] = R"(element_size($self, /)
 inline constexpr char kGetDevice[] = R"(get_device($self, /)
 --
 
-The index of the CUDA device that the bytes are on, -1 on the CPU.
+Return the index of the CUDA device that the bytes are on, -1 on the CPU.
 
 >>> torch.UntypedStorage(4).get_device()
 -1)";
@@ -81,7 +81,7 @@ The index of the CUDA device that the bytes are on, -1 on the CPU.
 inline constexpr char kNew[] = R"(new($self, /)
 --
 
-A new empty storage on the same device.
+Return a new empty storage on the same device.
 
 >>> torch.UntypedStorage([1, 2]).new().nbytes()
 0)";
@@ -110,7 +110,7 @@ Reverse the bytes of each element of `dtype`, and of each half of a complex one,
 inline constexpr char kCast[] = R"(float($self, /)
 --
 
-The bytes converted to numbers of the dtype that the method is called by, as a `TypedStorage`.
+Return the bytes converted to numbers of the dtype that the method is called by, as a `TypedStorage`.
 
 >>> torch.UntypedStorage([1, 2]).float().tolist()
 [1.0, 2.0])";
@@ -118,7 +118,7 @@ The bytes converted to numbers of the dtype that the method is called by, as a `
 inline constexpr char kUntyped[] = R"(untyped($self, /)
 --
 
-The storage itself; of a `TypedStorage` the same method gives the storage without its dtype.
+Return the storage itself; of a `TypedStorage` the same method gives the storage without its dtype.
 
 >>> storage = torch.UntypedStorage(4)
 >>> storage.untyped() is storage
@@ -127,7 +127,7 @@ True)";
 inline constexpr char kCpu[] = R"(cpu($self, /)
 --
 
-The storage on the CPU: itself where it is there already, else a copy.
+Return the storage on the CPU: itself where it is there already, else a copy.
 
 >>> storage = torch.UntypedStorage(4)
 >>> storage.cpu() is storage
@@ -136,7 +136,7 @@ True)";
 inline constexpr char kCuda[] = R"(cuda($self, device=None, non_blocking=False)
 --
 
-The storage on a CUDA device: itself where it is there already, else a copy. AssertionError without a GPU.
+Return the storage on a CUDA device: itself where it is there already, else a copy. AssertionError without a GPU.
 
 Args:
     device: the device or its index; by default the current one.
@@ -149,7 +149,7 @@ True)";
 inline constexpr char kTo[] = R"(to($self, device, non_blocking=False)
 --
 
-The storage on `device`: itself where it is there already, else a copy.
+Return the storage on `device`: itself where it is there already, else a copy.
 
 `non_blocking` lets a copy between pinned memory and a GPU go on while the program continues. NotImplementedError for
 leaving "meta", which has no values.
@@ -161,7 +161,7 @@ leaving "meta", which has no values.
 inline constexpr char kIsShared[] = R"(is_shared($self, /)
 --
 
-Whether the bytes are in memory that other processes can map, as `share_memory_` makes it.
+Return whether the bytes are in memory that other processes can map, as `share_memory_` makes it.
 
 >>> torch.UntypedStorage(4).is_shared()
 False)";
@@ -169,7 +169,7 @@ False)";
 inline constexpr char kIsPinned[] = R"(is_pinned($self, device="cuda", /)
 --
 
-Whether the bytes are in page-locked memory, which a GPU copies from and to by itself; False without a GPU.
+Return whether the bytes are in page-locked memory, which a GPU copies from and to by itself; False without a GPU.
 
 `device` names the kind of device that would use the memory; RuntimeError where it is not a CUDA device.
 
@@ -179,7 +179,8 @@ False)";
 inline constexpr char kPinMemory[] = R"(pin_memory($self, device="cuda", /)
 --
 
-A copy in page-locked memory, which a GPU copies from and to by itself; the storage itself where it is pinned already.
+Return a copy in page-locked memory, which a GPU copies from and to by itself; the storage itself where it is pinned
+already.
 
 `device` names the kind of device that would use the memory. RuntimeError without a GPU, TypeError for memory of a GPU.
 
@@ -190,7 +191,7 @@ True)";
 inline constexpr char kResizable[] = R"(resizable($self, /)
 --
 
-Whether `resize_` can work: False for memory that is borrowed from a buffer or file, and for shared memory.
+Return whether `resize_` can work: False for memory that is borrowed from a buffer or file, and for shared memory.
 
 >>> torch.UntypedStorage(4).resizable()
 True)";
@@ -198,7 +199,7 @@ True)";
 inline constexpr char kShareMemory[] = R"(share_memory_($self, /)
 --
 
-Moves the bytes into memory that other processes can map, and returns the storage.
+Move the bytes into memory that other processes can map, and return the storage.
 
 RuntimeError where several tensors hold the bytes, which could not follow, and for memory of a GPU.
 
@@ -208,7 +209,7 @@ True)";
 inline constexpr char kClone[] = R"(clone($self, /)
 --
 
-A storage of its own with the same bytes, on the same device.
+Return a storage of its own with the same bytes, on the same device.
 
 >>> storage = torch.UntypedStorage([1, 2])
 >>> storage.clone().tolist()
@@ -217,7 +218,7 @@ A storage of its own with the same bytes, on the same device.
 inline constexpr char kCopy[] = R"(copy_($self, source, non_blocking=False)
 --
 
-Takes the bytes of the storage `source`, which must be as large; returns the storage.
+Take the bytes of the storage `source`, which must be as large; return the storage.
 
 `non_blocking` lets a copy between pinned memory and a GPU go on while the program continues. RuntimeError for another
 size, and where the storage is read-only.
@@ -228,7 +229,7 @@ size, and where the storage is read-only.
 inline constexpr char kFill[] = R"(fill_($self, value, /)
 --
 
-Sets every byte to `value`, of which the lowest 8 bits count; returns the storage. RuntimeError where it is read-only.
+Set every byte to `value`, of which the lowest 8 bits count; return the storage. RuntimeError where it is read-only.
 
 >>> torch.UntypedStorage(2).fill_(3).tolist()
 [3, 3])";
@@ -236,7 +237,7 @@ Sets every byte to `value`, of which the lowest 8 bits count; returns the storag
 inline constexpr char kResize[] = R"(resize_($self, size, /)
 --
 
-Grows or shrinks the storage to `size` bytes in place, keeping those that both have; returns the storage.
+Grow or shrink the storage to `size` bytes in place, keeping those that both have; return the storage.
 
 Tensors on a storage that shrinks keep their shapes and their addresses. What they have beyond its end reads as zeros
 or as it was before, until the storage grows again and is written to; on the CPU the system has the memory meanwhile.
@@ -249,7 +250,7 @@ or shared.
 inline constexpr char kTolist[] = R"(tolist($self, /)
 --
 
-The bytes as a list of ints from 0 to 255.
+Return the bytes as a list of ints from 0 to 255.
 
 >>> torch.tensor([1, 256], dtype=torch.int16).untyped_storage().tolist()
 [1, 0, 0, 1])";
@@ -257,7 +258,7 @@ The bytes as a list of ints from 0 to 255.
 inline constexpr char kFromBuffer[] = R"(from_buffer(buffer, byte_order=None, count=-1, offset=0, dtype=None)
 --
 
-A storage with a copy of the bytes of a Python buffer.
+Return a storage with a copy of the bytes of a Python buffer.
 
 Args:
     buffer: an object with the buffer protocol, e.g. bytes.
@@ -274,7 +275,7 @@ Errors: ValueError where `count` and `offset` do not lie in the buffer; NotImple
 inline constexpr char kFromFile[] = R"(from_file(filename, shared=False, nbytes=0)
 --
 
-A storage over a memory map of a file.
+Return a storage over a memory map of a file.
 
 Args:
     filename: the path of the file.

@@ -6,7 +6,7 @@ namespace facula::python::docs::tensor {
 inline constexpr char kSize[] = R"(size($self, dim=None)
 --
 
-The sizes of all dimensions as a `torch.Size`, or the size of dimension `dim` as an int.
+Return the sizes of all dimensions as a `torch.Size`, or the size of dimension `dim` as an int.
 
 A negative `dim` counts from the last dimension. IndexError where there is no such dimension.
 
@@ -17,7 +17,7 @@ A negative `dim` counts from the last dimension. IndexError where there is no su
 inline constexpr char kStride[] = R"(stride($self, dim=None)
 --
 
-How many elements of memory lie between neighbours along each dimension, as a tuple, or along `dim` as an int.
+Return how many elements of memory lie between neighbours along each dimension, as a tuple, or along `dim` as an int.
 
 A negative `dim` counts from the last dimension. IndexError where there is no such dimension, RuntimeError for sparse
 tensors.
@@ -29,7 +29,7 @@ tensors.
 inline constexpr char kDim[] = R"(dim($self, /)
 --
 
-The number of dimensions; 0 of a scalar.
+Return the number of dimensions; 0 of a scalar.
 
 >>> torch.zeros(2, 3).dim()
 2)";
@@ -37,7 +37,7 @@ The number of dimensions; 0 of a scalar.
 inline constexpr char kNdimension[] = R"(ndimension($self, /)
 --
 
-The number of dimensions, another name of `dim`.
+Return the number of dimensions, another name of `dim`.
 
 >>> torch.zeros(2, 3).ndimension()
 2)";
@@ -45,7 +45,7 @@ The number of dimensions, another name of `dim`.
 inline constexpr char kNumel[] = R"(numel($self, /)
 --
 
-The number of elements, the product of the sizes; 1 of a scalar.
+Return the number of elements, the product of the sizes; 1 of a scalar.
 
 >>> torch.zeros(2, 3).numel(), torch.tensor(5.0).numel()
 (6, 1))";
@@ -53,7 +53,7 @@ The number of elements, the product of the sizes; 1 of a scalar.
 inline constexpr char kNelement[] = R"(nelement($self, /)
 --
 
-The number of elements, another name of `numel`.
+Return the number of elements, another name of `numel`.
 
 >>> torch.zeros(2, 3).nelement()
 6)";
@@ -61,7 +61,7 @@ The number of elements, another name of `numel`.
 inline constexpr char kStorageOffset[] = R"(storage_offset($self, /)
 --
 
-How many elements of the storage lie before the first element of the tensor; RuntimeError for sparse tensors.
+Return how many elements of the storage lie before the first element of the tensor; RuntimeError for sparse tensors.
 
 >>> x = torch.arange(6)
 >>> x[2:].storage_offset()
@@ -70,7 +70,7 @@ How many elements of the storage lie before the first element of the tensor; Run
 inline constexpr char kDataPtr[] = R"(data_ptr($self, /)
 --
 
-The address of the first element as an int.
+Return the address of the first element as an int.
 
 Elements may lie apart from each other (see `stride`). Writing through the address is not seen by autograd.
 
@@ -81,7 +81,7 @@ Elements may lie apart from each other (see `stride`). Writing through the addre
 inline constexpr char kElementSize[] = R"(element_size($self, /)
 --
 
-Bytes per element.
+Return the bytes per element.
 
 >>> torch.zeros(3).element_size(), torch.zeros(3, dtype=torch.bool).element_size()
 (4, 1))";
@@ -89,7 +89,7 @@ Bytes per element.
 inline constexpr char kGetDevice[] = R"(get_device($self, /)
 --
 
-The index of the CUDA device that the tensor is on, -1 on the CPU.
+Return the index of the CUDA device that the tensor is on, -1 on the CPU.
 
 >>> torch.zeros(3).get_device()
 -1)";
@@ -97,7 +97,7 @@ The index of the CUDA device that the tensor is on, -1 on the CPU.
 inline constexpr char kItem[] = R"(item($self, /)
 --
 
-The value of a tensor with one element as a Python bool, int, float or complex.
+Return the value of a tensor with one element as a Python bool, int, float or complex.
 
 It cannot be differentiated, and of a GPU's tensor it waits for the device. RuntimeError where there is not exactly one
 element.
@@ -110,7 +110,7 @@ True)";
 inline constexpr char kIsContiguous[] = R"(is_contiguous($self, memory_format=None)
 --
 
-Whether the elements lie in memory without gaps, in the order of `memory_format`; by default of
+Return whether the elements lie in memory without gaps, in the order of `memory_format`; by default of
 `torch.contiguous_format`, where the last dimension moves fastest. `torch.channels_last` asks of 4-dimensional tensors
 whether dimension 1 moves fastest.
 
@@ -123,7 +123,7 @@ False)";
 inline constexpr char kIsFloatingPoint[] = R"(is_floating_point($self, /)
 --
 
-Whether elements are real floating-point numbers, of any precision; False for complex numbers.
+Return whether elements are real floating-point numbers, of any precision; False for complex numbers.
 
 >>> torch.zeros(2).is_floating_point(), torch.zeros(2, dtype=torch.int64).is_floating_point()
 (True, False))";
@@ -131,7 +131,7 @@ Whether elements are real floating-point numbers, of any precision; False for co
 inline constexpr char kIsComplex[] = R"(is_complex($self, /)
 --
 
-Whether elements are complex numbers.
+Return whether elements are complex numbers.
 
 >>> torch.tensor([1j]).is_complex()
 True)";
@@ -139,7 +139,7 @@ True)";
 inline constexpr char kIsSigned[] = R"(is_signed($self, /)
 --
 
-Whether elements can be negative: False for bool and the unsigned integers.
+Return whether elements can be negative: False for bool and the unsigned integers.
 
 >>> torch.zeros(2).is_signed(), torch.zeros(2, dtype=torch.uint8).is_signed()
 (True, False))";
@@ -147,7 +147,7 @@ Whether elements can be negative: False for bool and the unsigned integers.
 inline constexpr char kIsConj[] = R"(is_conj($self, /)
 --
 
-Whether memory holds the conjugates of the values, as after `conj()`, which only marks its result.
+Return whether memory holds the conjugates of the values, as after `conj()`, which only marks its result.
 
 >>> torch.tensor([1 + 2j]).conj().is_conj()
 True)";
@@ -155,7 +155,7 @@ True)";
 inline constexpr char kIsNeg[] = R"(is_neg($self, /)
 --
 
-False: negation is computed at once here and never only marked, so there is nothing to resolve.
+Return False: negation is computed at once here and never only marked, so there is nothing to resolve.
 
 >>> torch.tensor([1 + 2j]).conj().imag.is_neg()
 False)";
@@ -163,7 +163,7 @@ False)";
 inline constexpr char kIsInference[] = R"(is_inference($self, /)
 --
 
-Whether the tensor was made in inference mode. Such a tensor never takes part in autograd.
+Return whether the tensor was made in inference mode. Such a tensor never takes part in autograd.
 
 >>> with torch.inference_mode():
 ...     x = torch.ones(2)
@@ -173,7 +173,7 @@ True)";
 inline constexpr char kRequiresGrad[] = R"(requires_grad_($self, requires_grad=True)
 --
 
-Starts (or with `requires_grad=False` stops) recording what is computed from this tensor; returns the tensor.
+Start (or with `requires_grad=False` stop) recording what is computed from this tensor; return the tensor.
 
 RuntimeError for integers, which have no gradients, and for switching off what is the result of a recorded op (use
 `detach`).
@@ -186,7 +186,8 @@ tensor([3., 3.]))";
 inline constexpr char kAsSubclass[] = R"(as_subclass($self, cls, /)
 --
 
-A view of the tensor as an object of `cls`, a subclass of Tensor. Memory and history are shared, so gradients flow back.
+Return a view of the tensor as an object of `cls`, a subclass of Tensor. Memory and history are shared, so gradients
+flow back.
 
 TypeError where `cls` is not a subclass of Tensor.
 
@@ -200,7 +201,8 @@ inline constexpr char kTo[] = R"(to($self, *args, dtype=None, device=None, other
 memory_format=None)
 --
 
-The values in another dtype, on another device, or both; the tensor itself where nothing changes and `copy` is False.
+Return the values in another dtype, on another device, or both; the tensor itself where nothing changes and `copy` is
+False.
 
 It can be differentiated: the gradient is converted back.
 
@@ -225,7 +227,7 @@ tensor([ 1, -2], dtype=torch.int32)
 inline constexpr char kCpu[] = R"(cpu($self, memory_format=None)
 --
 
-The tensor on the CPU: itself where it is there already, else a copy, for whose values a GPU is waited for.
+Return the tensor on the CPU: itself where it is there already, else a copy, for whose values a GPU is waited for.
 
 `memory_format` is the order of elements of a copy; by default that of this tensor.
 
@@ -236,7 +238,7 @@ True)";
 inline constexpr char kCuda[] = R"(cuda($self, device=None, non_blocking=False, memory_format=None)
 --
 
-The tensor on a CUDA device: itself where it is there already, else a copy.
+Return the tensor on a CUDA device: itself where it is there already, else a copy.
 
 Args:
     device: the device or its index; by default the current one.
@@ -252,7 +254,8 @@ True)";
 inline constexpr char kTypeAs[] = R"(type_as($self, other, /)
 --
 
-The values in the dtype and on the device of the tensor `other`; the tensor itself where both are the same already.
+Return the values in the dtype and on the device of the tensor `other`; the tensor itself where both are the same
+already.
 
 >>> torch.tensor([1.9, 2.1]).type_as(torch.tensor([0]))
 tensor([1, 2]))";
@@ -260,8 +263,8 @@ tensor([1, 2]))";
 inline constexpr char kIsSetTo[] = R"(is_set_to($self, tensor, /)
 --
 
-Whether this tensor and `tensor` show the same elements of the same storage in the same order: equal first addresses,
-sizes and strides.
+Return whether this tensor and `tensor` show the same elements of the same storage in the same order: equal first
+addresses, sizes and strides.
 
 >>> x = torch.zeros(4)
 >>> x.is_set_to(x.view(4)), x.is_set_to(x.clone())
@@ -270,7 +273,7 @@ sizes and strides.
 inline constexpr char kIsSameSize[] = R"(is_same_size($self, other, /)
 --
 
-Whether the shape is that of the tensor `other`.
+Return whether the shape is that of the tensor `other`.
 
 >>> torch.zeros(2, 3).is_same_size(torch.ones(2, 3, dtype=torch.int64))
 True)";
@@ -278,7 +281,7 @@ True)";
 inline constexpr char kSet[] = R"(set_($self, source=None, storage_offset=0, size=None, stride=None)
 --
 
-Exchanges the storage and the geometry of the tensor in place; returns the tensor. Nothing is copied.
+Exchange the storage and the geometry of the tensor in place; return the tensor. Nothing is copied.
 
 Args:
     source: a tensor (without `size` its geometry is taken, too) or a storage; None gives an empty storage of no
@@ -300,7 +303,8 @@ tensor([[1., 2.],
 inline constexpr char kUntypedStorage[] = R"(untyped_storage($self, /)
 --
 
-The bytes behind the tensor as an `UntypedStorage`, which views of the tensor share. RuntimeError for sparse tensors.
+Return the bytes behind the tensor as an `UntypedStorage`, which views of the tensor share. RuntimeError for sparse
+tensors.
 
 >>> x = torch.zeros(4)
 >>> x.untyped_storage().nbytes(), x[2:].untyped_storage() == x.untyped_storage()
@@ -309,7 +313,7 @@ The bytes behind the tensor as an `UntypedStorage`, which views of the tensor sh
 inline constexpr char kIsShared[] = R"(is_shared($self, /)
 --
 
-Whether the memory is shared with other processes, as `share_memory_` makes it.
+Return whether the memory is shared with other processes, as `share_memory_` makes it.
 
 >>> torch.zeros(2).is_shared()
 False)";
@@ -317,7 +321,7 @@ False)";
 inline constexpr char kShareMemory[] = R"(share_memory_($self, /)
 --
 
-Moves the elements into memory that other processes can map, and returns the tensor. What is there already stays.
+Move the elements into memory that other processes can map, and return the tensor. What is there already stays.
 
 A tensor that goes to another process by `torch.multiprocessing` is then not copied: writes are seen by both.
 RuntimeError where other tensors hold the same memory, which could not follow, and for a GPU's memory.
@@ -348,8 +352,8 @@ array([1.], dtype=float32))";
 inline constexpr char kTolist[] = R"(tolist($self, /)
 --
 
-The elements as nested lists of Python numbers; of a scalar the number alone. RuntimeError for meta tensors, which have
-no values.
+Return the elements as nested lists of Python numbers; of a scalar the number alone. RuntimeError for meta tensors,
+which have no values.
 
 >>> torch.tensor([[1, 2], [3, 4]]).tolist()
 [[1, 2], [3, 4]]
@@ -360,7 +364,7 @@ inline constexpr char kBackward[] =
     R"(backward($self, gradient=None, retain_graph=None, create_graph=False, inputs=None)
 --
 
-Adds the gradient of this tensor with respect to the leaves that it was computed from to their `.grad`.
+Add the gradient of this tensor with respect to the leaves that it was computed from to their `.grad`.
 
 ``leaf.grad += J.T @ gradient``, where ``J`` holds the derivatives of this tensor's elements by those of the leaf.
 
@@ -385,7 +389,7 @@ tensor([ 5., 34.]))";
 inline constexpr char kRetainGrad[] = R"(retain_grad($self, /)
 --
 
-Makes backward fill `.grad` of this result of an op, which otherwise only leaves get. Of a leaf it changes nothing.
+Make backward fill `.grad` of this result of an op, which otherwise only leaves get. Of a leaf it changes nothing.
 
 RuntimeError where the tensor does not require grad.
 
@@ -399,7 +403,8 @@ tensor(12.))";
 inline constexpr char kDetach[] = R"(detach($self, /)
 --
 
-The same values without history: nothing that is computed from the result reaches what this tensor was computed from.
+Return the same values without history: nothing that is computed from the result reaches what this tensor was computed
+from.
 
 Memory is shared, and so is the count of writes, by which autograd notices a write to what it saved.
 
@@ -411,7 +416,7 @@ Memory is shared, and so is the count of writes, by which autograd notices a wri
 inline constexpr char kDetachInPlace[] = R"(detach_($self, /)
 --
 
-Removes the tensor's own history in place, so that it becomes a leaf that does not require grad; returns it.
+Remove the tensor's own history in place, so that it becomes a leaf that does not require grad; return it.
 
 RuntimeError for a view, which `detach` can take from its base.
 
@@ -422,7 +427,7 @@ True)";
 inline constexpr char kFloat[] = R"(float($self, memory_format=None)
 --
 
-The values as float32, floating-point numbers of 24 significant bits; the tensor itself where it is of that dtype
+Return the values as float32, floating-point numbers of 24 significant bits; the tensor itself where it is of that dtype
 already.
 
 `memory_format` is the order of elements of a new tensor; by default that of this one. It can be differentiated.
@@ -433,7 +438,7 @@ tensor([1., 2.]))";
 inline constexpr char kDouble[] = R"(double($self, memory_format=None)
 --
 
-The values as float64, floating-point numbers of 53 significant bits; the tensor itself where it is of that dtype
+Return the values as float64, floating-point numbers of 53 significant bits; the tensor itself where it is of that dtype
 already.
 
 `memory_format` is the order of elements of a new tensor; by default that of this one. It can be differentiated.
@@ -444,8 +449,8 @@ tensor([1., 2.], dtype=torch.float64))";
 inline constexpr char kHalf[] = R"(half($self, memory_format=None)
 --
 
-The values as float16, floating-point numbers of 11 significant bits up to 65504; the tensor itself where it is of that
-dtype already.
+Return the values as float16, floating-point numbers of 11 significant bits up to 65504; the tensor itself where it is
+of that dtype already.
 
 Values beyond become infinite. `memory_format` is the order of elements of a new tensor; by default that of this one. It
 can be differentiated.
@@ -456,8 +461,8 @@ tensor([0.1000,    inf], dtype=torch.float16))";
 inline constexpr char kBfloat16[] = R"(bfloat16($self, memory_format=None)
 --
 
-The values as bfloat16, floating-point numbers of 8 significant bits with the range of float32; the tensor itself where
-it is of that dtype already.
+Return the values as bfloat16, floating-point numbers of 8 significant bits with the range of float32; the tensor itself
+where it is of that dtype already.
 
 `memory_format` is the order of elements of a new tensor; by default that of this one. It can be differentiated.
 
@@ -467,7 +472,7 @@ tensor([  1., 256.], dtype=torch.bfloat16))";
 inline constexpr char kInt[] = R"(int($self, memory_format=None)
 --
 
-The values as int32, integers of 32 bits; the tensor itself where it is of that dtype already.
+Return the values as int32, integers of 32 bits; the tensor itself where it is of that dtype already.
 
 Fractions are cut off towards zero; of complex numbers the real part is taken. `memory_format` is the order of elements
 of a new tensor; by default that of this one.
@@ -478,7 +483,7 @@ tensor([ 1, -1], dtype=torch.int32))";
 inline constexpr char kLong[] = R"(long($self, memory_format=None)
 --
 
-The values as int64, integers of 64 bits; the tensor itself where it is of that dtype already.
+Return the values as int64, integers of 64 bits; the tensor itself where it is of that dtype already.
 
 Fractions are cut off towards zero; of complex numbers the real part is taken. `memory_format` is the order of elements
 of a new tensor; by default that of this one.
@@ -489,7 +494,7 @@ tensor([ 1, -1]))";
 inline constexpr char kShort[] = R"(short($self, memory_format=None)
 --
 
-The values as int16, integers of 16 bits; the tensor itself where it is of that dtype already.
+Return the values as int16, integers of 16 bits; the tensor itself where it is of that dtype already.
 
 Fractions are cut off towards zero; of complex numbers the real part is taken. `memory_format` is the order of elements
 of a new tensor; by default that of this one.
@@ -500,7 +505,7 @@ tensor([ 1, -1], dtype=torch.int16))";
 inline constexpr char kChar[] = R"(char($self, memory_format=None)
 --
 
-The values as int8, integers from -128 to 127; the tensor itself where it is of that dtype already.
+Return the values as int8, integers from -128 to 127; the tensor itself where it is of that dtype already.
 
 Fractions are cut off towards zero; of complex numbers the real part is taken. Integers outside wrap around.
 `memory_format` is the order of elements of a new tensor; by default that of this one.
@@ -511,7 +516,7 @@ tensor([   1, -126], dtype=torch.int8))";
 inline constexpr char kByte[] = R"(byte($self, memory_format=None)
 --
 
-The values as uint8, integers from 0 to 255; the tensor itself where it is of that dtype already.
+Return the values as uint8, integers from 0 to 255; the tensor itself where it is of that dtype already.
 
 Fractions are cut off towards zero; of complex numbers the real part is taken. Integers outside wrap around.
 `memory_format` is the order of elements of a new tensor; by default that of this one.
@@ -522,7 +527,7 @@ tensor([1, 1], dtype=torch.uint8))";
 inline constexpr char kBool[] = R"(bool($self, memory_format=None)
 --
 
-The values as bool: True where an element is not zero; the tensor itself where it is of that dtype already.
+Return the values as bool: True where an element is not zero; the tensor itself where it is of that dtype already.
 
 `memory_format` is the order of elements of a new tensor; by default that of this one.
 
@@ -532,7 +537,7 @@ tensor([False,  True,  True]))";
 inline constexpr char kCfloat[] = R"(cfloat($self, memory_format=None)
 --
 
-The values as complex64, complex numbers of two float32; the tensor itself where it is of that dtype already.
+Return the values as complex64, complex numbers of two float32; the tensor itself where it is of that dtype already.
 
 Imaginary parts of real numbers are zero. `memory_format` is the order of elements of a new tensor; by default that of
 this one. It can be differentiated.
@@ -543,7 +548,7 @@ tensor([1.+0.j, 2.+0.j]))";
 inline constexpr char kCdouble[] = R"(cdouble($self, memory_format=None)
 --
 
-The values as complex128, complex numbers of two float64; the tensor itself where it is of that dtype already.
+Return the values as complex128, complex numbers of two float64; the tensor itself where it is of that dtype already.
 
 Imaginary parts of real numbers are zero. `memory_format` is the order of elements of a new tensor; by default that of
 this one. It can be differentiated.
@@ -554,7 +559,7 @@ tensor([1.+0.j, 2.+0.j], dtype=torch.complex128))";
 inline constexpr char kChalf[] = R"(chalf($self, memory_format=None)
 --
 
-The values as complex32, complex numbers of two float16; the tensor itself where it is of that dtype already.
+Return the values as complex32, complex numbers of two float16; the tensor itself where it is of that dtype already.
 
 Imaginary parts of real numbers are zero. `memory_format` is the order of elements of a new tensor; by default that of
 this one. It can be differentiated.

@@ -26,7 +26,7 @@ Args:
 inline constexpr char kManualSeed[] = R"(manual_seed($self, seed, /)
 --
 
-Restarts the stream from `seed`, an int from -2**63 to 2**64 - 1 (negative ones wrap around); returns the generator.
+Restart the stream from `seed`, an int from -2**63 to 2**64 - 1 (negative ones wrap around); return the generator.
 
 ValueError for a seed outside.
 
@@ -36,7 +36,7 @@ ValueError for a seed outside.
 inline constexpr char kSeed[] = R"(seed($self, /)
 --
 
-Restarts the stream from a seed of the system's entropy, and returns that seed.
+Restart the stream from a seed of the system's entropy, and return that seed.
 
 >>> g = torch.Generator()
 >>> g.seed() == g.initial_seed()
@@ -45,7 +45,7 @@ True)";
 inline constexpr char kInitialSeed[] = R"(initial_seed($self, /)
 --
 
-The seed of the last restart; 67280421310721 for a new generator.
+Return the seed of the last restart; 67280421310721 for a new generator.
 
 >>> torch.Generator().initial_seed()
 67280421310721)";
@@ -53,7 +53,8 @@ The seed of the last restart; 67280421310721 for a new generator.
 inline constexpr char kGetState[] = R"(get_state($self, /)
 --
 
-The state as a uint8 tensor of the CPU, which `set_state` continues from; that of a CPU generator has 5,056 elements.
+Return the state as a uint8 tensor of the CPU, which `set_state` continues from; that of a CPU generator has 5,056
+elements.
 
 >>> torch.Generator().get_state().shape
 torch.Size([5056]))";
@@ -61,7 +62,7 @@ torch.Size([5056]))";
 inline constexpr char kSetState[] = R"(set_state($self, state, /)
 --
 
-Continues from a state that `get_state` of a generator of the same kind of device gave; returns the generator.
+Continue from a state that `get_state` of a generator of the same kind of device gave; return the generator.
 
 TypeError for what is not a uint8 tensor of the CPU, RuntimeError for a state of another size.
 
@@ -73,7 +74,7 @@ True)";
 inline constexpr char kCloneState[] = R"(clone_state($self, /)
 --
 
-Another generator in the same state, which goes on independently.
+Return another generator in the same state, which goes on independently.
 
 >>> g = torch.Generator()
 >>> torch.equal(torch.rand(3, generator=g.clone_state()), torch.rand(3, generator=g))
@@ -82,7 +83,8 @@ True)";
 inline constexpr char kGetOffset[] = R"(get_offset($self, /)
 --
 
-How many random numbers the stream of a CUDA generator has set aside since its seed; RuntimeError for a CPU generator.
+Return how many random numbers the stream of a CUDA generator has set aside since its seed; RuntimeError for a CPU
+generator.
 
 >>> torch.Generator("cuda").get_offset() if torch.cuda.is_available() else 0
 0)";
@@ -90,7 +92,7 @@ How many random numbers the stream of a CUDA generator has set aside since its s
 inline constexpr char kSetOffset[] = R"(set_offset($self, n, /)
 --
 
-Makes a CUDA generator go on behind the first `n` numbers of its stream, a multiple of 4; returns the generator.
+Make a CUDA generator go on behind the first `n` numbers of its stream, a multiple of 4; return the generator.
 
 RuntimeError for a CPU generator, TypeError for what is not a whole number from 0 on.
 
@@ -100,7 +102,7 @@ RuntimeError for a CPU generator, TypeError for what is not a whole number from 
 inline constexpr char kGraphsafeGetState[] = R"(graphsafe_get_state($self, /)
 --
 
-A CUDA generator that shares the state of this one and goes on with it, so that captured graphs may use either.
+Return a CUDA generator that shares the state of this one and goes on with it, so that captured graphs may use either.
 
 NotImplementedError for a CPU generator.
 
@@ -110,7 +112,7 @@ NotImplementedError for a CPU generator.
 inline constexpr char kGraphsafeSetState[] = R"(graphsafe_set_state($self, generator, /)
 --
 
-Makes a CUDA generator share the state of `generator`, which `graphsafe_get_state` or `clone_state` gave; returns this
+Make a CUDA generator share the state of `generator`, which `graphsafe_get_state` or `clone_state` gave; return this
 one.
 
 NotImplementedError for a CPU generator, TypeError for what is not a generator.
@@ -134,7 +136,7 @@ torch.float64)";
 inline constexpr char kToReal[] = R"(to_real($self, /)
 --
 
-The dtype of the real part of complex numbers: float32 of complex64; other dtypes are their own.
+Return the dtype of the real part of complex numbers: float32 of complex64; other dtypes are their own.
 
 >>> torch.complex128.to_real(), torch.float16.to_real()
 (torch.float64, torch.float16))";
@@ -142,7 +144,7 @@ The dtype of the real part of complex numbers: float32 of complex64; other dtype
 inline constexpr char kToComplex[] = R"(to_complex($self, /)
 --
 
-The complex dtype with parts of this precision: complex64 of float32. RuntimeError for integers and bool.
+Return the complex dtype with parts of this precision: complex64 of float32. RuntimeError for integers and bool.
 
 >>> torch.float64.to_complex()
 torch.complex128)";
@@ -202,7 +204,7 @@ torch.Size([3, 4]))";
 inline constexpr char kNumel[] = R"(numel($self, /)
 --
 
-The product of the sizes, 1 where there are none.
+Return the product of the sizes, 1 where there are none.
 
 >>> torch.Size([2, 3]).numel()
 6)";
@@ -221,7 +223,7 @@ replace gradients: `register_prehook` those that come in, `register_hook` those 
 inline constexpr char kName[] = R"(name($self, /)
 --
 
-The name of the derivative, that of PyTorch's where it has the op.
+Return the name of the derivative, that of PyTorch's where it has the op.
 
 >>> x = torch.ones(2, requires_grad=True)
 >>> x.exp().grad_fn.name()

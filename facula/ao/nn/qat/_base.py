@@ -6,7 +6,7 @@ from facula import nn
 
 
 def qconfig_of(kind, mod, layer=None):
-    """The qconfig of a module that becomes a `kind`; AssertionError without one, or for a module of another class."""
+    """Return the qconfig of a module that becomes a `kind`; AssertionError without one, or for a module of another class."""
     found = nn.utils.parametrize.type_before_parametrizations(mod)
     if found is not kind._FLOAT_MODULE:
         raise AssertionError(
@@ -19,7 +19,7 @@ def qconfig_of(kind, mod, layer=None):
 
 
 def weight_rounding(name, qconfig, device=None):
-    """What rounds the weight; AssertionError without a qconfig."""
+    """Return what rounds the weight; AssertionError without a qconfig."""
     if not qconfig:
         raise AssertionError(f"qat.{name}: qconfig must be provided for QAT module, got {qconfig}")
     made = qconfig.weight()
@@ -27,11 +27,11 @@ def weight_rounding(name, qconfig, device=None):
 
 
 def conv_arguments(conv):
-    """The arguments with which a convolution of the same shape is made, by name."""
+    """Return the arguments with which a convolution of the same shape is made, by name."""
     names = "in_channels out_channels kernel_size stride padding dilation groups padding_mode".split()
     return {name: getattr(conv, name) for name in names} | {"bias": conv.bias is not None}
 
 
 def as_parameter(tensor):
-    """A parameter with the tensor's memory; None for None."""
+    """Return a parameter with the tensor's memory; None for None."""
     return None if tensor is None else nn.Parameter(tensor.detach())

@@ -31,7 +31,7 @@ def _quantized(name, input):
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int]) -> Tensor:
-    """nn.functional.adaptive_avg_pool2d of a quantised tensor, on its levels.
+    """Return nn.functional.adaptive_avg_pool2d of a quantised tensor, on its levels.
 
     Args:
         input: a quantised tensor, (N, C, H, W) or (C, H, W).
@@ -47,7 +47,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int]) -> Tens
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int]) -> Tensor:
-    """nn.functional.adaptive_avg_pool3d of a quantised tensor, on its levels.
+    """Return nn.functional.adaptive_avg_pool3d of a quantised tensor, on its levels.
 
     Args:
         input: a quantised tensor, (N, C, D, H, W) or (C, D, H, W).
@@ -65,7 +65,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int]) -> Tens
 def avg_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, ceil_mode: bool = False, count_include_pad: bool = True,
                divisor_override: Any = None) -> Tensor:  # fmt: skip
-    """nn.functional.avg_pool2d of a quantised tensor, on its levels.
+    """Return nn.functional.avg_pool2d of a quantised tensor, on its levels.
 
     Args:
         input: a quantised tensor.
@@ -89,7 +89,7 @@ def avg_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
 def avg_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, ceil_mode: bool = False, count_include_pad: bool = True,
                divisor_override: Any = None) -> Tensor:  # fmt: skip
-    """nn.functional.avg_pool3d of a quantised tensor, on its levels.
+    """Return nn.functional.avg_pool3d of a quantised tensor, on its levels.
 
     Args:
         input: a quantised tensor.
@@ -113,7 +113,7 @@ def avg_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
 def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Tensor | Any:  # fmt: skip
-    """nn.functional.max_pool1d of a quantised tensor, on its levels.
+    """Return nn.functional.max_pool1d of a quantised tensor, on its levels.
 
     Args:
         input: a quantised tensor.
@@ -136,7 +136,7 @@ def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
 def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Tensor | Any:  # fmt: skip
-    """nn.functional.max_pool2d of a quantised tensor, on its levels.
+    """Return nn.functional.max_pool2d of a quantised tensor, on its levels.
 
     Args:
         input: a quantised tensor.
@@ -162,7 +162,7 @@ def _prepared(input, weight, dtype):
     return weight
 
 
-_CONV = """nn.functional.conv{n}d of a quantised tensor and a quantised weight.
+_CONV = """Return nn.functional.conv{n}d of a quantised tensor and a quantised weight.
 
 Args:
     input: of quint8, (N, C, ...).
@@ -202,7 +202,7 @@ conv1d, conv2d, conv3d = map(_conv, (1, 2, 3))
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, scale: float | None = None,
            zero_point: int | None = None) -> Any:  # fmt: skip
-    """``input @ weight.T + bias`` of a quantised tensor and a weight of qint8.
+    """Return ``input @ weight.T + bias`` of a quantised tensor and a weight of qint8.
 
     Args:
         input: a quantised tensor, (..., in_features).
@@ -223,7 +223,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, scale: flo
 
 def interpolate(input: Tensor, size: Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
                 mode: str = "nearest", align_corners: bool | None = None) -> Any:  # fmt: skip
-    """nn.functional.interpolate of a quantised tensor, on its levels.
+    """Return nn.functional.interpolate of a quantised tensor, on its levels.
 
     Args:
         input: a quantised tensor, (N, C, ...).
@@ -243,7 +243,7 @@ def interpolate(input: Tensor, size: Sequence[int] | None = None, scale_factor: 
 
 def upsample(input: Tensor, size: Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
              mode: str = "nearest", align_corners: bool | None = None) -> Any:  # fmt: skip
-    """The same as `interpolate`.
+    """Return the same as `interpolate`.
 
     Args:
         input, size, scale_factor, mode, align_corners: of `interpolate`.
@@ -259,7 +259,7 @@ def upsample(input: Tensor, size: Sequence[int] | None = None, scale_factor: flo
 
 def upsample_bilinear(input: Tensor, size: Sequence[int] | None = None,
                       scale_factor: float | Sequence[float] | None = None) -> Any:  # fmt: skip
-    """`interpolate` with mode='bilinear' and align_corners=True.
+    """Return `interpolate` with mode='bilinear' and align_corners=True.
 
     Args:
         input, size, scale_factor: of `interpolate`.
@@ -275,7 +275,7 @@ def upsample_bilinear(input: Tensor, size: Sequence[int] | None = None,
 
 def upsample_nearest(input: Tensor, size: Sequence[int] | None = None,
                      scale_factor: float | Sequence[float] | None = None) -> Any:  # fmt: skip
-    """`interpolate` with mode='nearest'.
+    """Return `interpolate` with mode='nearest'.
 
     Args:
         input, size, scale_factor: of `interpolate`.
@@ -290,7 +290,7 @@ def upsample_nearest(input: Tensor, size: Sequence[int] | None = None,
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """nn.functional.hardtanh of a quantised tensor: limited to [min_val, max_val], on its levels.
+    """Return nn.functional.hardtanh of a quantised tensor: limited to [min_val, max_val], on its levels.
 
     Args:
         input: a quantised tensor.
@@ -307,7 +307,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """``relu6(x + 3) / 6`` of a quantised tensor, on levels from 0 to 1.
+    """Return ``relu6(x + 3) / 6`` of a quantised tensor, on levels from 0 to 1.
 
     Args:
         input: a quantised tensor.
@@ -323,7 +323,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardswish(input: Tensor, scale: float, zero_point: int) -> Any:
-    """``x * relu6(x + 3) / 6`` of a quantised tensor.
+    """Return ``x * relu6(x + 3) / 6`` of a quantised tensor.
 
     Args:
         input: a quantised tensor.
@@ -339,7 +339,7 @@ def hardswish(input: Tensor, scale: float, zero_point: int) -> Any:
 
 
 def elu(input: Tensor, scale: float, zero_point: int, alpha: float = 1.0) -> Any:
-    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``, of a quantised tensor.
+    """Return ``x`` where it is positive, else ``alpha * (exp(x) - 1)``, of a quantised tensor.
 
     Args:
         input: a quantised tensor.
@@ -356,7 +356,7 @@ def elu(input: Tensor, scale: float, zero_point: int, alpha: float = 1.0) -> Any
 
 
 def celu(input: Tensor, scale: float, zero_point: int, alpha: float = 1.0) -> Any:
-    """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``, of a quantised tensor.
+    """Return ``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``, of a quantised tensor.
 
     Args:
         input: a quantised tensor.
@@ -374,7 +374,7 @@ def celu(input: Tensor, scale: float, zero_point: int, alpha: float = 1.0) -> An
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False, scale: float | None = None,
                zero_point: int | None = None) -> Any:  # fmt: skip
-    """``x`` where it is positive, else ``negative_slope * x``, of a quantised tensor.
+    """Return ``x`` where it is positive, else ``negative_slope * x``, of a quantised tensor.
 
     Args:
         input: a quantised tensor.
@@ -394,7 +394,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 
 def threshold(input: Tensor, threshold: Any, value: Any) -> Tensor:
-    """``x`` where it is greater than the threshold, else ``value``, of a quantised tensor, on its levels.
+    """Return ``x`` where it is greater than the threshold, else ``value``, of a quantised tensor, on its levels.
 
     Args:
         input: a quantised tensor.
@@ -413,7 +413,7 @@ def threshold(input: Tensor, threshold: Any, value: Any) -> Tensor:
 
 
 def clamp(input: Tensor, min_: float, max_: float) -> Tensor:
-    """``min(max(x, min_), max_)`` of a quantised tensor, on its levels.
+    """Return ``min(max(x, min_), max_)`` of a quantised tensor, on its levels.
 
     Args:
         input: a quantised tensor.

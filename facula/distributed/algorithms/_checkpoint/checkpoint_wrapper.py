@@ -29,7 +29,7 @@ class ActivationWrapper(nn.Module):
         self.register_load_state_dict_pre_hook(self._with_prefix)
 
     def forward(self, *args, **kwargs):
-        """Subclasses say what happens around the module inside."""
+        """Raise NotImplementedError: subclasses say what happens around the module inside."""
         raise NotImplementedError(f"{type(self).__name__}: forward is a subclass's, got {len(args)} arguments")
 
     def __getattr__(self, name):
@@ -42,7 +42,7 @@ class ActivationWrapper(nn.Module):
         return self._checkpoint_wrapped_module[key]
 
     def named_parameters(self, *args, **kwargs):
-        """Parameters under the names that they have inside."""
+        """Yield the parameters under the names that they have inside."""
         for name, parameter in super().named_parameters(*args, **kwargs):
             yield name.replace(f"{_PREFIX}.", ""), parameter
 
@@ -63,7 +63,7 @@ class OffloadWrapper(ActivationWrapper):
     """Keeps what the module saves for the backward pass in memory of the CPU."""
 
     def forward(self, *args, **kwargs):
-        """What the module inside gives."""
+        """Return what the module inside gives."""
         with save_on_cpu(pin_memory=False):
             return self._checkpoint_wrapped_module(*args, **kwargs)
 
@@ -87,7 +87,7 @@ class CheckpointWrapper(ActivationWrapper):
         self.checkpoint_fn = functools.partial(checkpoint_fn, **checkpoint_fn_kwargs)
 
     def forward(self, *args, **kwargs):
-        """What the module inside gives."""
+        """Return what the module inside gives."""
         if self.checkpoint_impl is CheckpointImpl.REENTRANT and kwargs:
             names = list(kwargs)
 
@@ -99,19 +99,19 @@ class CheckpointWrapper(ActivationWrapper):
 
 
 def offload_wrapper(module):
-    """`OffloadWrapper` of a module."""
+    """Return `OffloadWrapper` of a module."""
     return OffloadWrapper(module)
 
 
 def checkpoint_wrapper(module, checkpoint_impl=CheckpointImpl.NO_REENTRANT, checkpoint_fn=None, **checkpoint_fn_kwargs):
-    """`CheckpointWrapper` of a module."""
+    """Return `CheckpointWrapper` of a module."""
     return CheckpointWrapper(module, checkpoint_impl, checkpoint_fn, **checkpoint_fn_kwargs)
 
 
 def apply_activation_checkpointing(
     model, checkpoint_wrapper_fn=checkpoint_wrapper, check_fn=lambda _: True, auto_wrap_policy=None
 ):
-    """Puts modules within `model`, in place, into wrappers.
+    """Put modules within `model`, in place, into wrappers.
 
     Args:
         model: the model, which itself stays as it is.

@@ -49,7 +49,7 @@ class DDPCommHookType(Enum):
 
 
 def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model: Module, state: dict[str, Any] | None = None) -> None:
-    """Registers the hook of that name with a model.
+    """Register the hook of that name with a model.
 
     Args:
         comm_hook_type: a DDPCommHookType.

@@ -71,7 +71,8 @@ def _made(name: str, hook, ddp, zero, interleaved: bool):
 
 
 def hook_with_zero_step(hook: Callable[..., Any], ddp: Any, zero: Any, shard_buckets: bool = False) -> Any:
-    """A hook that averages all buckets by `hook`, and steps in the order in which they are done; `zero.step()` does nothing.
+    """Return a hook that averages all buckets by `hook`, and steps in the order in which they are done; `zero.step()` does
+    nothing.
 
     Args:
         hook: averages gradients, as `allreduce_hook`.
@@ -98,7 +99,7 @@ def hook_with_zero_step(hook: Callable[..., Any], ddp: Any, zero: Any, shard_buc
 
 
 def hook_with_zero_step_interleaved(hook: Callable[..., Any], ddp: Any, zero: Any, shard_buckets: bool = False) -> Any:
-    """`hook_with_zero_step`, with the steps of a bucket while the next ones are averaged.
+    """Return `hook_with_zero_step`, with the steps of a bucket while the next ones are averaged.
 
     Args:
         hook: averages gradients, as `allreduce_hook`.

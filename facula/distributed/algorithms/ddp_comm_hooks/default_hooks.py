@@ -24,7 +24,7 @@ __all__ = [
 
 
 def _sum(process_group, tensor) -> facula.futures.Future:
-    """The future of the sum over a group (None: all) divided by its size, in place."""
+    """Return the future of the sum over a group (None: all) divided by its size, in place."""
     group = process_group if process_group is not None else dist.group.WORLD
     tensor.div_(dist.get_world_size(group))
     work = dist.all_reduce(tensor, group=group, async_op=True)
@@ -32,7 +32,7 @@ def _sum(process_group, tensor) -> facula.futures.Future:
 
 
 def allreduce_hook(process_group: ProcessGroup, bucket: Any) -> facula.futures.Future[Any]:
-    """A hook of DistributedDataParallel that does what happens without one: gradients are averaged over the processes.
+    """Average gradients over the processes: a hook of DistributedDataParallel that does what happens without one.
 
     Args:
         process_group: the state of the hook, the processes; None for all.
@@ -59,7 +59,7 @@ def _compress(process_group, bucket, dtype) -> facula.futures.Future:
 
 
 def fp16_compress_hook(process_group: ProcessGroup, bucket: Any) -> facula.futures.Future[Any]:
-    """A hook of DistributedDataParallel that averages gradients in float16: half the bytes.
+    """Average gradients in float16, half the bytes: a hook of DistributedDataParallel.
 
     Args:
         process_group: the state of the hook, the processes; None for all.
@@ -78,7 +78,7 @@ def fp16_compress_hook(process_group: ProcessGroup, bucket: Any) -> facula.futur
 
 
 def bf16_compress_hook(process_group: ProcessGroup, bucket: Any) -> facula.futures.Future[Any]:
-    """A hook of DistributedDataParallel that averages gradients in bfloat16: half the bytes, and float32's range.
+    """Average gradients in bfloat16, half the bytes and float32's range: a hook of DistributedDataParallel.
 
     Args:
         process_group: the state of the hook, the processes; None for all.
@@ -133,7 +133,7 @@ class _Compressed:
 
 
 def fp16_compress_wrapper(hook: Callable[..., Any]) -> Any:
-    """A hook whose bucket is handed over in float16.
+    """Return a hook whose bucket is handed over in float16.
 
     Args:
         hook: a hook, such as `powerSGD_hook`.
@@ -150,7 +150,7 @@ def fp16_compress_wrapper(hook: Callable[..., Any]) -> Any:
 
 
 def bf16_compress_wrapper(hook: Callable[..., Any]) -> Any:
-    """A hook whose bucket is handed over in bfloat16.
+    """Return a hook whose bucket is handed over in bfloat16.
 
     Args:
         hook: a hook, such as `powerSGD_hook`.
@@ -167,7 +167,7 @@ def bf16_compress_wrapper(hook: Callable[..., Any]) -> Any:
 
 
 def noop_hook(_: Any, bucket: Any) -> facula.futures.Future[Any]:
-    """A hook of DistributedDataParallel that leaves gradients as they are, different in every process: to see what
+    """Leave gradients as they are, different in every process: a hook of DistributedDataParallel, to see what
     communication costs.
 
     Args:

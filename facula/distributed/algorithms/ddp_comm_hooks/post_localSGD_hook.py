@@ -41,7 +41,7 @@ class PostLocalSGDState:
         self.iter = 0
 
     def maybe_increase_iter(self, bucket: Any) -> None:
-        """Counts a step, at its last bucket; the hook calls it.
+        """Count a step, at its last bucket; the hook calls it.
 
         Args:
             bucket: a GradBucket.
@@ -58,7 +58,7 @@ class PostLocalSGDState:
 
 
 def post_localSGD_hook(state: PostLocalSGDState, bucket: Any) -> facula.futures.Future[Any]:
-    """A hook of DistributedDataParallel that averages gradients over all processes at first, then within subgroups only; a
+    """Average gradients over all processes at first, then within subgroups only, a hook of DistributedDataParallel; a
     `PeriodicModelAverager` or `PostLocalSGDOptimizer` averages the parameters of all now and then.
 
     Args:

@@ -96,7 +96,7 @@ class PowerSGDState:
         self.__dict__.update(state, process_group=dist.group.WORLD)
 
     def maybe_increase_iter(self, bucket: Any) -> None:
-        """Counts a step, at its last bucket; the hook calls it.
+        """Count a step, at its last bucket; the hook calls it.
 
         Args:
             bucket: a GradBucket.
@@ -112,13 +112,13 @@ class PowerSGDState:
             self.iter += 1
 
     def compression_stats(self) -> tuple[float | int, int, int]:
-        """(how many times fewer numbers travel, numbers before, numbers after)."""
+        """Return (how many times fewer numbers travel, numbers before, numbers after)."""
         before, after = self.total_numel_before_compression, self.total_numel_after_compression
         return (before / after if after else 0), before, after
 
 
 def _orthogonalize(matrices: facula.Tensor, epsilon: float) -> None:
-    """Makes the columns of a matrix, or of each of a batch, orthonormal, in place."""
+    """Make the columns of a matrix, or of each of a batch, orthonormal, in place."""
     if epsilon == 0 and matrices.dtype in (facula.float32, facula.float64):
         matrices.copy_(facula.linalg.qr(matrices).Q)
         return
@@ -131,8 +131,8 @@ def _orthogonalize(matrices: facula.Tensor, epsilon: float) -> None:
 
 
 def powerSGD_hook(state: PowerSGDState, bucket: Any) -> facula.futures.Future[Any]:
-    """A hook of DistributedDataParallel: every tensor with two dimensions or more travels as two thin matrices, all others as
-    they are. A matrix of ``n x m`` becomes ``r (n + m)`` numbers.
+    """Average gradients as a hook of DistributedDataParallel: every tensor with two dimensions or more travels as two thin
+    matrices, all others as they are. A matrix of ``n x m`` becomes ``r (n + m)`` numbers.
 
     Args:
         state: a PowerSGDState.
@@ -155,7 +155,8 @@ def powerSGD_hook(state: PowerSGDState, bucket: Any) -> facula.futures.Future[An
 
 
 def batched_powerSGD_hook(state: PowerSGDState, bucket: Any) -> facula.futures.Future[Any]:
-    """A hook of DistributedDataParallel: the whole bucket travels as one square matrix in two thin ones: faster, less close.
+    """Average gradients as a hook of DistributedDataParallel: the whole bucket travels as one square matrix in two thin ones:
+    faster, less close.
 
     Args:
         state: a PowerSGDState.
@@ -212,7 +213,7 @@ def _run(state: PowerSGDState, bucket, group, tensors, whole=None) -> facula.fut
 
 
 def _own_part(state, before, after):
-    """What of a gradient has travelled: the average for what was approximated, all for what travelled as it was."""
+    """Return what of a gradient has travelled: the average for what was approximated, all for what travelled as it was."""
     return [a if _is_worth_it(a, state) else b for a, b in zip(after, before)]
 
 
@@ -232,7 +233,7 @@ def _is_worth_it(tensor: facula.Tensor, state: PowerSGDState) -> bool:
 
 
 def _average(tensors, group, size) -> None:
-    """All in one message."""
+    """Average all in one message."""
     if not tensors:
         return
     flat = facula.cat([t.reshape(-1) for t in tensors])
@@ -245,7 +246,7 @@ def _average(tensors, group, size) -> None:
 
 
 def _approximate(state: PowerSGDState, index: int, tensors, group, size) -> None:
-    """Replaces each tensor by the average over the processes of its approximation."""
+    """Replace each tensor by the average over the processes of its approximation."""
     if not tensors:
         return
     matrices = [_matrix(t) for t in tensors]

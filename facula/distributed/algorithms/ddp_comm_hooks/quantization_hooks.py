@@ -18,14 +18,14 @@ _STEPS, _LEAST = 255, facula.finfo(facula.float32).eps
 
 
 def _scales(rows):
-    """(scale, zero point) of each row: 0 has a number of its own, so that it stays 0."""
+    """Return (scale, zero point) of each row: 0 has a number of its own, so that it stays 0."""
     low, high = rows.amin(1).clamp(max=0), rows.amax(1).clamp(min=0)
     scale = ((high - low) / _STEPS).clamp(min=_LEAST)
     return scale, (-low / scale).round().clamp(0, _STEPS)
 
 
 def _averaged(process_group, rows):
-    """The average over processes of rows that are sent in 8 bits."""
+    """Return the average over processes of rows that are sent in 8 bits."""
     group = process_group if process_group is not None else dist.group.WORLD
     size = dist.get_world_size(group)
     scale, zero = _scales(rows)
@@ -47,7 +47,7 @@ def _done(value) -> facula.futures.Future:
 
 
 def quantization_pertensor_hook(process_group: ProcessGroup, bucket: Any) -> facula.futures.Future[Any]:
-    """A hook of DistributedDataParallel that sends a bucket in 8 bits, with one scale, and averages what all have sent.
+    """Send a bucket in 8 bits, with one scale, and average what all have sent: a hook of DistributedDataParallel.
 
     Args:
         process_group: the state of the hook, the processes; None for all.
@@ -68,8 +68,8 @@ def quantization_pertensor_hook(process_group: ProcessGroup, bucket: Any) -> fac
 
 def quantization_perchannel_hook(process_group: ProcessGroup, bucket: Any,
                                  bucket_size: int = 512) -> facula.futures.Future[Any]:  # fmt: skip
-    """A hook of DistributedDataParallel that sends a bucket in 8 bits, with a scale for each `bucket_size` elements, and
-    averages what all have sent.
+    """Send a bucket in 8 bits, with a scale for each `bucket_size` elements, and average what all have sent: a hook of
+    DistributedDataParallel.
 
     Args:
         process_group: the state of the hook, the processes; None for all.

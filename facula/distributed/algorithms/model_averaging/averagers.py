@@ -36,7 +36,7 @@ class ModelAverager(abc.ABC):
 
     @abc.abstractmethod
     def average_parameters(self, params: Any) -> None:
-        """Counts a step, and averages if it is time.
+        """Count a step, and average if it is time.
 
         Args:
             params: parameters, or the groups of an optimizer; those with a gradient are averaged.

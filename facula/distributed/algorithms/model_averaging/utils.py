@@ -16,7 +16,7 @@ __all__ = ["average_parameters", "average_parameters_or_parameter_groups", "get_
 
 
 def average_parameters(params: Any, process_group: ProcessGroup | None) -> None:
-    """Gives every process the average of parameters over its group, in place; one message for each dtype and device.
+    """Give every process the average of parameters over its group, in place; one message for each dtype and device.
 
     Args:
         params: the parameters.
@@ -46,7 +46,7 @@ def average_parameters(params: Any, process_group: ProcessGroup | None) -> None:
 
 
 def get_params_to_average(params: Any) -> list[Any]:
-    """Those of a list of parameters, or of the groups of an optimizer, that have a gradient.
+    """Return those of a list of parameters, or of the groups of an optimizer, that have a gradient.
 
     Args:
         params: parameters or groups; TypeError for anything else.
@@ -68,7 +68,7 @@ def get_params_to_average(params: Any) -> list[Any]:
 
 
 def average_parameters_or_parameter_groups(params: Any, process_group: ProcessGroup | None) -> None:
-    """Averages parameters, or those of the groups of an optimizer, that have a gradient, in place.
+    """Average parameters, or those of the groups of an optimizer, that have a gradient, in place.
 
     Args:
         params: parameters or groups; TypeError for anything else.

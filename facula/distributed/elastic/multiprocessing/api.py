@@ -61,12 +61,12 @@ class RunProcsResult:
     stderrs: dict[int, str] = field(default_factory=dict)
 
     def is_failed(self) -> bool:
-        """Whether any failed."""
+        """Return whether any failed."""
         return bool(self.failures)
 
 
 def _end_with_launcher(launcher: int) -> None:
-    """In a new process: it is killed when the launcher's thread that started it ends, however that ends.
+    """Have this new process killed when the launcher's thread that started it ends, however that ends.
 
     Args:
         launcher: the process id that the parent must have; 0 where a server of processes is the parent.
@@ -137,7 +137,7 @@ class PContext:
     # ---- starting
 
     def start(self) -> None:
-        """Starts all processes; none stays if one cannot be started. `start_processes` has called it."""
+        """Start all processes; none stays if one cannot be started. `start_processes` has called it."""
         try:
             for rank in range(self.nprocs):
                 streams = {std: self._stream(rank, std) for std in (Std.OUT, Std.ERR)}
@@ -155,7 +155,7 @@ class PContext:
         self._pump.start()
 
     def _stream(self, rank: int, std: Std) -> int | None:
-        """The descriptor for a stream of a process; None where it has the launcher's own."""
+        """Return the descriptor for a stream of a process; None where it has the launcher's own."""
         out = std == Std.OUT
         path = (self._dest.stdouts if out else self._dest.stderrs).get(rank, "")
         tee = (self._dest.tee_stdouts if out else self._dest.tee_stderrs).get(rank, "")
@@ -173,7 +173,7 @@ class PContext:
     # ---- watching
 
     def wait(self, timeout: float = -1, period: float = 1) -> RunProcsResult | None:
-        """How they ended: as soon as one has failed (the others are then ended) or all are done.
+        """Return how they ended: as soon as one has failed (the others are then ended) or all are done.
 
         Args:
             timeout: seconds; 0 looks once, below 0 waits for ever.
@@ -220,7 +220,7 @@ class PContext:
         return RunProcsResult(self._return_values(), {}, self._dest.stdouts, self._dest.stderrs)
 
     def _let_others_fail(self) -> None:
-        """What made one fail may be failing in others; they get a moment to say so, the cause may be theirs."""
+        """Give others a moment to fail: what made one fail may be failing in them, and the cause may be theirs."""
         deadline = time.monotonic() + 0.3
         while len(self._exitcodes) < self.nprocs and (left := deadline - time.monotonic()) > 0:
             self._sleep(left, 0.05)
@@ -237,13 +237,13 @@ class PContext:
         return dict.fromkeys(range(self.nprocs))
 
     def pids(self) -> dict[int, int]:
-        """The process ids by local rank."""
+        """Return the process ids by local rank."""
         raise NotImplementedError("PContext.pids: derive from PContext and give them there, got none")
 
     # ---- ending
 
     def close(self, death_sig: signal.Signals | None = None, timeout: float = 30) -> None:
-        """Ends what still runs, each process with all its children.
+        """End what still runs, each process with all its children.
 
         Args:
             death_sig: the first signal. Default: SIGTERM.
@@ -316,7 +316,7 @@ class SubprocessContext(PContext):
 
 
 def _call(launcher, fn, args, env, out, err, results) -> None:
-    """What a process that runs a function does."""
+    """Do what a process that runs a function does."""
     os.setsid()
     _end_with_launcher(launcher)
     for fd, target in ((out, 1), (err, 2)):
@@ -377,7 +377,7 @@ class MultiprocessContext(PContext):
         return code
 
     def _read(self, rank) -> None:
-        """Takes the result at once: a process whose result is larger than the pipe ends only then."""
+        """Take the result at once: a process whose result is larger than the pipe ends only then."""
         reader = self._results.get(rank)
         try:
             if reader is not None and reader.poll():
@@ -428,7 +428,7 @@ def start_processes(
     numa_options: Any = None,
     **rest: Any,
 ) -> PContext:
-    """Starts `len(args)` processes; a PContext.
+    """Start `len(args)` processes; return a PContext.
 
     Args:
         name: what they are, for messages.

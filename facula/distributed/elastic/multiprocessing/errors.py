@@ -47,7 +47,7 @@ class ErrorHandler:
     """
 
     def initialize(self) -> None:
-        """Makes a crash of the interpreter (a signal) print where every thread was.
+        """Make a crash of the interpreter (a signal) print where every thread was.
 
         >>> from torch.distributed.elastic.multiprocessing import ErrorHandler
         >>> ErrorHandler().initialize()  # doctest: +SKIP
@@ -58,7 +58,7 @@ class ErrorHandler:
             faulthandler.enable(all_threads=True)
 
     def record_exception(self, error: BaseException) -> None:
-        """Writes the exception and its traceback; only the first one of a process is kept.
+        """Write the exception and its traceback; only the first one of a process is kept.
 
         Args:
             error: the exception.
@@ -66,7 +66,7 @@ class ErrorHandler:
         write_exception(error)
 
     def dump_error_file(self, rootcause_error_file: str, error_code: int = 0) -> None:
-        """Hands on a file of a process of ours as the cause why this process ends, for launchers that start launchers.
+        """Hand on a file of a process of ours as the cause why this process ends, for launchers that start launchers.
 
         Args:
             rootcause_error_file: the file.
@@ -80,7 +80,7 @@ class ErrorHandler:
 
 
 def get_error_handler() -> ErrorHandler:
-    """The handler that `record` uses.
+    """Return the handler that `record` uses.
 
     >>> from torch.distributed.elastic.multiprocessing import get_error_handler
     >>> type(get_error_handler()).__name__
@@ -90,7 +90,7 @@ def get_error_handler() -> ErrorHandler:
 
 
 def write_exception(error: BaseException) -> None:
-    """Writes the exception to the error file of the environment, if it names one that is not written yet."""
+    """Write the exception to the error file of the environment, if it names one that is not written yet."""
     from facula.distributed import DistError
 
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
@@ -115,7 +115,7 @@ def _write(content: dict) -> None:
 
 
 def record(fn: Callable[..., Any] | None = None, error_handler: ErrorHandler | None = None) -> Any:
-    """Decorates the main function of a program: an exception that leaves it is written for the launcher, then goes on.
+    """Decorate the main function of a program: an exception that leaves it is written for the launcher, then goes on.
 
     Args:
         fn: the function; without it, a decorator is returned.
@@ -211,7 +211,7 @@ class ProcessFailure:
 
     @classmethod
     def told(cls, fields: dict[Any, Any]) -> ProcessFailure:
-        """A failure on another machine.
+        """Return a failure on another machine.
 
         Args:
             fields: the fields that it sent, a dict.
@@ -234,14 +234,14 @@ class ProcessFailure:
         return bool(self._extra.get("consequence", False)) or self.exitcode == -signal.SIGTERM
 
     def signal_name(self) -> str:
-        """The name of the signal that ended it, or "<N/A>"."""
+        """Return the name of the signal that ended it, or "<N/A>"."""
         try:
             return signal.Signals(-self.exitcode).name if self.exitcode < 0 else "<N/A>"
         except ValueError:
             return "<Unknown>"
 
     def timestamp_isoformat(self) -> str:
-        """When it failed, as ISO 8601 in local time."""
+        """Return when it failed, as ISO 8601 in local time."""
         return datetime.datetime.fromtimestamp(self.timestamp).isoformat(sep="_", timespec="seconds")
 
 
@@ -282,11 +282,11 @@ class ChildFailedError(Exception):
         return type(self), (self.name, self.failures)
 
     def get_first_failure(self) -> tuple[int, ProcessFailure]:
-        """(rank, failure) of the process that failed first, before those that failed because of it."""
+        """Return (rank, failure) of the process that failed first, before those that failed because of it."""
         return min(self.failures.items(), key=lambda item: (item[1].is_consequence, item[1].timestamp, item[0]))
 
     def format_msg(self, boarder_delim: str = "=", section_delim: str = "-") -> str:
-        """The summary.
+        """Return the summary.
 
         Args:
             boarder_delim: the character of the lines above and below.

@@ -31,7 +31,7 @@ class Std(IntFlag):
 
     @classmethod
     def from_str(cls, vm: str) -> Std | dict[int, Std]:
-        """`"3"` for all processes, `"0:1,1:2"` by local rank.
+        """Read a choice: `"3"` for all processes, `"0:1,1:2"` by local rank.
 
         Args:
             vm: the text. ValueError for anything else.
@@ -44,7 +44,7 @@ class Std(IntFlag):
 
 
 def to_map(val_or_map: Std | dict[int, Std], local_world_size: int) -> dict[int, Std]:
-    """What is chosen for every local rank.
+    """Return what is chosen for every local rank.
 
     Args:
         val_or_map: a Std for all, or by local rank; those that are not named get NONE.
@@ -114,7 +114,7 @@ class LogsSpecs(abc.ABC):
 
     @abc.abstractmethod
     def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
-        """The files for the processes of an attempt, a LogsDest.
+        """Return the files for the processes of an attempt, a LogsDest.
 
         Args:
             envs: their environments, by local rank.
@@ -218,7 +218,7 @@ class Pump:
         self._thread: threading.Thread | None = None
 
     def add(self, path: str, console: Any, prefix: str, filtered: str = "", filters: Any = ()) -> int:
-        """A descriptor for a process to write to; close it here once the process has it.
+        """Return a descriptor for a process to write to; close it here once the process has it.
 
         Args:
             path: the file that gets everything; none when empty.
@@ -234,7 +234,7 @@ class Pump:
         return writer
 
     def start(self) -> None:
-        """Begins to carry, if there is anything to."""
+        """Begin to carry, if there is anything to."""
         if self._sinks and self._thread is None:
             self._thread = threading.Thread(target=self._run, name="facula logs", daemon=True)
             self._thread.start()
@@ -251,7 +251,7 @@ class Pump:
                     key.data.close()
 
     def finish(self, seconds: float) -> None:
-        """Waits for the ends of the pipes: processes that a worker has left behind may hold them open.
+        """Wait for the ends of the pipes: processes that a worker has left behind may hold them open.
 
         Args:
             seconds: how long.
@@ -296,5 +296,5 @@ class _Sink:
 
 
 def console_of(stream: Std) -> Any:
-    """The launcher's own stream."""
+    """Return the launcher's own stream."""
     return sys.stdout if stream == Std.OUT else sys.stderr

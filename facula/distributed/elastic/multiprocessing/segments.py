@@ -10,8 +10,8 @@ _PATTERNS = ("/dev/shm/mpich_shm_*", "/dev/shm/mpich_shar_tmp*", "/dev/shm/Intel
 
 
 def remove_unmapped_segments() -> list[str]:
-    """Removes segments of shared memory of this user that MPI libraries of killed processes have left and no process maps;
-    their names.
+    """Remove segments of shared memory of this user that MPI libraries of killed processes have left and no process maps;
+    return their names.
 
     >>> from torch.distributed.elastic.multiprocessing.segments import remove_unmapped_segments
     >>> isinstance(remove_unmapped_segments(), list)
@@ -40,7 +40,7 @@ def _is_mine(path: str) -> bool:
 
 
 def _mapped() -> set[str]:
-    """Files of /dev/shm that processes map."""
+    """Return the files of /dev/shm that processes map."""
     found = set()
     for path in glob.glob("/proc/[0-9]*/maps"):
         try:

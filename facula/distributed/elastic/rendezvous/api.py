@@ -139,7 +139,7 @@ class RendezvousHandler(abc.ABC):
 
     @abc.abstractmethod
     def get_backend(self) -> str:
-        """Its name."""
+        """Return its name."""
 
     @property
     def use_agent_store(self) -> bool:
@@ -148,27 +148,27 @@ class RendezvousHandler(abc.ABC):
 
     @abc.abstractmethod
     def next_rendezvous(self) -> RendezvousInfo:
-        """Waits until enough launchers are here. Raises the errors of this module."""
+        """Wait until enough launchers are here. Raises the errors of this module."""
 
     @abc.abstractmethod
     def is_closed(self) -> bool:
-        """Whether the job has ended."""
+        """Return whether the job has ended."""
 
     @abc.abstractmethod
     def set_closed(self) -> None:
-        """Ends the job for everybody."""
+        """End the job for everybody."""
 
     @abc.abstractmethod
     def num_nodes_waiting(self) -> int:
-        """How many launchers want to join; above 0, the processes are started anew with them."""
+        """Return how many launchers want to join; above 0, the processes are started anew with them."""
 
     @abc.abstractmethod
     def get_run_id(self) -> str:
-        """The job's name."""
+        """Return the job's name."""
 
     @abc.abstractmethod
     def shutdown(self) -> bool:
-        """Lets go of what the handler holds; whether that went well."""
+        """Let go of what the handler holds; return whether that went well."""
 
 
 class RendezvousParameters:
@@ -210,7 +210,7 @@ class RendezvousParameters:
         self.min_nodes, self.max_nodes, self.local_addr, self.config = min_nodes, max_nodes, local_addr, config
 
     def get(self, key: str, default: Any = None) -> Any:
-        """A setting.
+        """Return a setting.
 
         Args:
             key: its name.
@@ -219,7 +219,7 @@ class RendezvousParameters:
         return self.config.get(key, default)
 
     def get_as_bool(self, key: str, default: bool | None = None) -> bool | None:
-        """A setting that is true or false, in the words people use.
+        """Return a setting that is true or false, in the words people use.
 
         Args:
             key: its name. ValueError where it is another word.
@@ -235,7 +235,7 @@ class RendezvousParameters:
         return words[str(value).lower()]
 
     def get_as_int(self, key: str, default: int | None = None) -> int | None:
-        """A setting that is a whole number.
+        """Return a setting that is a whole number.
 
         Args:
             key: its name. ValueError where it is anything else.
@@ -266,7 +266,7 @@ class RendezvousHandlerRegistry:
         self._creators: dict[str, RendezvousHandlerCreator] = {}
 
     def register(self, backend: str, creator: RendezvousHandlerCreator) -> None:
-        """Adds a way to meet.
+        """Add a way to meet.
 
         Args:
             backend: its name. ValueError for one that another creator has.
@@ -279,7 +279,7 @@ class RendezvousHandlerRegistry:
         self._creators[backend] = creator
 
     def create_handler(self, params: RendezvousParameters) -> RendezvousHandler:
-        """The handler that the parameters name.
+        """Return the handler that the parameters name.
 
         Args:
             params: RendezvousParameters. ValueError for a name that nobody has registered.

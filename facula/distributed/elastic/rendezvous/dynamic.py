@@ -60,7 +60,7 @@ class _Registrar:
         store.set("round", "0")
 
     def step(self) -> None:
-        """Looks who came and who went, and closes the round if it is complete."""
+        """Look who came and who went, and close the round if it is complete."""
         self._read_arrivals()
         now = time.monotonic()
         if now >= self._next_beats:
@@ -228,7 +228,7 @@ class DynamicRendezvous(RendezvousHandler):
         return RendezvousInfo(store, result["members"].index(self._uid), len(result["members"]), self._info)
 
     def _wait_for(self, key: str) -> dict:
-        """Waits in slices, in which Ctrl-C and the end of the job are noticed."""
+        """Wait in slices, in which Ctrl-C and the end of the job are noticed."""
         from facula.distributed import DistError
 
         while True:
@@ -278,7 +278,7 @@ class DynamicRendezvous(RendezvousHandler):
 
 
 def create_handler(params: RendezvousParameters) -> DynamicRendezvous:
-    """The handler for the parameters: it hosts the store if the endpoint is on this machine and nobody else has it.
+    """Return the handler for the parameters: it hosts the store if the endpoint is on this machine and nobody else has it.
 
     Args:
         params: RendezvousParameters, with the settings join_timeout, last_call_timeout, keep_alive_interval,
@@ -307,5 +307,5 @@ def create_handler(params: RendezvousParameters) -> DynamicRendezvous:
 
 
 def _seen_by_others(address: str, params: RendezvousParameters) -> str:
-    """The address of the store for processes: that of the endpoint, by which launchers find it, too."""
+    """Return the address of the store for processes: that of the endpoint, by which launchers find it, too."""
     return params.local_addr or address

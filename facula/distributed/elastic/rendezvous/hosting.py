@@ -14,7 +14,7 @@ __all__ = ["connect", "host"]
 
 
 def host(address: str, port: int, timeout: datetime.timedelta) -> Any:
-    """A store on this machine, a TCPStore.
+    """Return a store on this machine, a TCPStore.
 
     Args:
         address: the address that it listens on.
@@ -39,7 +39,7 @@ def host(address: str, port: int, timeout: datetime.timedelta) -> Any:
 
 
 def connect(address: str, port: int, timeout: datetime.timedelta) -> Any:
-    """The store that another launcher hosts, a TCPStore.
+    """Return the store that another launcher hosts, a TCPStore.
 
     Args:
         address: the machine.

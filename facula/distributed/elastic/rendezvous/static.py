@@ -83,10 +83,10 @@ class StaticRendezvous(RendezvousHandler):
         return False
 
     def set_closed(self) -> None:
-        """Nothing to do: nobody else can come."""
+        """Do nothing: nobody else can come."""
 
     def num_nodes_waiting(self) -> int:
-        """How many launchers have begun the next round, after a failure there."""
+        """Return how many launchers have begun the next round, after a failure there."""
         if self.world_size == 1:
             return 0
         return max(0, self._arrivals.add("arrivals", 0) - self.world_size * (self._round + 1))
@@ -100,7 +100,7 @@ class StaticRendezvous(RendezvousHandler):
 
 
 def create_rdzv_handler(params: RendezvousParameters) -> StaticRendezvous:
-    """The handler for the parameters.
+    """Return the handler for the parameters.
 
     Args:
         params: RendezvousParameters, with the settings rank and timeout. ValueError without an endpoint or a rank.

@@ -13,7 +13,7 @@ __all__ = ["address_of", "is_this_machine", "macros", "read_settings"]
 
 
 def address_of(endpoint: str, default_port: int) -> tuple[str, int]:
-    """(host, port) of "host", "host:port" or "[v6 address]:port".
+    """Return (host, port) of "host", "host:port" or "[v6 address]:port".
 
     Args:
         endpoint: the text. ValueError for a port that is none.
@@ -39,7 +39,7 @@ def address_of(endpoint: str, default_port: int) -> tuple[str, int]:
 
 
 def is_this_machine(host: str, local_addr: str | None = None) -> bool:
-    """Whether an address is one of this machine's: a socket can be bound to it.
+    """Return whether an address is one of this machine's: a socket can be bound to it.
 
     Args:
         host: a name or an address.
@@ -66,7 +66,7 @@ def is_this_machine(host: str, local_addr: str | None = None) -> bool:
 
 
 def read_settings(text: str) -> dict[str, str]:
-    """`key=value,key=value` as a dict.
+    """Return `key=value,key=value` as a dict.
 
     Args:
         text: the settings. ValueError for a part without a value.
@@ -101,7 +101,7 @@ class macros:
         self._local_rank = local_rank
 
     def substitute(self, args: list[Any]) -> list[Any]:
-        """The arguments for one process.
+        """Return the arguments for one process.
 
         Args:
             args: the arguments; what is no text stays.

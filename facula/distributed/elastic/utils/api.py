@@ -11,7 +11,7 @@ __all__ = ["get_env_variable_or_raise", "get_socket_with_port", "macros"]
 
 
 def get_env_variable_or_raise(env_name: str) -> str:
-    """A variable of the environment.
+    """Return a variable of the environment.
 
     Args:
         env_name: its name. ValueError where it is not set.

@@ -15,7 +15,7 @@ __all__ = ["create_c10d_store", "get_free_port", "get_socket_with_port"]
 
 
 def get_socket_with_port() -> socket.socket:
-    """A socket that listens on a free port of this machine, which nobody else gets until it is closed.
+    """Return a socket that listens on a free port of this machine, which nobody else gets until it is closed.
 
     >>> from torch.distributed.elastic.utils.api import get_socket_with_port
     >>> with get_socket_with_port() as held:
@@ -26,7 +26,7 @@ def get_socket_with_port() -> socket.socket:
 
 
 def get_free_port() -> int:
-    """A port of this machine that is free now.
+    """Return a port of this machine that is free now.
 
     >>> from torch.distributed.elastic.utils.distributed import get_free_port
     >>> 0 < get_free_port() < 65536
@@ -40,7 +40,7 @@ def create_c10d_store(
     is_server: bool, server_addr: str, server_port: int = -1, world_size: int = 1, timeout: float = 600,
     wait_for_workers: bool = True, retries: int = 3,
 ) -> TCPStore:  # fmt: skip
-    """A TCPStore, which the server holds, on a free port if none is given.
+    """Return a TCPStore, which the server holds, on a free port if none is given.
 
     Args:
         is_server: whether this process holds it.

@@ -10,7 +10,7 @@ __all__ = ["get_logger"]
 
 
 def get_logger(name: str | None = None) -> logging.Logger:
-    """A logger at the level that LOGLEVEL of the environment says (WARNING without it).
+    """Return a logger at the level that LOGLEVEL of the environment says (WARNING without it).
 
     Args:
         name: its name. Default: that of the calling module.

@@ -14,7 +14,7 @@ __all__ = ["barrier", "get_all", "store_timeout", "synchronize"]
 
 @contextlib.contextmanager
 def store_timeout(store, timeout: float):
-    """A context in which a store waits so long at most.
+    """Return a context in which a store waits so long at most.
 
     Args:
         store: a Store.
@@ -41,7 +41,7 @@ def _arrive(store, key: str, world_size: int) -> None:
 
 
 def get_all(store: Store, rank: int, prefix: str, world_size: int) -> list[bytes]:
-    """The values of the keys `prefix` + rank, of all ranks; rank 0 leaves last, for it may hold the store.
+    """Return the values of the keys `prefix` + rank, of all ranks; rank 0 leaves last, for it may hold the store.
 
     Args:
         store: a Store.
@@ -64,7 +64,7 @@ def get_all(store: Store, rank: int, prefix: str, world_size: int) -> list[bytes
 
 
 def synchronize(store: Store, data: bytes, rank: int, world_size: int, key_prefix: str, timeout: float = 300) -> list[bytes]:
-    """What all ranks give, by rank. DistStoreError where one does not in time.
+    """Return what all ranks give, by rank. DistStoreError where one does not in time.
 
     Args:
         store: a Store.
@@ -85,7 +85,7 @@ def synchronize(store: Store, data: bytes, rank: int, world_size: int, key_prefi
 
 
 def barrier(store: Store, world_size: int, key_prefix: str, barrier_timeout: float = 300) -> None:
-    """Waits until that many have called it.
+    """Wait until that many have called it.
 
     Args:
         store: a Store.

@@ -26,7 +26,7 @@ _THERE = """
 
 
 def _place(text):
-    """("trainer0/cuda:1") -> worker and device."""
+    """Return worker and device of a text such as "trainer0/cuda:1"."""
     worker, slash, device = text.partition("/")
     if not worker or slash and not device:
         raise ValueError(f"RemoteModule: expected '<worker>/<device>', got {text!r}")
@@ -103,7 +103,7 @@ class RemoteModule(nn.Module):
 
     @classmethod
     def init_from_module_rref(cls, remote_device: Any, module_rref: Any, _module_interface_cls: Any = None) -> Self:
-        """A RemoteModule for a module that is on a worker already.
+        """Return a RemoteModule for a module that is on a worker already.
 
         Args:
             remote_device: where it is.
@@ -128,11 +128,11 @@ class RemoteModule(nn.Module):
         return call(self.module_rref.owner(), _run, (self.module_rref, self.device, on_device, args, kwargs))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module's forward gives."""
+        """Return what the module's forward gives."""
         return self._call_there(rpc.rpc_sync, args, kwargs)
 
     def forward_async(self, *args: Any, **kwargs: Any) -> Any:
-        """A Future of what the module's forward gives.
+        """Return a Future of what the module's forward gives.
 
         Args:
             args, kwargs: what forward takes.
@@ -140,7 +140,7 @@ class RemoteModule(nn.Module):
         return self._call_there(rpc.rpc_async, args, kwargs)
 
     def remote_parameters(self, recurse: bool = True) -> Any:
-        """RRefs of the parameters, for DistributedOptimizer.
+        """Return RRefs of the parameters, for DistributedOptimizer.
 
         Args:
             recurse: whether those of modules inside are meant too.
@@ -148,17 +148,17 @@ class RemoteModule(nn.Module):
         return rpc.rpc_sync(self.module_rref.owner(), _rrefs_of_parameters, (self.module_rref, recurse))
 
     def get_module_rref(self) -> Self:
-        """The RRef of the module."""
+        """Return the RRef of the module."""
         return self.module_rref
 
     def train(self, mode: bool = True) -> Self:
-        """Sets the module's mode."""
+        """Set the module's mode."""
         self.module_rref.rpc_sync().train(mode)
         self.training = mode
         return self
 
     def extra_repr(self) -> str:
-        """Where it is."""
+        """Return where it is."""
         return f"{self.on}/{self.device}"
 
 

@@ -25,7 +25,7 @@ __all__ = ["context_parallel", "implicit_replication", "local_map", "register_sh
 def local_map(func: Callable[..., Any] | None = None, out_placements: Any = None, in_placements: Any = None,
               in_grad_placements: Any = None, device_mesh: DeviceMesh | None = None, *,
               redistribute_inputs: bool = False) -> Any:  # fmt: skip
-    """A function of DTensors that runs `func` on their parts. Without `func`, what decorates one.
+    """Return a function of DTensors that runs `func` on their parts. Without `func`, what decorates one.
 
     Args:
         func: the function of parts.
@@ -97,7 +97,7 @@ def _whole(x, mesh, placements):
 
 @contextlib.contextmanager
 def implicit_replication():
-    """A context in which a Tensor that meets a DTensor counts as whole in every process. Outside of it they do not mix.
+    """Return a context in which a Tensor that meets a DTensor counts as whole in every process. Outside of it they do not mix.
 
     >>> import torch.distributed as dist
     >>> from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
@@ -117,7 +117,7 @@ def implicit_replication():
 
 
 def register_sharding(op: Any) -> Any:
-    """Decorates a function that says which layouts an op takes, in the place of Facula's rule if there is one.
+    """Decorate a function that says which layouts an op takes, in the place of Facula's rule if there is one.
 
     It is called with the op's arguments, and gives a list of (placements of the results, placements of the arguments, None
     for what is no tensor) on one dimension of a mesh. Of these the one is taken that moves the least.

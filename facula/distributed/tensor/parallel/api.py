@@ -20,7 +20,7 @@ __all__ = ["parallelize_module"]
 
 def parallelize_module(module: Module, device_mesh: DeviceMesh | None = None, parallelize_plan: Any = None, *,
                        src_data_rank: int = 0) -> Any:  # fmt: skip
-    """Cuts parameters as a plan says, and moves inputs and outputs between the layouts.
+    """Cut parameters as a plan says, and move inputs and outputs between the layouts.
 
     Args:
         module: the module, changed in place.

@@ -34,7 +34,7 @@ class ParallelStyle(abc.ABC):
 
     @abc.abstractmethod
     def _apply(self, module, device_mesh):
-        """Changes the module, and returns it."""
+        """Change the module, and return it."""
 
 
 def _as_dtensor(x, mesh, layout):

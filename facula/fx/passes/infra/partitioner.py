@@ -46,7 +46,7 @@ class Partition:
         return str(self.nodes)
 
     def add_node(self, node: Node, node_order: Any = None) -> None:
-        """Adds a node.
+        """Add a node.
 
         Args:
             node: the node.
@@ -56,7 +56,7 @@ class Partition:
         self.nodes[node] = None
 
     def remove_node(self, node: Node) -> None:
-        """Takes a node out.
+        """Take a node out.
 
         Args:
             node: the node.
@@ -64,7 +64,7 @@ class Partition:
         del self.nodes[node]
 
     def size(self) -> int:
-        """How many nodes."""
+        """Return how many nodes."""
         return len(self.nodes)
 
 
@@ -111,7 +111,7 @@ class CapabilityBasedPartitioner:
         return self.operator_support.is_node_supported(dict(self.graph_module.named_modules()), node)
 
     def propose_partitions(self) -> list[Partition]:
-        """The list of Partitions, the last in the graph first."""
+        """Return the list of Partitions, the last in the graph first."""
         modules = dict(self.graph_module.named_modules())
         numbers, owner, parts = itertools.count(), {}, {}
         for node in reversed(self.graph_module.graph.nodes):
@@ -131,7 +131,7 @@ class CapabilityBasedPartitioner:
         return found if self.allows_single_node_partition else self._without_small(found)
 
     def _merge(self, number, other, owner, parts):
-        """Joins two partitions, unless a way leads from one out and back into the other."""
+        """Join two partitions, unless a way leads from one out and back into the other."""
         if number == other or number not in parts or other not in parts:
             return
         joined = {**parts[number].nodes, **parts[other].nodes}
@@ -147,7 +147,7 @@ class CapabilityBasedPartitioner:
         del parts[other]
 
     def _keep_items_with_tuples(self, owner, parts):
-        """An item of a tuple is taken where the tuple is made."""
+        """Take an item of a tuple where the tuple is made."""
         for node in self.graph_module.graph.nodes:
             for user in node.users if not _takes_item(node) else ():
                 if not _takes_item(user) or owner.get(user) == owner.get(node):
@@ -171,7 +171,7 @@ class CapabilityBasedPartitioner:
         return kept
 
     def fuse_partitions(self, partitions: Sequence[Partition], prefix: str = "fused_") -> Module:
-        """A GraphModule with a submodule in the place of each partition.
+        """Return a GraphModule with a submodule in the place of each partition.
 
         Args:
             partitions: the Partitions.
@@ -180,7 +180,7 @@ class CapabilityBasedPartitioner:
         return fuse_by_partitions(self.graph_module, [dict(part.nodes) for part in partitions], prefix=prefix)
 
     def remove_bookend_non_compute_ops(self, partitions: Any) -> None:
-        """Takes out of partitions the ops at their ends that do not compute.
+        """Take out of partitions the ops at their ends that do not compute.
 
         Args:
             partitions: the Partitions.
@@ -197,7 +197,7 @@ class CapabilityBasedPartitioner:
                         part.remove_node(node)
 
     def partition_and_fuse(self, prefix: str = "fused_") -> Module:
-        """`fuse_partitions` of `propose_partitions`.
+        """Return `fuse_partitions` of `propose_partitions`.
 
         Args:
             prefix: of the submodules' names.

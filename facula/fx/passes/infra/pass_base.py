@@ -55,7 +55,7 @@ class PassBase(abc.ABC):
 
     @abc.abstractmethod
     def call(self, graph_module: GraphModule) -> None:
-        """Does the work and gives a PassResult, or None.
+        """Do the work and give a PassResult, or None.
 
         Args:
             graph_module: the module.
@@ -65,7 +65,7 @@ class PassBase(abc.ABC):
         """
 
     def requires(self, graph_module: Module) -> None:  # noqa: B027
-        """Called before; raises where the module is not as the pass needs it.
+        """Check the module before: raise where it is not as the pass needs it.
 
         Args:
             graph_module: the module.
@@ -77,7 +77,7 @@ class PassBase(abc.ABC):
         """
 
     def ensures(self, graph_module: Module) -> None:  # noqa: B027
-        """Called after; raises where the module is not as it should be.
+        """Check the module after: raise where it is not as it should be.
 
         Args:
             graph_module: the module.

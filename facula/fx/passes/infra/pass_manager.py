@@ -25,7 +25,7 @@ logger: Any = logging.getLogger(__name__)
 
 @compatibility(is_backward_compatible=False)
 def pass_result_wrapper(fn: Callable[..., Any]) -> Any:
-    """A pass of a function that may give nothing: then the module counts as changed.
+    """Return a pass of a function that may give nothing: then the module counts as changed.
 
     Args:
         fn: the function.
@@ -99,11 +99,11 @@ class PassManager(_Ordered):
         self.suppress_check_failures = suppress_check_failures
 
     def validate_constraints(self) -> None:
-        """RuntimeError where the order of the passes breaks a constraint."""
+        """Raise RuntimeError where the order of the passes breaks a constraint."""
         self._check_order()
 
     def solve_constraints(self) -> None:
-        """Puts the passes in an order that keeps to the constraints."""
+        """Put the passes in an order that keeps to the constraints."""
         after = {p: [q for q in self.passes if q != p and not all(c(q, p) for c in self.constraints)] for p in self.passes}
         waits = {p: sum(p in later for later in after.values()) for p in self.passes}
         ready, order = deque(p for p in self.passes if not waits[p]), []
@@ -120,7 +120,7 @@ class PassManager(_Ordered):
         self.passes, self._validated = order, True
 
     def add_checks(self, check: Any) -> None:
-        """Sets the check that runs after passes.
+        """Set the check that runs after passes.
 
         Args:
             check: a function of the module, of one parameter.
@@ -130,7 +130,7 @@ class PassManager(_Ordered):
         self.check = check
 
     def check(self, module: Module) -> None:
-        """Called after passes; raises where the module is not right.
+        """Check the module after passes: raise where it is not right.
 
         Args:
             module: the module.

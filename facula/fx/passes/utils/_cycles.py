@@ -2,7 +2,7 @@
 
 
 def leads_back(inner, together=lambda node: (node,)):
-    """Whether something that a set of nodes needs from outside is computed from them.
+    """Return whether something that a set of nodes needs from outside is computed from them.
 
     Args:
         inner: the nodes, a set.

@@ -38,7 +38,7 @@ class HolderModule(facula.nn.Module):
 
 def lift_subgraph_as_module(gm: Module, subgraph: Graph, comp_name: str = "",
                             class_name: str = "GraphModule") -> tuple[GraphModule, dict[Any, Any]]:  # fmt: skip
-    """A GraphModule of a part of another's graph, with what it names.
+    """Return a GraphModule of a part of another's graph, with what it names.
 
     Args:
         gm: the module.
@@ -82,7 +82,7 @@ def lift_subgraph_as_module(gm: Module, subgraph: Graph, comp_name: str = "",
 
 
 def compare_graphs(left: Graph, right: Graph) -> bool:
-    """Whether two graphs do the same by the same nodes.
+    """Return whether two graphs do the same by the same nodes.
 
     Args:
         left, right: the graphs.

@@ -25,7 +25,7 @@ __all__ = ["topo_sort", "validate_partition", "fuse_as_graphmodule", "insert_sub
 
 @compatibility(is_backward_compatible=False)
 def topo_sort(nodes: Iterable[Node]) -> list[Node]:
-    """The nodes, each behind those that it takes.
+    """Return the nodes, each behind those that it takes.
 
     Args:
         nodes: the nodes.
@@ -57,7 +57,7 @@ def topo_sort(nodes: Iterable[Node]) -> list[Node]:
 
 @compatibility(is_backward_compatible=False)
 def validate_partition(partition: Sequence[Node]) -> bool:
-    """Whether nodes can become one: nothing that they need from outside is computed from them.
+    """Return whether nodes can become one: nothing that they need from outside is computed from them.
 
     Args:
         partition: the nodes.
@@ -73,7 +73,7 @@ def validate_partition(partition: Sequence[Node]) -> bool:
 @compatibility(is_backward_compatible=False)
 def fuse_as_graphmodule(gm: Module, nodes: Iterable[Node], module_name: str, partition_lookup_table: dict[Node, None] = None, *,
                         always_return_tuple: bool = False) -> tuple[GraphModule, tuple[Node, Node], tuple[Node, ...]]:
-    """A GraphModule of some nodes.
+    """Return a GraphModule of some nodes.
 
     Args:
         gm: where they are.
@@ -127,7 +127,7 @@ def fuse_as_graphmodule(gm: Module, nodes: Iterable[Node], module_name: str, par
 @compatibility(is_backward_compatible=False)
 def insert_subgm(gm: Module, sub_gm: Module, orig_inputs: Sequence[Node], orig_outputs: Sequence[Node],
                  insertion_point: Node | None = None) -> GraphModule:  # fmt: skip
-    """Lets a submodule be called for what some nodes give, which stay without users.
+    """Let a submodule be called for what some nodes give, which stay without users.
 
     Args:
         gm: the GraphModule.
@@ -162,7 +162,7 @@ def insert_subgm(gm: Module, sub_gm: Module, orig_inputs: Sequence[Node], orig_o
 
 @compatibility(is_backward_compatible=False)
 def erase_nodes(gm: GraphModule | None, nodes: Iterable[Node]) -> None:
-    """Takes nodes out, the last first.
+    """Take nodes out, the last first.
 
     Args:
         gm: the GraphModule.
@@ -181,7 +181,7 @@ def erase_nodes(gm: GraphModule | None, nodes: Iterable[Node]) -> None:
 @compatibility(is_backward_compatible=False)
 def fuse_by_partitions(gm: Module, partitions: Sequence[dict[Node, None]], prefix: str = "fused_",
                        always_return_tuple: bool = False) -> Module:  # fmt: skip
-    """Puts a submodule in the place of each of several groups of nodes.
+    """Put a submodule in the place of each of several groups of nodes.
 
     Args:
         gm: the GraphModule.

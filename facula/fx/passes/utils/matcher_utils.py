@@ -97,7 +97,7 @@ class SubgraphMatcher:
     # ---- single nodes
 
     def _match_attributes(self, pn, gn):
-        """Whether two get_attr nodes may stand for each other: tensors with tensors, modules with modules."""
+        """Return whether two get_attr nodes may stand for each other: tensors with tensors, modules with modules."""
         pattern, given = _attribute(pn), _attribute(gn)
         if isinstance(given, facula.Tensor):
             return isinstance(pattern, facula.Tensor)
@@ -117,7 +117,7 @@ class SubgraphMatcher:
         return pn.target == gn.target
 
     def _is_contained(self, nodes_map):
-        """Whether nobody outside uses what is inside, but for what the pattern gives."""
+        """Return whether nobody outside uses what is inside, but for what the pattern gives."""
         inner = {gn: pn for pn, gn in nodes_map.items() if pn.op != "placeholder"}
         for gn, pn in inner.items():
             if pn in self.pattern_returning_nodes:
@@ -198,7 +198,7 @@ class SubgraphMatcher:
     # ---- all occurrences
 
     def match(self, graph: Graph, node_name_match: str = "") -> list[InternalMatch]:
-        """The list of occurrences in a graph.
+        """Return the list of occurrences in a graph.
 
         Args:
             graph: where to look.
@@ -231,7 +231,7 @@ class SubgraphMatcher:
 
 
 def _is_acyclic(match):
-    """Whether an occurrence can become one step: none of its inputs is computed from what it gives."""
+    """Return whether an occurrence can become one step: none of its inputs is computed from what it gives."""
     inner = {gn for pn, gn in match.nodes_map.items() if isinstance(gn, Node) and pn.op not in ("placeholder", "output")}
     return len(match.returning_nodes) <= 1 or not leads_back(inner)
 
@@ -246,7 +246,7 @@ def _attribute(node):
 
 
 def _by_name(node):
-    """The arguments of a call in the order of the function's own, or None where that is not known."""
+    """Return the arguments of a call in the order of the function's own, or None where that is not known."""
     if node.op != "call_function" or not isinstance(node.target, OpOverload):
         return None
     from facula.fx.operator_schemas import normalize_function

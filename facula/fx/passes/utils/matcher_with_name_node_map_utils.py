@@ -16,7 +16,7 @@ __all__ = ["SubgraphMatcherWithNameNodeMap"]
 
 
 def _split_to_graph_and_name_node_map(gm):
-    """The graph without the dict of names that it gives last, and that dict."""
+    """Return the graph without the dict of names that it gives last, and that dict."""
     output = gm.graph.output_node()
     flat = output.args[0]
     if not isinstance(flat, (list, tuple)) or not flat or not isinstance(flat[-1], dict):
@@ -53,7 +53,7 @@ class SubgraphMatcherWithNameNodeMap(SubgraphMatcher):
         super().__init__(pattern_gm.graph, match_output, match_placeholder, remove_overlapping_matches, ignore_literals)
 
     def match(self, graph: Graph, node_name_match: str = "") -> list[InternalMatch]:
-        """The list of occurrences in a graph.
+        """Return the list of occurrences in a graph.
 
         Args:
             graph: where to look.

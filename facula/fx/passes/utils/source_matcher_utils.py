@@ -42,7 +42,7 @@ class SourcePartition:
 
 
 def _sources(node):
-    """(key, source) of a node: of the innermost module or function that it was traced in."""
+    """Return (key, source) of a node: of the innermost module or function that it was traced in."""
     found = node.meta.get("source_fn_stack")
     if found:
         return found[-1]
@@ -56,7 +56,7 @@ def _sources(node):
 @compatibility(is_backward_compatible=False)
 def get_source_partitions(graph: Graph, wanted_sources: Sequence[Any],
                           filter_fn: Any = None) -> dict[Any, list[SourcePartition]]:  # fmt: skip
-    """{source: [SourcePartition]} of the nodes that come from some functions or classes.
+    """Return {source: [SourcePartition]} of the nodes that come from some functions or classes.
 
     Args:
         graph: the graph.
@@ -96,7 +96,7 @@ def _partition(nodes, source):
 
 @compatibility(is_backward_compatible=False)
 def check_subgraphs_connected(subgraph1: SourcePartition, subgraph2: SourcePartition) -> bool:
-    """Whether the second takes something from the first.
+    """Return whether the second takes something from the first.
 
     Args:
         subgraph1, subgraph2: SourcePartitions.

@@ -50,17 +50,17 @@ class Channel:
         self.socket.close()
 
     def hang_up(self):
-        """Ends the connection for every process that holds a copy of this end, then closes it."""
+        """End the connection for every process that holds a copy of this end, then close it."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
 
     def send(self, obj):
-        """Sends `obj`; blocks while the other end's queue is full."""
+        """Send `obj`; blocks while the other end's queue is full."""
         self.send_packed(pack(obj))
 
     def send_packed(self, packed):
-        """Sends what `pack` made, which may be done in another thread."""
+        """Send what `pack` made, which may be done in another thread."""
         pickled, buffers = packed
         offsets, total = _layout(buffers)
         in_file = total > _INLINE_LIMIT and _HAS_MEMFD
@@ -76,7 +76,7 @@ class Channel:
             self._send_all(head + pickled + _joined(buffers, offsets, total))
 
     def receive(self):
-        """The next object. Raises EOFError when the other end is closed."""
+        """Return the next object. Raises EOFError when the other end is closed."""
         head, descriptor = self._receive_header()
         pickle_size, count, total, in_file = _HEADER.unpack(head)
         numbers = struct.unpack(f"<{2 * count}Q", self._receive_exactly(16 * count))
@@ -208,7 +208,7 @@ def describe_ran_out(who):
 
 
 def pack(obj):
-    """(pickle, buffers) of `obj`."""
+    """Return (pickle, buffers) of `obj`."""
     file, buffers = io.BytesIO(), []
     _BatchPickler(file, buffers).dump(obj)
     return file.getvalue(), [buffer.raw() for buffer in buffers]
@@ -223,7 +223,7 @@ def _rebuild_empty(size, stride, dtype):
 
 
 def _layout(buffers):
-    """([(offset, size)], total size) with every buffer on an aligned offset; equal memory gets one place."""
+    """Return ([(offset, size)], total size) with every buffer on an aligned offset; equal memory gets one place."""
     offsets, places, end = [], {}, 0
     for buffer in buffers:
         memory = id(buffer.obj), buffer.nbytes

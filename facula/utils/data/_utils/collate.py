@@ -29,7 +29,7 @@ def _is_numpy(kind, *names):
 
 
 def _rebuild_like(original, pairs_or_items, fallback):
-    """A container of the type of `original` with other contents, or `fallback` of them."""
+    """Return a container of the type of `original` with other contents, or `fallback` of them."""
     mapping = isinstance(original, collections.abc.Mapping)
     mutable = collections.abc.MutableMapping if mapping else collections.abc.MutableSequence
     try:
@@ -48,7 +48,7 @@ def _rebuild_like(original, pairs_or_items, fallback):
 
 
 def apply_to_parts(data, function):
-    """`data` with `function` applied to each part of a container, which keeps its type."""
+    """Return `data` with `function` applied to each part of a container, which keeps its type."""
     if isinstance(data, collections.abc.Mapping):
         return _rebuild_like(data, {key: function(value) for key, value in data.items()}, dict)
     if isinstance(data, tuple) and hasattr(data, "_fields"):
@@ -59,7 +59,8 @@ def apply_to_parts(data, function):
 
 
 def default_convert(data: Any) -> Any:
-    """NumPy arrays and scalars to tensors, through containers; everything else as it is. What a loader without batches does.
+    """Convert NumPy arrays and scalars to tensors, through containers; everything else as it is. What a loader without batches
+    does.
 
     Args:
         data: a sample.
@@ -82,7 +83,7 @@ def default_convert(data: Any) -> Any:
 
 
 def collate(batch, *, collate_fn_map=None):
-    """One batch from a list of samples.
+    """Return one batch from a list of samples.
 
     Args:
         batch: samples of equal structure.
@@ -121,7 +122,7 @@ def _inherited(first, collate_fn_map):
 
 
 def collate_tensor_fn(batch, *, collate_fn_map=None):
-    """Stacks tensors of equal shape along a new first dimension."""
+    """Stack tensors of equal shape along a new first dimension."""
     if batch[0].layout is not facula.strided:
         raise RuntimeError(
             f"default_collate: tensors of layout {batch[0].layout} need a collate_fn of your own"
@@ -130,29 +131,29 @@ def collate_tensor_fn(batch, *, collate_fn_map=None):
 
 
 def collate_numpy_array_fn(batch, *, collate_fn_map=None):
-    """Stacks numpy arrays into a tensor."""
+    """Stack numpy arrays into a tensor."""
     if _TEXT_OR_OBJECTS.search(batch[0].dtype.str):
         raise TypeError(_NO_WAY.format(batch[0].dtype))
     return collate([facula.as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
 
 
 def collate_numpy_scalar_fn(batch, *, collate_fn_map=None):
-    """A tensor of numpy scalars, of their dtype."""
+    """Return a tensor of numpy scalars, of their dtype."""
     return facula.as_tensor(batch)
 
 
 def collate_float_fn(batch, *, collate_fn_map=None):
-    """A float64 tensor."""
+    """Return a float64 tensor."""
     return facula.tensor(batch, dtype=facula.float64)
 
 
 def collate_int_fn(batch, *, collate_fn_map=None):
-    """An int64 (or bool) tensor."""
+    """Return an int64 (or bool) tensor."""
     return facula.tensor(batch)
 
 
 def collate_str_fn(batch, *, collate_fn_map=None):
-    """Text stays a list of text."""
+    """Return the text, which stays a list of text."""
     return batch
 
 
@@ -170,7 +171,7 @@ default_collate_fn_map.update(
 
 
 def default_collate(batch: Any) -> Any:
-    """One batch from a list of samples, as a loader makes it.
+    """Return one batch from a list of samples, as a loader makes it.
 
     Tensors of shape (...) become one of shape (len(batch), ...); numbers a tensor of shape (len(batch),), of float64 or int64;
     NumPy arrays and scalars tensors of their dtype; text a list; dicts, lists and tuples the same with each part collated.

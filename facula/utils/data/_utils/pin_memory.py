@@ -12,7 +12,7 @@ from .collate import apply_to_parts
 
 
 def pin_memory(data, device=None):
-    """`data` with every tensor in it pinned; objects with a `pin_memory` method are asked for it."""
+    """Return `data` with every tensor in it pinned; objects with a `pin_memory` method are asked for it."""
     if isinstance(data, facula.Tensor) or hasattr(data, "pin_memory"):
         return data.pin_memory()
     if isinstance(data, (str, bytes)):
@@ -63,14 +63,14 @@ class PinningThread(threading.Thread):
         self._answers.put((worker, (number, data)))
 
     def wait(self, timeout=None):
-        """The next answer; queue.Empty when none comes in `timeout` seconds."""
+        """Return the next answer; queue.Empty when none comes in `timeout` seconds."""
         worker, answer = self._answers.get(timeout=timeout)
         if isinstance(answer, ExceptionWrapper):
             answer.reraise()
         return worker, answer
 
     def stop(self):
-        """Ends the thread; a batch that it pins is finished first."""
+        """End the thread; a batch that it pins is finished first."""
         os.write(self._stop_write, b".")
         if threading.current_thread() is self:  # the iterator died here
             return

@@ -61,7 +61,7 @@ _of_thread = threading.local()
 
 
 def get_worker_info() -> Any:
-    """What a dataset can know of the worker that reads it: its number ``id``, ``num_workers``, ``seed``, ``dataset``.
+    """Return what a dataset can know of the worker that reads it: its number ``id``, ``num_workers``, ``seed``, ``dataset``.
 
     Returns a WorkerInfo; None outside of workers of a DataLoader.
 
@@ -86,7 +86,7 @@ class _ResumeIteration:
 
 
 def _generate_state(base_seed, worker_id):
-    """Four 32-bit words that seed numpy's global generator in a worker, unlike those of any other worker."""
+    """Return four 32-bit words that seed numpy's global generator in a worker, unlike those of any other worker."""
     import numpy
 
     mask = 0xFFFFFFFF
@@ -107,7 +107,7 @@ def _seed_everything(base_seed, worker_id):
 
 
 def _generators(base_seed, worker_id):
-    """What a thread has in the place of seeded global generators."""
+    """Return what a thread has in the place of seeded global generators."""
     seed = base_seed + worker_id
     drawn = facula.Generator()
     drawn.manual_seed(seed)
@@ -130,7 +130,7 @@ class _Sender:
         threading.Thread(target=self._run, daemon=True).start()
 
     def send(self, obj, where):
-        """Packs `obj` here, where a failure can still be reported, and sends it."""
+        """Pack `obj` here, where a failure can still be reported, and send it."""
         try:
             packed = _channel.pack(obj)
         except Exception:
@@ -146,7 +146,7 @@ class _Sender:
                 return  # the parent has closed its end: it wants nothing more
 
     def _send(self, number, where, packed):
-        """Sends a batch; where there is no file for it, since descriptors or memory have run out, sends the failure."""
+        """Send a batch; where there is no file for it, since descriptors or memory have run out, send the failure."""
         try:
             self._channel.send_packed(packed)
         except (BrokenPipeError, ConnectionResetError):
@@ -196,7 +196,7 @@ def _worker_loop(
     num_workers,
     persistent_workers,
 ):
-    """The main function of worker `worker_id`.
+    """Run worker `worker_id`: its main function.
 
     Args:
         connection: the socket to the parent.
@@ -256,7 +256,8 @@ class _Fetching:
 
     @staticmethod
     def _part_of_pipes(dataset):
-        """Tells data pipes which part of the stream is this worker's. The generator of their seeds; None for other datasets."""
+        """Tell data pipes which part of the stream is this worker's; return the generator of their seeds, None for other
+        datasets."""
         if not hasattr(type(dataset), "register_datapipe_as_function"):
             return None
         from ..datapipes.iter.sharding import SHARDING_PRIORITIES
@@ -267,7 +268,7 @@ class _Fetching:
         return facula.Generator().manual_seed(info.seed - info.id)  # all workers draw one order
 
     def restart(self):
-        """Begins the dataset anew."""
+        """Begin the dataset anew."""
         from ..dataloader import _DatasetKind
 
         self.ended = False
@@ -281,7 +282,7 @@ class _Fetching:
             self._failure = ExceptionWrapper(where=self.where)
 
     def fetch(self, index):
-        """The batch for `index`."""
+        """Return the batch for `index`."""
         if self._failure is not None:
             failure, self._failure = self._failure, None
             return failure

@@ -8,14 +8,14 @@ import warnings
 
 
 def picked(sample, columns):
-    """The arguments for a function: the sample, or its columns."""
+    """Return the arguments for a function: the sample, or its columns."""
     if columns is None:
         return (sample,)
     return tuple(sample[c] for c in columns) if isinstance(columns, (list, tuple)) else (sample[columns],)
 
 
 def check_columns(function, columns):
-    """ValueError for a function that cannot be called with the values of so many columns, where its signature tells."""
+    """Raise ValueError for a function that cannot be called with the values of so many columns, where its signature tells."""
     count = len(columns) if isinstance(columns, (list, tuple)) else 1
     try:
         parameters = inspect.signature(function.forward if hasattr(function, "forward") else function).parameters.values()
@@ -35,7 +35,7 @@ def check_columns(function, columns):
 
 
 def applied(function, sample, columns, output):
-    """The sample with the function's result in the place of a column, or as another; without columns the result."""
+    """Return the sample with the function's result in the place of a column, or as another; without columns the result."""
     result = function(*picked(sample, columns))
     if columns is None:
         return result

@@ -109,7 +109,7 @@ def _fits(value, hint):
 
 
 def argument_validation(f):
-    """Decorates an `__init__` or `__iter__`: arguments must be of the classes that their annotations name.
+    """Decorate an `__init__` or `__iter__`: arguments must be of the classes that their annotations name.
 
     Args:
         f: the function.
@@ -154,7 +154,7 @@ class runtime_validation_disabled(contextlib.ContextDecorator):
 
 
 def runtime_validation(f):
-    """Decorates an `__iter__`: what it gives must be of the class that its annotation, `Iterator[C]`, names.
+    """Decorate an `__iter__`: what it gives must be of the class that its annotation, `Iterator[C]`, names.
 
     Args:
         f: the function.

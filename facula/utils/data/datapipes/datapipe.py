@@ -27,12 +27,12 @@ class _Shuffling:
     _seed = None
 
     def set_shuffle(self, shuffle: bool = True) -> Self:
-        """Turns shuffling on or off by `shuffle`; gives the pipe."""
+        """Turn shuffling on or off by `shuffle`; give the pipe."""
         self._enabled = shuffle
         return self
 
     def set_seed(self, seed: int) -> Self:
-        """Sets the seed of the next iterator; gives the pipe."""
+        """Set the seed of the next iterator; give the pipe."""
         self._seed = seed
         return self
 
@@ -67,7 +67,7 @@ class _Pipe:
 
     @classmethod
     def register_function(cls, function_name: str, function: Callable[..., Any]) -> None:
-        """Gives pipes of this kind a function, which is called with the pipe and what a call gives.
+        """Give pipes of this kind a function, which is called with the pipe and what a call gives.
 
         Args:
             function_name: the name.
@@ -83,7 +83,7 @@ class _Pipe:
     @classmethod
     def register_datapipe_as_function(cls, function_name: str, cls_to_register: type,
                                       enable_df_api_tracing: bool = False) -> None:  # fmt: skip
-        """Gives pipes of this kind a function that makes another pipe of them; the decorator `functional_datapipe` calls it.
+        """Give pipes of this kind a function that makes another pipe of them; the decorator `functional_datapipe` calls it.
 
         Args:
             function_name: the name of the function.
@@ -117,7 +117,7 @@ class _Pipe:
 
 
 def _hooked_iter(make):
-    """An `__iter__` that ends older iterators of the pipe, and begins anew unless the pipe was restored."""
+    """Return an `__iter__` that ends older iterators of the pipe, and begins anew unless the pipe was restored."""
 
     @functools.wraps(make)
     def begin(self):
@@ -132,7 +132,7 @@ def _hooked_iter(make):
 
 
 def _hooked_next(following):
-    """A `__next__` that counts what it gives."""
+    """Return a `__next__` that counts what it gives."""
 
     @functools.wraps(following)
     def counted(self):
@@ -267,9 +267,9 @@ class DataChunk(list[_T], Generic[_T]):
     """
 
     def as_str(self, indent: str = "") -> str:
-        """The text of the batch, behind the text `indent`."""
+        """Return the text of the batch, behind the text `indent`."""
         return indent + "[" + ", ".join(map(str, self)) + "]"
 
     def raw_iterator(self) -> Iterator[Any]:
-        """Its samples."""
+        """Yield its samples."""
         yield from self

@@ -84,7 +84,7 @@ def _doc(name, what, arguments, kinds):
 
 
 def _sizes(name, base, *kinds):
-    """The classes of one, two and three dimensions, those of the layers that there are."""
+    """Yield the classes of one, two and three dimensions, those of the layers that there are."""
     arguments = _WORDS[base].split()
     long = [_LONG[argument] for argument in arguments]
     what = f"{', '.join(long[:-1])} and {long[-1]}"
@@ -160,7 +160,7 @@ class ConvAdd2d(_FusedModule):
         self.add = add
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """add(conv(x1), x2)"""
+        """Return add(conv(x1), x2)"""
         return self.add(self[0](x1), x2)
 
 
@@ -183,5 +183,5 @@ class ConvAddReLU2d(_FusedModule):
         self.relu = relu
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """relu(add(conv(x1), x2))"""
+        """Return relu(add(conv(x1), x2))"""
         return self.relu(self.add(self[0](x1), x2))

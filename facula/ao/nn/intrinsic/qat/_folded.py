@@ -40,11 +40,11 @@ class Folded(nn.Module):
             self.freeze_bn_stats()
 
     def reset_running_stats(self) -> None:
-        """Forgets the batch normalisation's statistics."""
+        """Forget the batch normalisation's statistics."""
         self.bn.reset_running_stats()
 
     def reset_bn_parameters(self) -> None:
-        """Draws the batch normalisation's weight and the layer's bias anew, and forgets the statistics."""
+        """Draw the batch normalisation's weight and the layer's bias anew, and forget the statistics."""
         self.bn.reset_running_stats()
         init.uniform_(self.bn.weight)
         init.zeros_(self.bn.bias)
@@ -53,13 +53,13 @@ class Folded(nn.Module):
             init.uniform_(self.bias, -bound, bound)
 
     def update_bn_stats(self) -> Self:
-        """Lets the batch normalisation count into its statistics; returns the layer."""
+        """Let the batch normalisation count into its statistics; return the layer."""
         self.freeze_bn = False
         self.bn.training = True
         return self
 
     def freeze_bn_stats(self) -> Self:
-        """Has the batch normalisation use its statistics as they are; returns the layer."""
+        """Have the batch normalisation use its statistics as they are; return the layer."""
         self.freeze_bn: bool = True
         self.bn.training = False
         return self
@@ -78,7 +78,7 @@ class Folded(nn.Module):
         return self.bn(result)
 
     def train(self, mode: bool = True) -> Self:
-        """As nn.Module's, but a frozen batch normalisation stays in evaluation mode."""
+        """Set the mode as nn.Module does, but a frozen batch normalisation stays in evaluation mode."""
         self.training = mode
         if not self.freeze_bn:
             for child in self.children():
@@ -86,7 +86,7 @@ class Folded(nn.Module):
         return self
 
     def _take(self, layer, bn):
-        """Takes over the parameters and statistics of layers of floating point; returns the layer."""
+        """Take over the parameters and statistics of layers of floating point; return the layer."""
         self.weight, self.bias = layer.weight, layer.bias
         self.bn.weight, self.bn.bias = bn.weight, bn.bias
         self.bn.running_mean, self.bn.running_var = bn.running_mean, bn.running_var
@@ -95,7 +95,7 @@ class Folded(nn.Module):
 
 
 def update_bn_stats(mod: Module) -> None:
-    """Lets the batch normalisation of a fused layer count into its statistics: for ``model.apply(update_bn_stats)``.
+    """Let the batch normalisation of a fused layer count into its statistics: for ``model.apply(update_bn_stats)``.
 
     Args:
         mod: any module; others than fused layers stay as they are.
@@ -111,7 +111,7 @@ def update_bn_stats(mod: Module) -> None:
 
 
 def freeze_bn_stats(mod: Module) -> None:
-    """Has the batch normalisation of a fused layer use its statistics as they are: for ``model.apply(freeze_bn_stats)``.
+    """Have the batch normalisation of a fused layer use its statistics as they are: for ``model.apply(freeze_bn_stats)``.
 
     Args:
         mod: any module; others than fused layers stay as they are.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def observed_layer(mod):
-    """The first layer of a container, with the container's observer of outputs; other modules are their own."""
+    """Give the first layer of a container, with the container's observer of outputs; other modules are their own."""
     if hasattr(mod, "weight_fake_quant"):  # it trained with rounding, as one layer
         yield mod
         return
@@ -30,7 +30,7 @@ class Fused:
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Any:
-        """The quantised form of a container that has been observed (`prepare`), or of a fused layer trained so
+        """Return the quantised form of a container that has been observed (`prepare`), or of a fused layer trained so
         (`prepare_qat`).
 
         Args:

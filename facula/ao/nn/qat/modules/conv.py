@@ -41,12 +41,12 @@ class _ConvNd(nn.modules.conv._ConvNd):
         self.weight_fake_quant: Any = rounding
 
     def forward(self, input: Tensor) -> Any:
-        """The convolution with the rounded weight."""
+        """Return the convolution with the rounded weight."""
         return self._conv_forward(input, self.weight_fake_quant(self.weight), self.bias)
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The layer made of one of floating point with a qconfig, whose parameters it takes over.
+        """Return the layer made of one of floating point with a qconfig, whose parameters it takes over.
 
         Args:
             mod: the layer, or the container of it and a ReLU.
@@ -66,7 +66,7 @@ class _ConvNd(nn.modules.conv._ConvNd):
         return made
 
     def to_float(self) -> ConvReLU2d:
-        """The layer without rounding, with its ReLU where it has one.
+        """Return the layer without rounding, with its ReLU where it has one.
 
         >>> layer = torch.ao.nn.qat.Conv1d(1, 1, 2, qconfig=torch.ao.quantization.default_qat_qconfig)
         >>> layer.to_float()

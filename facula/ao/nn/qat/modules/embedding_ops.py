@@ -41,7 +41,7 @@ class _Embeddings(nn.Module):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The layer made of one of floating point with a qconfig, whose weight it takes over.
+        """Return the layer made of one of floating point with a qconfig, whose weight it takes over.
 
         Args:
             mod: the layer.
@@ -59,7 +59,7 @@ class _Embeddings(nn.Module):
         return cls(**{name: getattr(mod, name) for name in cls._NAMES}, qconfig=qconfig, _weight=mod.weight)
 
     def to_float(self) -> EmbeddingBag:
-        """The layer without rounding.
+        """Return the layer without rounding.
 
         >>> torch.ao.nn.qat.Embedding(3, 2, qconfig=torch.ao.quantization.default_embedding_qat_qconfig).to_float()
         Embedding(3, 2)
@@ -97,7 +97,7 @@ class Embedding(_Embeddings, nn.Embedding):
         self._round_with(qconfig, device)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Rows of the rounded weight."""
+        """Return the rows of the rounded weight."""
         return F.embedding(
             input, self.weight_fake_quant(self.weight), self.padding_idx, self.max_norm, self.norm_type,
             self.scale_grad_by_freq, self.sparse,
@@ -134,7 +134,7 @@ class EmbeddingBag(_Embeddings, nn.EmbeddingBag):
         self._round_with(qconfig, device)
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
-        """Sums, means or maxima of rows of the rounded weight."""
+        """Return the sums, means or maxima of rows of the rounded weight."""
         return F.embedding_bag(
             input, self.weight_fake_quant(self.weight), offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,
             self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx,

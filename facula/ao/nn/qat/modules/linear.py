@@ -47,12 +47,12 @@ class Linear(nn.Linear):
         self.weight_fake_quant: Any = rounding
 
     def forward(self, input: Tensor) -> Tensor:
-        """input @ rounded weight.T + bias"""
+        """Return input @ rounded weight.T + bias"""
         return F.linear(input, self.weight_fake_quant(self.weight), self.bias)
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The layer made of one of floating point with a qconfig, whose parameters it takes over.
+        """Return the layer made of one of floating point with a qconfig, whose parameters it takes over.
 
         Args:
             mod: the layer, or the container of it and a ReLU.
@@ -77,7 +77,7 @@ class Linear(nn.Linear):
         return made
 
     def to_float(self) -> Linear:
-        """The layer without rounding.
+        """Return the layer without rounding.
 
         >>> torch.ao.nn.qat.Linear(2, 1, qconfig=torch.ao.quantization.default_qat_qconfig).to_float()
         Linear(in_features=2, out_features=1, bias=True)

@@ -55,12 +55,12 @@ class Quantize(nn.Module):
         self.dtype = dtype
 
     def forward(self, X: Tensor) -> Tensor:
-        """The quantised input."""
+        """Return the quantised input."""
         return facula.quantize_per_tensor(X, float(self.scale), int(self.zero_point), self.dtype)
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> Quantize:
-        """The quantised form of an observed `QuantStub`; `convert` calls it.
+        """Return the quantised form of an observed `QuantStub`; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -80,7 +80,7 @@ class Quantize(nn.Module):
         return Quantize(scale.float().item(), zero_point.long().item(), mod.activation_post_process.dtype)
 
     def extra_repr(self) -> str:
-        """What printing shows."""
+        """Return what printing shows."""
         return f"scale={self.scale}, zero_point={self.zero_point}, dtype={self.dtype}"
 
 
@@ -98,12 +98,12 @@ class DeQuantize(nn.Module):
         super().__init__()
 
     def forward(self, Xq: Tensor) -> Tensor:
-        """The values."""
+        """Return the values."""
         return Xq.dequantize()
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> DeQuantize:
-        """The quantised form of a `DeQuantStub`; `convert` calls it.
+        """Return the quantised form of a `DeQuantStub`; `convert` calls it.
 
         Args:
             mod: the stub; it needs no observer.

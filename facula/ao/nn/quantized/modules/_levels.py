@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def requantized(function: Callable[..., Any], input: Tensor, scale: Tensor | float, zero_point: Tensor | int) -> Tensor:
-    """`function` of the values of a quantised tensor, on other levels of its dtype."""
+    """Return `function` of the values of a quantised tensor, on other levels of its dtype."""
     if not isinstance(input, facula.Tensor) or not input.is_quantized:
         kind = input.dtype if isinstance(input, facula.Tensor) else type(input).__name__
         raise RuntimeError(f"quantized.{getattr(function, '__name__', 'module')}: expected a quantised input, got {kind}")
@@ -37,12 +37,12 @@ class _Levels:
         return super().forward(input)
 
     def forward(self, input: Tensor) -> Tensor:
-        """The outputs of a quantised input, on the levels of `scale` and `zero_point`."""
+        """Return the outputs of a quantised input, on the levels of `scale` and `zero_point`."""
         return requantized(self._apply_float, input, self.scale, self.zero_point)
 
     @classmethod
     def from_reference(cls, mod: Module, scale: float, zero_point: int) -> Any:
-        """Raises NotImplementedError: reference modules belong to quantisation of graphs, which is not here.
+        """Raise NotImplementedError: reference modules belong to quantisation of graphs, which is not here.
 
         Args:
             mod: the reference module.

@@ -38,7 +38,7 @@ class ReLU6(nn.ReLU):
         super().__init__(inplace)
 
     def forward(self, input: Tensor) -> Tensor:
-        """The limited input."""
+        """Return the limited input."""
         return F.relu6(input, self.inplace)
 
     def _get_name(self):
@@ -46,7 +46,7 @@ class ReLU6(nn.ReLU):
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> ReLU6:
-        """The quantised form of nn.ReLU6; `convert` calls it.
+        """Return the quantised form of nn.ReLU6; `convert` calls it.
 
         Args:
             mod: the module; it needs no observer.
@@ -78,7 +78,7 @@ class Hardswish(_Levels, nn.Hardswish):
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> Hardswish:
-        """The quantised form of an observed nn.Hardswish; `convert` calls it.
+        """Return the quantised form of an observed nn.Hardswish; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -115,7 +115,7 @@ class ELU(_Levels, nn.ELU):
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> ELU:
-        """The quantised form of an observed nn.ELU; `convert` calls it.
+        """Return the quantised form of an observed nn.ELU; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -154,7 +154,7 @@ class LeakyReLU(_Levels, nn.LeakyReLU):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of an observed nn.LeakyReLU; `convert` calls it.
+        """Return the quantised form of an observed nn.LeakyReLU; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -192,12 +192,12 @@ class Sigmoid(nn.Sigmoid):
         self.output_scale, self.output_zero_point = output_scale, output_zero_point
 
     def forward(self, input: Tensor) -> Tensor:
-        """The outputs of a quantised input."""
+        """Return the outputs of a quantised input."""
         return requantized(facula.sigmoid, input, self.output_scale, self.output_zero_point)
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of an observed nn.Sigmoid; `convert` calls it.
+        """Return the quantised form of an observed nn.Sigmoid; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -237,7 +237,7 @@ class Softmax(_Levels, nn.Softmax):
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> Softmax:
-        """The quantised form of an observed nn.Softmax; `convert` calls it.
+        """Return the quantised form of an observed nn.Softmax; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -282,7 +282,7 @@ class PReLU(nn.Module):
         self.set_weight(facula.quantize_per_tensor(facula.full((num_parameters,), 0.25), 0.01, 0, facula.quint8))
 
     def set_weight(self, w: Any) -> None:
-        """Puts quantised slopes.
+        """Put quantised slopes.
 
         Args:
             w: a quantised tensor of num_parameters elements.
@@ -290,7 +290,7 @@ class PReLU(nn.Module):
         self.weight = w
 
     def forward(self, input: Tensor) -> Any:
-        """The outputs of a quantised input."""
+        """Return the outputs of a quantised input."""
         return requantized(lambda x: F.prelu(x, self.weight.dequantize()), input, self.scale, self.zero_point)
 
     def _get_name(self):
@@ -298,7 +298,7 @@ class PReLU(nn.Module):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of an observed nn.PReLU with a qconfig; `convert` calls it.
+        """Return the quantised form of an observed nn.PReLU with a qconfig; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs; its qconfig observes the weight.

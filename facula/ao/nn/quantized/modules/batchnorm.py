@@ -34,7 +34,7 @@ class _BatchNorm(_Levels):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> BNReLU2d | BNReLU3d:
-        """The quantised form of an observed batch normalisation, or of one with its ReLU; `convert` calls it.
+        """Return the quantised form of an observed batch normalisation, or of one with its ReLU; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.

@@ -69,7 +69,7 @@ class _Conv(WeightedQuantizedModule):
         return f"Quantized{self._FLOAT.__name__}"
 
     def extra_repr(self) -> str:
-        """What printing shows."""
+        """Return what printing shows."""
         text = (
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}, "
             f"scale={self.scale}, zero_point={self.zero_point}"
@@ -82,7 +82,7 @@ class _Conv(WeightedQuantizedModule):
         return text + (", bias=False" if self.bias() is None else "")
 
     def set_weight_bias(self, w: Tensor, b: Tensor | None) -> None:
-        """Puts a weight and a bias, which are not copied.
+        """Put a weight and a bias, which are not copied.
 
         Args:
             w: of qint8.
@@ -104,7 +104,7 @@ class _Conv(WeightedQuantizedModule):
         return self._weight, self._bias
 
     def weight(self) -> Tensor:
-        """The weight, quantised.
+        """Return the weight, quantised.
 
         >>> torch.ao.nn.quantized.Conv1d(1, 1, 2).weight().dtype
         torch.qint8
@@ -112,7 +112,7 @@ class _Conv(WeightedQuantizedModule):
         return self._weight
 
     def bias(self) -> Tensor:
-        """The bias, float32, or None.
+        """Return the bias, float32, or None.
 
         >>> torch.ao.nn.quantized.Conv1d(1, 1, 2).bias()
         tensor([0.])
@@ -120,7 +120,7 @@ class _Conv(WeightedQuantizedModule):
         return self._bias
 
     def forward(self, input: Tensor) -> Tensor:
-        """The quantised outputs of quantised inputs. Errors: ValueError for inputs of another number of dimensions."""
+        """Return the quantised outputs of quantised inputs. Errors: ValueError for inputs of another number of dimensions."""
         if input.dim() != self._DIMS + 2:
             raise ValueError(f"{self._get_name()}: expected {self._DIMS + 2} dimensions, got shape {list(input.shape)}")
         return products.conv(
@@ -149,8 +149,8 @@ class _Conv(WeightedQuantizedModule):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of a float layer that has been observed (`prepare`), or trained so (`prepare_qat`); `convert`
-        calls it.
+        """Return the quantised form of a float layer that has been observed (`prepare`), or trained so (`prepare_qat`);
+        `convert` calls it.
 
         Args:
             mod: the layer.

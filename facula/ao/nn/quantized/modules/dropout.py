@@ -26,7 +26,7 @@ class Dropout(nn.Dropout):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """The input itself."""
+        """Return the input itself."""
         return input
 
     def _get_name(self):
@@ -34,7 +34,7 @@ class Dropout(nn.Dropout):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of nn.Dropout; `convert` calls it.
+        """Return the quantised form of nn.Dropout; `convert` calls it.
 
         Args:
             mod: the module; it needs no observer.
@@ -47,7 +47,7 @@ class Dropout(nn.Dropout):
 
     @classmethod
     def from_reference(cls, mod: Module, scale: float, zero_point: int) -> Self:
-        """What `from_float` gives.
+        """Return what `from_float` gives.
 
         Args:
             mod: the module.

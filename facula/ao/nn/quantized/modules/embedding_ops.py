@@ -55,7 +55,7 @@ class EmbeddingPackedParams(nn.Module):
         self.set_weight(facula.quantize_per_channel(facula.zeros(num_embeddings, embedding_dim), ones, zeros, 0, dtype))
 
     def set_weight(self, weight: Tensor) -> None:
-        """Puts a table, which is not copied.
+        """Put a table, which is not copied.
 
         Args:
             weight: of quint8, quantised per row.
@@ -70,7 +70,7 @@ class EmbeddingPackedParams(nn.Module):
         return self._packed_weight
 
     def forward(self, x: Tensor) -> Tensor:
-        """`x` itself."""
+        """Return `x` itself."""
         return x
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
@@ -134,14 +134,14 @@ class Embedding(nn.Module):
         return f"{self._get_name()}({self.extra_repr()})"
 
     def extra_repr(self) -> str:
-        """What printing shows."""
+        """Return what printing shows."""
         return (
             f"num_embeddings={self.num_embeddings}, embedding_dim={self.embedding_dim}, "
             f"dtype={self._packed_params.dtype}, qscheme={self.weight().qscheme()}"
         )
 
     def set_weight(self, w: Any) -> None:
-        """Puts a quantised table.
+        """Put a quantised table.
 
         Args:
             w: of quint8, quantised per row.
@@ -157,7 +157,7 @@ class Embedding(nn.Module):
         self._packed_params.set_weight(w)
 
     def weight(self) -> Tensor:
-        """The quantised table.
+        """Return the quantised table.
 
         >>> torch.ao.nn.quantized.Embedding(3, 2).weight().dtype
         torch.quint8
@@ -165,7 +165,7 @@ class Embedding(nn.Module):
         return self._packed_params._weight()
 
     def _rows(self, indices):
-        """The vectors at indices of one dimension, float32."""
+        """Return the vectors at indices of one dimension, float32."""
         table = self.weight()
         rows = levels_of(table)[indices].float()
         scheme = table._scheme
@@ -174,7 +174,7 @@ class Embedding(nn.Module):
         return scheme.values(rows)
 
     def forward(self, indices: Tensor) -> Tensor:
-        """The vectors at `indices`, float32."""
+        """Return the vectors at `indices`, float32."""
         return self._rows(indices.reshape(-1)).view(*indices.shape, self.embedding_dim)
 
     @classmethod
@@ -194,7 +194,7 @@ class Embedding(nn.Module):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of nn.Embedding; `convert` calls it.
+        """Return the quantised form of nn.Embedding; `convert` calls it.
 
         Args:
             mod: the layer; its qconfig, or else one of a scale and a zero point for each row, says how.
@@ -243,7 +243,7 @@ class EmbeddingBag(Embedding):
 
     def forward(self, indices: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None,
                 compressed_indices_mapping: Any = None) -> Tensor:  # fmt: skip
-        """A row for each bag, float32."""
+        """Return a row for each bag, float32."""
         used, places = facula.unique(indices.reshape(-1), return_inverse=True)
         return F.embedding_bag(
             places.view(indices.shape), self._rows(used), offsets, mode=self.mode, per_sample_weights=per_sample_weights,
@@ -252,7 +252,7 @@ class EmbeddingBag(Embedding):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of nn.EmbeddingBag."""
+        """Return the quantised form of nn.EmbeddingBag."""
         table = cls._table(mod)
         return cls(
             mod.num_embeddings, mod.embedding_dim, mode=mod.mode, include_last_offset=mod.include_last_offset, _weight=table,

@@ -39,14 +39,14 @@ class FloatFunctional(nn.Module):
         self.activation_post_process: Module = nn.Identity()
 
     def forward(self, x: Tensor) -> Any:
-        """There is none: call the functions. Errors: RuntimeError."""
+        """Raise RuntimeError: there is no forward; call the functions."""
         raise RuntimeError(
             f"{type(self).__name__}: FloatFunctional is not intended to use the 'forward', call its functions, "
             f"got {type(x).__name__}"
         )
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """``x + y``, observed.
+        """Return ``x + y``, observed.
 
         Args:
             x, y: tensors that broadcast.
@@ -58,7 +58,7 @@ class FloatFunctional(nn.Module):
         return self.activation_post_process(facula.add(x, y))
 
     def add_scalar(self, x: Tensor, y: float) -> Tensor:
-        """``x + y`` for a number, not observed.
+        """Return ``x + y`` for a number, not observed.
 
         Args:
             x: a tensor.
@@ -71,7 +71,7 @@ class FloatFunctional(nn.Module):
         return facula.add(x, y)
 
     def mul(self, x: Tensor, y: Tensor) -> Any:
-        """``x * y``, observed.
+        """Return ``x * y``, observed.
 
         Args:
             x, y: tensors that broadcast.
@@ -83,7 +83,7 @@ class FloatFunctional(nn.Module):
         return self.activation_post_process(facula.mul(x, y))
 
     def mul_scalar(self, x: Tensor, y: float) -> Tensor:
-        """``x * y`` for a number, not observed.
+        """Return ``x * y`` for a number, not observed.
 
         Args:
             x: a tensor.
@@ -96,7 +96,7 @@ class FloatFunctional(nn.Module):
         return facula.mul(x, y)
 
     def cat(self, x: Sequence[Tensor], dim: int = 0) -> Any:
-        """Tensors joined along a dimension, observed.
+        """Return the tensors joined along a dimension, observed.
 
         Args:
             x: a list of tensors.
@@ -109,7 +109,7 @@ class FloatFunctional(nn.Module):
         return self.activation_post_process(facula.cat(x, dim=dim))
 
     def add_relu(self, x: Tensor, y: Tensor) -> Any:
-        """``max(x + y, 0)``, observed.
+        """Return ``max(x + y, 0)``, observed.
 
         Args:
             x, y: tensors that broadcast.
@@ -121,7 +121,7 @@ class FloatFunctional(nn.Module):
         return self.activation_post_process(_add_relu(x, y))
 
     def matmul(self, x: Tensor, y: Tensor) -> Any:
-        """The matrix product, observed.
+        """Return the matrix product, observed.
 
         Args:
             x, y: tensors as for `torch.matmul`.
@@ -173,11 +173,11 @@ class QFunctional(OutputLevels, nn.Module):
         return "QFunctional"
 
     def extra_repr(self) -> str:
-        """What printing shows."""
+        """Return what printing shows."""
         return f"scale={self.scale}, zero_point={self.zero_point}"
 
     def forward(self, x: Tensor) -> Any:
-        """There is none: call the functions. Errors: RuntimeError."""
+        """Raise RuntimeError: there is no forward; call the functions."""
         raise RuntimeError(
             f"QFunctional: Functional is not intended to use the 'forward', call its functions, got {type(x).__name__}"
         )
@@ -193,7 +193,7 @@ class QFunctional(OutputLevels, nn.Module):
         )
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """``x + y``, on the levels of this module.
+        """Return ``x + y``, on the levels of this module.
 
         Args:
             x, y: quantised tensors that broadcast.
@@ -207,7 +207,7 @@ class QFunctional(OutputLevels, nn.Module):
         return self._made(facula.add, x, y)
 
     def add_scalar(self, x: Tensor, y: float) -> Tensor:
-        """``x + y`` for a number; the result has the levels of x, moved or scaled.
+        """Return ``x + y`` for a number; the result has the levels of x, moved or scaled.
 
         Args:
             x: a quantised tensor.
@@ -220,7 +220,7 @@ class QFunctional(OutputLevels, nn.Module):
         return _shifted(x, float(y))
 
     def mul(self, x: Tensor, y: Tensor) -> Tensor:
-        """``x * y``, on the levels of this module.
+        """Return ``x * y``, on the levels of this module.
 
         Args:
             x, y: quantised tensors that broadcast.
@@ -234,7 +234,7 @@ class QFunctional(OutputLevels, nn.Module):
         return self._made(facula.mul, x, y)
 
     def mul_scalar(self, x: Tensor, y: float) -> Tensor:
-        """``x * y`` for a number; the result has the levels of x, moved or scaled.
+        """Return ``x * y`` for a number; the result has the levels of x, moved or scaled.
 
         Args:
             x: a quantised tensor.
@@ -247,7 +247,7 @@ class QFunctional(OutputLevels, nn.Module):
         return _scaled(x, float(y))
 
     def cat(self, x: Sequence[Tensor], dim: int = 0) -> Tensor:
-        """Tensors joined along a dimension, on the levels of this module.
+        """Return the tensors joined along a dimension, on the levels of this module.
 
         Args:
             x: a list of quantised tensors.
@@ -262,7 +262,7 @@ class QFunctional(OutputLevels, nn.Module):
         return self._made(lambda *parts: facula.cat(parts, dim=dim), *x)
 
     def add_relu(self, x: Tensor, y: Tensor) -> Tensor:
-        """``max(x + y, 0)``, on the levels of this module.
+        """Return ``max(x + y, 0)``, on the levels of this module.
 
         Args:
             x, y: quantised tensors that broadcast.
@@ -276,7 +276,7 @@ class QFunctional(OutputLevels, nn.Module):
         return self._made(_add_relu, x, y)
 
     def matmul(self, x: Tensor, y: Tensor) -> Any:
-        """The matrix product, on the levels of this module.
+        """Return the matrix product, on the levels of this module.
 
         Args:
             x, y: quantised tensors as for `torch.matmul`.
@@ -292,7 +292,7 @@ class QFunctional(OutputLevels, nn.Module):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of an observed `FloatFunctional`; `convert` calls it.
+        """Return the quantised form of an observed `FloatFunctional`; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its results.
@@ -324,7 +324,7 @@ def _limits(x):
 
 
 def _shifted(x, number):
-    """x + number without a new scale: the level of zero moves as far as it can, and the scale takes the rest."""
+    """Return x + number without a new scale: the level of zero moves as far as it can, and the scale takes the rest."""
     low, high = _limits(x)
     scale, zero = x.q_scale(), x.q_zero_point()
     level = round(number / scale)
@@ -348,7 +348,7 @@ def _scaled(x, number):
 
 
 def _as(x, scale, zero_point, levels=None, zeros=False):
-    """The levels of x, or others, with another meaning."""
+    """Return the levels of x, or others, with another meaning."""
     from facula._quantized.schemes import PerTensor
     from facula._quantized.tensor import wrap
 

@@ -38,7 +38,7 @@ class LinearPackedParams(nn.Module):
         self.set_weight_bias(_blank(1, 1, dtype), None)
 
     def set_weight_bias(self, weight: Tensor, bias: Tensor | None) -> None:
-        """Puts a weight and a bias; they are not copied.
+        """Put a weight and a bias; they are not copied.
 
         Args:
             weight: of qint8, or for float16 one that is not quantised.
@@ -68,7 +68,7 @@ class LinearPackedParams(nn.Module):
         return self._weight, self._bias
 
     def forward(self, x: Tensor) -> Tensor:
-        """`x` itself."""
+        """Return `x` itself."""
         return x
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
@@ -143,7 +143,7 @@ class Linear(OutputLevels, WeightedQuantizedModule):
         return "QuantizedLinear"
 
     def extra_repr(self) -> str:
-        """What printing shows."""
+        """Return what printing shows."""
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, scale={self.scale}, "
             f"zero_point={self.zero_point}, qscheme={self.weight().qscheme()}"
@@ -153,14 +153,14 @@ class Linear(OutputLevels, WeightedQuantizedModule):
         return f"{self._get_name()}({self.extra_repr()})"
 
     def forward(self, x: Tensor) -> Tensor:
-        """The quantised outputs of quantised inputs."""
+        """Return the quantised outputs of quantised inputs."""
         return products.linear(x, self.weight(), self.bias(), self.scale, self.zero_point, relu=self._RELU)
 
     def _weight_bias(self):
         return self._packed_params._weight_bias()
 
     def weight(self) -> Tensor:
-        """The weight, (out_features, in_features), quantised.
+        """Return the weight, (out_features, in_features), quantised.
 
         >>> torch.ao.nn.quantized.Linear(2, 1).weight().shape
         torch.Size([1, 2])
@@ -168,7 +168,7 @@ class Linear(OutputLevels, WeightedQuantizedModule):
         return self._weight_bias()[0]
 
     def bias(self) -> Tensor | None:
-        """The bias, float32, or None.
+        """Return the bias, float32, or None.
 
         >>> torch.ao.nn.quantized.Linear(2, 1).bias()
         tensor([0.])
@@ -176,7 +176,7 @@ class Linear(OutputLevels, WeightedQuantizedModule):
         return self._weight_bias()[1]
 
     def set_weight_bias(self, w: Tensor, b: Tensor | None) -> None:
-        """Puts a weight and a bias, which are not copied.
+        """Put a weight and a bias, which are not copied.
 
         Args:
             w: of qint8.
@@ -193,8 +193,8 @@ class Linear(OutputLevels, WeightedQuantizedModule):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of a float layer that has been observed (`prepare`), or trained so (`prepare_qat`); `convert`
-        calls it.
+        """Return the quantised form of a float layer that has been observed (`prepare`), or trained so (`prepare_qat`);
+        `convert` calls it.
 
         Args:
             mod: the layer.

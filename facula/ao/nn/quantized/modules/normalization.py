@@ -52,7 +52,7 @@ class LayerNorm(_Levels, nn.LayerNorm):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of an observed nn.LayerNorm; `convert` calls it.
+        """Return the quantised form of an observed nn.LayerNorm; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -100,7 +100,7 @@ class GroupNorm(_Levels, nn.GroupNorm):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of an observed nn.GroupNorm; `convert` calls it.
+        """Return the quantised form of an observed nn.GroupNorm; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
@@ -131,7 +131,7 @@ class _InstanceNorm(_Levels):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of an observed instance normalisation; `convert` calls it.
+        """Return the quantised form of an observed instance normalisation; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.

@@ -29,7 +29,7 @@ class WeightedQuantizedModule(nn.Module):
 
     @classmethod
     def from_reference(cls, ref_module: Any, output_scale: float, output_zero_point: int) -> Any:
-        """Raises NotImplementedError: reference modules belong to quantisation of graphs, which is not here.
+        """Raise NotImplementedError: reference modules belong to quantisation of graphs, which is not here.
 
         Args:
             ref_module: the reference module.
@@ -65,7 +65,8 @@ class OutputLevels:
 
 
 def quantize_weight(weight: Tensor, observer: Module) -> Tensor:
-    """A float weight on the levels that an observer has found: qint8, quint8, or with float16 the weight rounded to it."""
+    """Return a float weight on the levels that an observer has found: qint8, quint8, or with float16 the weight rounded to
+    it."""
     scale, zero_point = observer.calculate_qparams()
     dtype = observer.dtype
     schemes = {facula.per_tensor_affine, facula.per_tensor_symmetric}
@@ -77,7 +78,7 @@ def quantize_weight(weight: Tensor, observer: Module) -> Tensor:
 
 
 def observed_weight(module: Module, default: Any, precomputed: bool = False) -> Any:
-    """The observer of a module's weight, which has seen it.
+    """Return the observer of a module's weight, which has seen it.
 
     Args:
         module: has `weight`, and `qconfig` (or `weight_fake_quant`, when it was trained so).
@@ -95,7 +96,7 @@ def observed_weight(module: Module, default: Any, precomputed: bool = False) -> 
 
 
 def output_levels(module: Module, name: str) -> tuple[float, int]:
-    """The scale and zero point that the observer behind a module has found."""
+    """Return the scale and zero point that the observer behind a module has found."""
     observer = getattr(module, "activation_post_process", None)
     if observer is None:
         given = type(module).__name__

@@ -72,7 +72,7 @@ class WorkerSpec:
             raise ValueError("WorkerSpec: entrypoint must be a command or a function, got none")
 
     def get_entrypoint_name(self) -> str:
-        """Its name, for messages."""
+        """Return its name, for messages."""
         return self.entrypoint if isinstance(self.entrypoint, str) else self.entrypoint.__qualname__
 
 
@@ -89,7 +89,7 @@ class WorkerState(str, enum.Enum):
 
     @staticmethod
     def is_running(state: WorkerState) -> bool:
-        """Whether processes run.
+        """Return whether processes run.
 
         Args:
             state: a WorkerState.
@@ -116,7 +116,7 @@ class RunResult:
     failures: dict[int, ProcessFailure] = field(default_factory=dict)
 
     def is_failed(self) -> bool:
-        """Whether it failed."""
+        """Return whether it failed."""
         return self.state == WorkerState.FAILED
 
 
@@ -150,7 +150,7 @@ class WorkerGroup:
 
     @classmethod
     def meet(cls, spec: WorkerSpec, info: Any) -> WorkerGroup:
-        """The launchers tell each other how many processes of which role they start; ranks follow the launchers' order.
+        """Let the launchers tell each other how many processes of which role they start; ranks follow the launchers' order.
 
         Args:
             spec: the WorkerSpec of this machine.

@@ -61,7 +61,7 @@ class LocalElasticAgent:
         self._info = None
 
     def run(self, role: str = DEFAULT_ROLE) -> RunResult:
-        """Runs until the end of the job; a RunResult. SignalException when this launcher is told to end.
+        """Run until the end of the job; return a RunResult. SignalException when this launcher is told to end.
 
         Args:
             role: accepted: the role is that of the spec.
@@ -176,7 +176,7 @@ class LocalElasticAgent:
         return RunResult(WorkerState.FAILED, failures=failures)
 
     def _failure_elsewhere(self) -> dict[int, ProcessFailure]:
-        """How processes of another machine failed for good; empty while none did."""
+        """Return how processes of another machine failed for good; empty while none did."""
         if self._group.group_world_size == 1 or not self._info.store.check(["failed"]):
             return {}
         told = json.loads(self._info.store.get("failed"))

@@ -59,7 +59,7 @@ class _ConvBnNd(Folded, nn.modules.conv._ConvNd, _FusedModule):
         return self._conv_forward(input, weight, bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """The convolution with the rounded weight, normalised."""
+        """Return the convolution with the rounded weight, normalised."""
         result = self._folded(input)
         return result if self._FLOAT_RELU_MODULE is None else F.relu(result)
 
@@ -72,7 +72,8 @@ class _ConvBnNd(Folded, nn.modules.conv._ConvNd, _FusedModule):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The layer made of a container with a qconfig, whose parameters and statistics it takes over; `prepare_qat` calls it.
+        """Return the layer made of a container with a qconfig, whose parameters and statistics it takes over; `prepare_qat`
+        calls it.
 
         Args:
             mod: the container, such as `nn.intrinsic.ConvBn1d`.
@@ -93,7 +94,7 @@ class _ConvBnNd(Folded, nn.modules.conv._ConvNd, _FusedModule):
         return made._take(conv, bn)
 
     def to_float(self) -> Conv2d | ConvReLU2d:
-        """The convolution with the normalisation in its weight, with its ReLU where it has one.
+        """Return the convolution with the normalisation in its weight, with its ReLU where it has one.
 
         >>> from torch.ao.nn.intrinsic import qat
         >>> qat.ConvBn1d(1, 1, 1, qconfig=torch.ao.quantization.default_qat_qconfig).to_float()
@@ -140,7 +141,7 @@ _RELU_DOC = """A convolution and a ReLU, whose weight is rounded as `convert` wi
 
 
 def _conv_bn(n):
-    """ConvBn1d to 3d."""
+    """Return ConvBn1d to 3d."""
     conv, bn = getattr(nn, f"Conv{n}d"), getattr(nn, f"BatchNorm{n}d")
     body = {
         "__doc__": _BN_DOC.format(n=n, more="", name=f"ConvBn{n}d", sizes=", 3" * n), "__module__": __name__,
@@ -151,7 +152,7 @@ def _conv_bn(n):
 
 
 def _conv_bn_relu(n, base):
-    """ConvBnReLU1d to 3d."""
+    """Return ConvBnReLU1d to 3d."""
     body = {
         "__doc__": _BN_DOC.format(n=n, more=" and a ReLU", name=f"ConvBnReLU{n}d", sizes=", 3" * n), "__module__": __name__,
         "_FLOAT_MODULE": getattr(nni, f"ConvBnReLU{n}d"), "_FLOAT_RELU_MODULE": nn.ReLU,
@@ -161,10 +162,10 @@ def _conv_bn_relu(n, base):
 
 
 def _conv_relu(n):
-    """ConvReLU1d to 3d."""
+    """Return ConvReLU1d to 3d."""
 
     def forward(self, input):
-        """The convolution with the rounded weight, and zero for what is negative."""
+        """Return the convolution with the rounded weight, and zero for what is negative."""
         return F.relu(self._conv_forward(input, self.weight_fake_quant(self.weight), self.bias))
 
     body = {

@@ -53,12 +53,13 @@ class LinearBn1d(Folded, nn.Linear, _FusedModule):
         return F.linear(input, weight, bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """The product with the rounded weight, normalised."""
+        """Return the product with the rounded weight, normalised."""
         return self._folded(input)
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The layer made of a container with a qconfig, whose parameters and statistics it takes over; `prepare_qat` calls it.
+        """Return the layer made of a container with a qconfig, whose parameters and statistics it takes over; `prepare_qat`
+        calls it.
 
         Args:
             mod: the container, `nn.intrinsic.LinearBn1d`.
@@ -81,7 +82,7 @@ class LinearBn1d(Folded, nn.Linear, _FusedModule):
         return made._take(linear, bn)
 
     def to_float(self) -> Linear:
-        """The linear layer with the normalisation in its weight.
+        """Return the linear layer with the normalisation in its weight.
 
         >>> torch.ao.nn.intrinsic.qat.LinearBn1d(2, 1, qconfig=torch.ao.quantization.default_qat_qconfig).to_float()
         Linear(in_features=2, out_features=1, bias=True)

@@ -39,9 +39,9 @@ class LinearReLU(nnqat.Linear, _FusedModule):
         super().__init__(in_features, out_features, bias, qconfig)
 
     def forward(self, input: Tensor) -> Tensor:
-        """relu(input @ rounded weight.T + bias)"""
+        """Return relu(input @ rounded weight.T + bias)"""
         return F.relu(super().forward(input))
 
     def to_float(self) -> LinearReLU:
-        """The container of the layer without rounding and a ReLU."""
+        """Return the container of the layer without rounding and a ReLU."""
         return nni.LinearReLU(super().to_float(), nn.ReLU()).train(self.training)

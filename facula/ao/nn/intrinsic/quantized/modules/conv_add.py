@@ -20,7 +20,7 @@ class _ConvAdd(Fused, nnq.Conv2d):
     """Only the sum is rounded."""
 
     def forward(self, input: Tensor, extra_input: Tensor) -> Tensor:
-        """The quantised sum of the convolution of a quantised input and another quantised tensor."""
+        """Return the quantised sum of the convolution of a quantised input and another quantised tensor."""
         x, padding = input.dequantize(), self.padding
         if self.padding_mode != "zeros":
             x, padding = F.pad(x, [side for p in reversed(padding) for side in (p, p)], mode=self.padding_mode), 0

@@ -45,7 +45,7 @@ class _LinearThen(Fused, nnq.Linear):
         raise NotImplementedError(f"{type(self).__name__}: a layer says which function follows, got shape {list(x.shape)}")
 
     def forward(self, x: Tensor) -> Tensor:
-        """The quantised outputs of quantised inputs."""
+        """Return the quantised outputs of quantised inputs."""
         floats = self._then(F.linear(x.dequantize(), self.weight().dequantize(), self.bias()))
         return facula.quantize_per_tensor(floats, self.scale, self.zero_point, x.dtype)
 
@@ -77,7 +77,7 @@ class LinearLeakyReLU(_LinearThen):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> LinearLeakyReLU:
-        """The quantised form of a container that has been observed.
+        """Return the quantised form of a container that has been observed.
 
         Args:
             mod: the container.

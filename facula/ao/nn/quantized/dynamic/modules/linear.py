@@ -22,7 +22,7 @@ __all__ = ["Linear"]
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x (..., k) times the transpose of a weight (n, k), of qint8 or float16, plus a bias of float32; x is float32.
+    """Return x (..., k) times the transpose of a weight (n, k), of qint8 or float16, plus a bias of float32; x is float32.
 
     Inputs are put on 128 levels, so that sums of pairs of products fit into 16 bits on every processor, as PyTorch's are.
     """
@@ -35,7 +35,7 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 @facula.no_grad()
 def _wide_product(x, weight, bias):
-    """With weights of float16, or levels of the weight that are no longer of eight bits."""
+    """Compute the product with weights of float16, or levels of the weight that are no longer of eight bits."""
     if not weight.is_quantized:
         return F.linear(x, weight.float(), bias)
     if x.dtype is not float32:
@@ -63,7 +63,7 @@ class Linear(quantized.Linear):
     _version = 4
 
     def forward(self, x: Tensor) -> Tensor:
-        """The float outputs of float inputs."""
+        """Return the float outputs of float inputs."""
         params = self._packed_params
         return product(x, params._weight, params._bias)
 
@@ -71,13 +71,13 @@ class Linear(quantized.Linear):
         return "DynamicQuantizedLinear"
 
     def extra_repr(self) -> str:
-        """What printing shows."""
+        """Return what printing shows."""
         text = f"in_features={self.in_features}, out_features={self.out_features}, dtype={self._packed_params.dtype}"
         return f"{text}, qscheme={self.weight().qscheme()}" if self._packed_params.dtype is facula.qint8 else text
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The layer with its weight quantised as the module's qconfig says.
+        """Return the layer with its weight quantised as the module's qconfig says.
 
         Errors: RuntimeError for weights that are neither to be qint8 nor float16.
         """

@@ -29,7 +29,7 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 def pack_weight_bias(qweight: Any, bias: Tensor | None, dtype: facula.dtype) -> tuple[Any, Tensor]:
-    """The weight and bias of one product, as a pair.
+    """Return the weight and bias of one product, as a pair.
 
     Args:
         qweight: a quantised weight.
@@ -52,7 +52,7 @@ def _blank(rows, columns, dtype):
 
 
 def _weights(mod, names):
-    """Pairs of quantised weights of a float module, by name."""
+    """Return the pairs of quantised weights of a float module, by name."""
     from facula.ao.quantization.qconfig import default_dynamic_qconfig
 
     config = getattr(mod, "qconfig", None)
@@ -75,7 +75,7 @@ def _weights(mod, names):
 
 
 def step(mode: str, from_input: Tensor, from_hidden: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, Tensor] | tuple[Tensor]:
-    """One step of a cell from the two products (N, gates * H): the new state."""
+    """Compute one step of a cell from the two products (N, gates * H): the new state."""
     if mode == "LSTM":
         h, c = state
         i, f, g, o = (from_input + from_hidden).chunk(4, -1)
@@ -128,7 +128,7 @@ class _RNNBase(nn.Module):
         return 2 if self.bidirectional else 1
 
     def _places(self):
-        """Layers and the suffixes of their parameters' names."""
+        """Yield the layers and the suffixes of their parameters' names."""
         for layer in range(self.num_layers):
             for direction in range(self._directions):
                 yield layer, f"l{layer}{'_reverse' if direction else ''}"
@@ -137,7 +137,7 @@ class _RNNBase(nn.Module):
         return f"DynamicQuantized{type(self).__name__}"
 
     def extra_repr(self) -> str:
-        """What printing shows."""
+        """Return what printing shows."""
         text = f"{self.input_size}, {self.hidden_size}"
         usual_values = (("num_layers", 1), ("bias", True), ("batch_first", False), ("dropout", 0), ("bidirectional", False))
         for name, usual in usual_values:
@@ -149,7 +149,7 @@ class _RNNBase(nn.Module):
         return f"{self._get_name()}({self.extra_repr()})"
 
     def get_weight(self) -> dict[Any, Any]:
-        """The quantised weights by name.
+        """Return the quantised weights by name.
 
         >>> sorted(torch.ao.nn.quantized.dynamic.GRU(3, 4).get_weight())
         ['weight_hh_l0', 'weight_ih_l0']
@@ -157,7 +157,7 @@ class _RNNBase(nn.Module):
         return {name: value for name, value in self._weights.items() if name.startswith("weight")}
 
     def get_bias(self) -> dict[Any, Any]:
-        """The biases by name.
+        """Return the biases by name.
 
         >>> sorted(torch.ao.nn.quantized.dynamic.GRU(3, 4).get_bias())
         ['bias_hh_l0', 'bias_ih_l0']
@@ -181,7 +181,7 @@ class _RNNBase(nn.Module):
         )
 
     def _direction(self, x, sizes, suffix, state, reverse):
-        """One layer in one direction over rows (T, N, width), or over packed rows with the sizes of their batches."""
+        """Run one layer in one direction over rows (T, N, width), or over packed rows with the sizes of their batches."""
         w = self._weights
         rows = product(x, w[f"weight_ih_{suffix}"], w[f"bias_ih_{suffix}"])
         parts = rows.unbind(0) if sizes is None else rows.split(sizes)
@@ -213,7 +213,7 @@ class _RNNBase(nn.Module):
 
     def forward(self, input: PackedSequence | Tensor,
                 hx: Any = None) -> tuple[PackedSequence | Tensor | Any, tuple[Tensor, ...] | Tensor]:  # fmt: skip
-        """As the float layer's, for inputs of float32: outputs, and the last states.
+        """Do as the float layer does, for inputs of float32: return outputs, and the last states.
 
         Errors: RuntimeError for inputs or states of other shapes.
         """
@@ -256,7 +256,7 @@ class _RNNBase(nn.Module):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The layer with its weights quantised as the module's qconfig says; `quantize_dynamic` calls it.
+        """Return the layer with its weights quantised as the module's qconfig says; `quantize_dynamic` calls it.
 
         Args:
             mod: the layer, such as nn.GRU; without a qconfig weights become qint8.
@@ -356,13 +356,13 @@ class _Cell(nn.Module):
         return f"DynamicQuantized{type(self).__name__}"
 
     def extra_repr(self) -> str:
-        """What printing shows."""
+        """Return what printing shows."""
         text = f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else f", bias={self.bias}")
         nonlinearity = getattr(self, "nonlinearity", "tanh")
         return text if nonlinearity == "tanh" else f"{text}, nonlinearity={nonlinearity}"
 
     def get_weight(self) -> dict[str, Any]:
-        """The quantised weights by name.
+        """Return the quantised weights by name.
 
         >>> sorted(torch.ao.nn.quantized.dynamic.GRUCell(3, 4).get_weight())
         ['weight_hh', 'weight_ih']
@@ -370,7 +370,7 @@ class _Cell(nn.Module):
         return {name: self._weights[name] for name in ("weight_ih", "weight_hh")}
 
     def get_bias(self) -> dict[str, Any]:
-        """The biases by name.
+        """Return the biases by name.
 
         >>> sorted(torch.ao.nn.quantized.dynamic.GRUCell(3, 4).get_bias())
         ['bias_hh', 'bias_ih']
@@ -410,7 +410,7 @@ class _Cell(nn.Module):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The cell with its weights quantised as the module's qconfig says; `quantize_dynamic` calls it.
+        """Return the cell with its weights quantised as the module's qconfig says; `quantize_dynamic` calls it.
 
         Args:
             mod: the cell, such as nn.GRUCell; without a qconfig weights become qint8.
@@ -450,7 +450,7 @@ class LSTMCell(_Cell):
         super().__init__("LSTM", input_size, hidden_size, bias, dtype)
 
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor] | tuple[Tensor]:
-        """The new hidden state and cell state."""
+        """Return the new hidden state and cell state."""
         return self._next(input, (self._zeros(input),) * 2 if hx is None else tuple(hx))
 
 
@@ -473,7 +473,7 @@ class GRUCell(_Cell):
         super().__init__("GRU", input_size, hidden_size, bias, dtype)
 
     def forward(self, input: Tensor, hx: Any = None) -> Tensor:
-        """The new hidden state."""
+        """Return the new hidden state."""
         return self._next(input, (self._zeros(input) if hx is None else hx,))[0]
 
 
@@ -501,5 +501,5 @@ class RNNCell(_Cell):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Any = None) -> Tensor:
-        """The new hidden state."""
+        """Return the new hidden state."""
         return self._next(input, (self._zeros(input) if hx is None else hx,))[0]

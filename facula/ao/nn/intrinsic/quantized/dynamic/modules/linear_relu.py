@@ -34,7 +34,7 @@ class LinearReLU(nnqd.Linear):
         super().__init__(in_features, out_features, bias, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The float outputs of float inputs, not negative."""
+        """Return the float outputs of float inputs, not negative."""
         return super().forward(x).relu_()
 
     def _get_name(self):
@@ -42,7 +42,7 @@ class LinearReLU(nnqd.Linear):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The layer with its weight quantised as the qconfig of the container's first layer says.
+        """Return the layer with its weight quantised as the qconfig of the container's first layer says.
 
         Args:
             mod: the container.
