@@ -254,7 +254,7 @@ def test_every_kernel_copy_and_fill_is_seen_with_what_queued_it():
     ) == [
         "kernel library aten::mm cuLaunchKernel",
         "kernel facula::cuda::pointwise_direct aten::exp cuLaunchKernel",
-        "kernel facula::cuda::fold aten::sum cuLaunchKernel",
+        "kernel facula::cuda::fold_rows aten::sum cuLaunchKernel",
         "gpu_memcpy Memcpy DtoH (Device -> Pageable) aten::_to_device cuMemcpyDtoHAsync_v2",
         "gpu_memcpy Memcpy HtoD (Pageable -> Device) aten::_to_device cuMemcpyHtoDAsync_v2",
         "gpu_memcpy Memcpy HtoD (Pinned -> Device) aten::_to_device cuMemcpyHtoDAsync_v2",

@@ -129,6 +129,7 @@ def held_after_small_values() -> int:
     return facula.cpu.memory_allocated()
 
 
+@pytest.mark.filterwarnings("ignore:memory_budget")
 def test_small_blocks_that_went_are_used_again(every_storage):
     """Values of 4 KiB go into the list of the thread that fills it at that moment."""
     first, *_, last = [held_after_small_values() for _ in range(3)]

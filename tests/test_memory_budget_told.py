@@ -219,7 +219,7 @@ def test_the_program_of_the_page(capsys):
     exec(program, {})
     told = capsys.readouterr().out
     assert re.match(
-        r"budget 80.0 MiB, highest 7\d\.\d MiB; without it 11\d MiB. 4 steps of backward, [\d.]+ % of the time in ops run again\n",
+        r"budget 80.0 MiB, highest 7\d\.\d MiB; without it 1\d\d MiB. 4 steps of backward, [\d.]+ % of the time in ops run again\n",
         told,
     )
     (columns,) = re.findall(r"^made by .*$", page, re.M)
