@@ -50,7 +50,7 @@ COUNTERS = ("ncu", "--metrics", METRICS, "--launch-count", "60", "--csv", sys.ex
 
 @dataclass(frozen=True)
 class Step:
-    """What is run: a part for a library, or a command whose output is kept."""
+    """Run a part for a library, or a command whose output is kept."""
 
     name: str
     limit: int  # seconds

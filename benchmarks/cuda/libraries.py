@@ -1,4 +1,4 @@
-"""What may fail first on a new machine: whether the device, NVIDIA's libraries and every kind of kernel work at all.
+"""Try what may fail first on a new machine: whether the device, NVIDIA's libraries and every kind of kernel work at all.
 
 A part of everything.py. Each row is one call whose result is compared with the CPU's; a row that fails says why and does not
 keep the others from running.

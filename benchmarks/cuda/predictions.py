@@ -1,4 +1,4 @@
-"""What a device is expected to show, and the table of it beside what it has shown: the end of everything.py.
+"""Predict what a device shows, and print that beside what it has shown: the end of everything.py.
 
 Predictions come out of the machine code of kernels (benchmarks/cuda/static/table.json, which keeps the bounds that
 `python -m benchmarks.cuda.static` prints), and for what no kernel of ours decides from data sheets and published figures.

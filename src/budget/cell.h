@@ -182,7 +182,7 @@ bool is_alone(const Cell& cell);
 /// Whether a storage can be a cell's: bytes of a device's allocator that nobody else knows.
 bool can_be_in_cell(const Storage* storage);
 
-/// What a run of the step takes, as far as it is known now. With the lock held.
+/// Returns the nanoseconds that a run of the step takes, as far as they are known now. With the lock held.
 uint64_t time_of(Step& step);
 
 /// Adds a step that is complete to the lists. With the lock held.

@@ -287,7 +287,7 @@ size_t largest_of(const OpCall& call) {
   return largest;
 }
 
-/// Where the first tensor of the call is; the CPU where it has none.
+/// Returns the device of the first tensor of the call; the CPU where it has none.
 Device device_of(const OpCall& call) {
   std::optional<Device> first;
   for (const Argument& argument : call.arguments) {

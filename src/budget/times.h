@@ -1,4 +1,4 @@
-// What ops take, as a budget sees it. Of the CPU the processor's time of the thread counts. What CUDA devices do is
+// Measures what ops take. On the CPU the processor's time of the thread counts. What CUDA devices do is
 // measured by their own clock (core/device_clock.h), and read when somebody asks and the device has come past it: until
 // then the size of the results stands for it.
 #pragma once
@@ -16,7 +16,7 @@ struct DeviceTime;
 
 namespace facula::budget {
 
-/// What calls of one op with the same sizes were seen to take. A look at a clock is a call of the system or two of the
+/// Keeps what calls of one op with the same sizes have taken. A look at a clock is a call of the system or two of the
 /// driver: the first ones are measured, and the least counts, since other programs on the machine make single times
 /// long.
 class Times {
@@ -61,7 +61,8 @@ class Stopwatch {
 /// For what was never measured: as long as it takes to write the bytes, and to begin.
 uint64_t guessed_ns(Device device, size_t bytes);
 
-/// What the op took that made a tensor's bytes, as far as it is known now; 0 where no cell has them. For tests.
+/// Returns the time of the op that made a tensor's bytes, as far as it is known now; 0 where no cell has them. For
+/// tests.
 uint64_t time_of_maker(const Tensor& tensor);
 
 /// Nanoseconds of the processor that this thread has had.
