@@ -218,10 +218,12 @@ def test_the_program_of_the_page(capsys):
     program = re.search(r"```python\n(.*?)```", page, re.S)[1]
     exec(program, {})
     told = capsys.readouterr().out
-    assert re.match(
-        r"budget 80.0 MiB, highest 7\d\.\d MiB; without it 1\d\d MiB. 4 steps of backward, [\d.]+ % of the time in ops run again\n",
+    line = re.match(
+        r"budget 80.0 MiB, highest ([\d.]+) MiB; without it 1\d\d MiB. 4 steps of backward, [\d.]+ % of the time in ops run again\n",
         told,
     )
+    # which values go depends on measured times, so a step may end anywhere up to the budget itself
+    assert line and 70 <= float(line[1]) <= 80, told
     (columns,) = re.findall(r"^made by .*$", page, re.M)
     assert columns.split() == re.search(r"^made by .*$", told, re.M)[0].split() and "gelu" in told
 
