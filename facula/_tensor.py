@@ -309,7 +309,7 @@ def map2_(self, x, y, callable):
     tensor([111., 112.])
     """
     if self.requires_grad or x.requires_grad or y.requires_grad:
-        raise RuntimeError(f"map2_: not for a tensor that requires grad, got shape {list(self.shape)}")
+        raise RuntimeError(f"map2_: not for a tensor that requires grad, got shape {tuple(self.shape)}")
     columns = [t.expand(self.shape).reshape(-1).tolist() for t in (self, x, y)]
     values = [callable(a, b, c) for a, b, c in zip(*columns)]
     return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
@@ -379,7 +379,7 @@ def dim_order(self, ambiguity_check=False):
         strides = [self.stride(d) for d in order]
         if len(set(strides)) < len(strides) or any(size in (0, 1) for size in self.shape):
             raise RuntimeError(
-                f"dim_order: the order is not determined, got shape {list(self.shape)} and strides {list(self.stride())}"
+                f"dim_order: the order is not determined, got shape {tuple(self.shape)} and strides {list(self.stride())}"
             )
     elif ambiguity_check:
         fits = [f for f in ambiguity_check if self.is_contiguous(memory_format=f)]
@@ -438,7 +438,7 @@ def to_padded_tensor(self, padding, output_size=None):
         from .overrides import handle_torch_function
 
         return handle_torch_function(Tensor.to_padded_tensor, (self,), self, padding, output_size)
-    raise NotImplementedError(f"to_padded_tensor: only a nested tensor has sequences, got shape {list(self.shape)}")
+    raise NotImplementedError(f"to_padded_tensor: only a nested tensor has sequences, got shape {tuple(self.shape)}")
 
 
 def _grad_dtype(self):
@@ -562,13 +562,13 @@ def numpy(self, *, force=False):
     if tensor.requires_grad:
         raise RuntimeError(
             "numpy: a tensor that requires grad must go through detach() first, "
-            f"got shape {list(tensor.shape)}"
+            f"got shape {tuple(tensor.shape)}"
         )
     if tensor.device.type != "cpu" or tensor.is_meta:  # a wrapper only says that it lies on the CPU
         raise TypeError(f"numpy: only the CPU's memory can be shared (use tensor.cpu()), got device {tensor.device}")
     if tensor.is_conj():
         raise RuntimeError(
-            f"numpy: the values are stored as conjugates (use tensor.resolve_conj().numpy()), got {list(tensor.shape)}"
+            f"numpy: the values are stored as conjugates (use tensor.resolve_conj().numpy()), got {tuple(tensor.shape)}"
         )
     return np.asarray(_Exporter(tensor))
 
@@ -608,7 +608,7 @@ def apply_(self, callable):
     tensor([2., 5.])
     """
     if self.requires_grad:
-        raise RuntimeError(f"apply_: not for a tensor that requires grad, got shape {list(self.shape)}")
+        raise RuntimeError(f"apply_: not for a tensor that requires grad, got shape {tuple(self.shape)}")
     values = [callable(value) for value in self.detach().reshape(-1).tolist()]
     return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
 
@@ -622,7 +622,7 @@ def map_(self, tensor, callable):
     tensor([11., 24.])
     """
     if self.requires_grad or tensor.requires_grad:
-        raise RuntimeError(f"map_: not for a tensor that requires grad, got shape {list(self.shape)}")
+        raise RuntimeError(f"map_: not for a tensor that requires grad, got shape {tuple(self.shape)}")
     pairs = zip(self.reshape(-1).tolist(), tensor.expand(self.shape).reshape(-1).tolist())
     values = [callable(a, b) for a, b in pairs]
     return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
@@ -633,7 +633,7 @@ def map_(self, tensor, callable):
 
 def __iter__(self):
     if self.dim() == 0:
-        raise TypeError("iter: a 0-d tensor cannot be iterated over, got shape []")
+        raise TypeError("iter: a 0-d tensor cannot be iterated over, got shape ()")
     return iter(self.unbind(0))
 
 

@@ -202,7 +202,7 @@ def _same_results(name, a, b):
     for x, y in zip(a_leaves, b_leaves):
         if x.shape != y.shape or x.dtype != y.dtype:
             raise RuntimeError(
-                f"{name}: what is given must have one dtype and shape, got {x.dtype}{list(x.shape)}, {y.dtype}{list(y.shape)}"
+                f"{name}: what is given must have one dtype and shape, got {x.dtype}{tuple(x.shape)}, {y.dtype}{tuple(y.shape)}"
             )
 
 

@@ -47,7 +47,7 @@ def gradient(input: Tensor, *, spacing: Sequence[Tensor | float] | float = 1, di
         if size <= edge_order:
             raise RuntimeError(f"gradient: edge_order + 1 = {edge_order + 1} samples along dim {d} at least, got {size}")
         if isinstance(step, Tensor) and step.shape != (size,):
-            raise RuntimeError(f"gradient: {size} coordinates for dim {d}, got spacing of shape {list(step.shape)}")
+            raise RuntimeError(f"gradient: {size} coordinates for dim {d}, got spacing of shape {tuple(step.shape)}")
     return tuple(_along(input, d, step, edge_order) for d, step in zip(dims, spacings))
 
 

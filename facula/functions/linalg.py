@@ -160,7 +160,7 @@ def nuclear_norm(input: Tensor, dim: Sequence[int] | None = None, keepdim: bool 
     from facula import linalg
 
     if dim is None and input.dim() != 2:
-        raise RuntimeError(f"nuclear_norm: a matrix, or two dimensions in dim, got shape {list(input.shape)}")
+        raise RuntimeError(f"nuclear_norm: a matrix, or two dimensions in dim, got shape {tuple(input.shape)}")
     return linalg.matrix_norm(input, "nuc", (0, 1) if dim is None else tuple(dim), keepdim, out=out)
 
 

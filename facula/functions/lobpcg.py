@@ -52,7 +52,7 @@ def lobpcg(A: Tensor, k: int | None = None, B: Tensor | None = None, X: Tensor |
     (torch.Size([1]), torch.Size([9, 1]))
     """
     if A.dim() < 2 or A.shape[-1] != A.shape[-2]:
-        raise ValueError(f"lobpcg: a square matrix or a batch of them, got shape {list(A.shape)}")
+        raise ValueError(f"lobpcg: a square matrix or a batch of them, got shape {tuple(A.shape)}")
     if not A.is_floating_point():
         raise ValueError(f"lobpcg: a real floating-point matrix, got {A.dtype}")
     if method not in (None, "basic", "ortho"):

@@ -99,7 +99,7 @@ def is_nonzero(input: Tensor) -> bool:
     (False, True)
     """
     if input.numel() != 1:
-        raise RuntimeError(f"is_nonzero: a Tensor with one element is expected, got shape {list(input.shape)}")
+        raise RuntimeError(f"is_nonzero: a Tensor with one element is expected, got shape {tuple(input.shape)}")
     return bool(input)
 
 

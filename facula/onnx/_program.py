@@ -273,7 +273,7 @@ class ONNXProgram:
                 raise OnnxExporterError(f"ONNXProgram.apply_weights: the model has no {name}")
             if tuple(tensor.shape) != tuple(value.shape):
                 raise OnnxExporterError(
-                    f"ONNXProgram.apply_weights: {name} has the shape {list(value.shape)}, got {list(tensor.shape)}"
+                    f"ONNXProgram.apply_weights: {name} has the shape {tuple(value.shape)}, got {tuple(tensor.shape)}"
                 )
             value.exact = tensor
         self._session = None

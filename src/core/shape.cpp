@@ -10,9 +10,9 @@
 namespace facula {
 
 std::ostream& operator<<(std::ostream& out, IntList list) {
-  out << '[';
+  out << '(';
   for (size_t i = 0; i < list.size(); ++i) out << (i ? ", " : "") << list[i];
-  return out << ']';
+  return out << (list.size() == 1 ? ",)" : ")");
 }
 
 std::ostream& operator<<(std::ostream& out, MemoryFormat format) {

@@ -136,7 +136,7 @@ class ObserverBase(ABC, Module):
     @abstractmethod
     def forward(self, x: Tensor) -> Any:
         """Look at the tensor and return it."""
-        raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {x.shape}")
+        raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {tuple(x.shape)}")
 
     @abstractmethod
     def calculate_qparams(self, **kwargs: Any) -> Any:
@@ -610,7 +610,7 @@ class AffineQuantizedObserverBase(ABC, Module):
     @abstractmethod
     def forward(self, input: Tensor) -> Any:
         """Look at the tensor and return it."""
-        raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {input.shape}")
+        raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {tuple(input.shape)}")
 
     @abstractmethod
     def calculate_qparams(self) -> Any:

@@ -227,7 +227,7 @@ class _RNNBase(nn.Module):
         if rows.dim() != wanted or rows.size(-1) != self.input_size:
             raise RuntimeError(
                 f"{self._get_name()}: input must have {wanted} dimensions and {self.input_size} features, "
-                f"got shape {list(rows.shape)}"
+                f"got shape {tuple(rows.shape)}"
             )
         sizes = input.batch_sizes.tolist() if packed else None
         if not packed and self.batch_first:
