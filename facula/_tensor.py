@@ -800,7 +800,7 @@ def _new_sparse(tensor, *args, device=None):
     known = [isinstance(part, (Tensor, _C.Size)) for part in parts]
     if not all(known) or (len(parts) == 1 and not isinstance(parts[0], _C.Size)):
         kinds = ", ".join(type(part).__name__ for part in parts)
-        raise TypeError(f"new(): of a sparse tensor a Size, or indices and values, are expected, got {kinds}")
+        raise TypeError(f"new: of a sparse tensor a Size, or indices and values, are expected, got {kinds}")
     from .functions.sparse import sparse_coo_tensor
 
     return sparse_coo_tensor(*parts, dtype=tensor.dtype, device=tensor.device if device is None else device)

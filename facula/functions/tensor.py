@@ -46,7 +46,7 @@ def _ask(name, doc, example):
 
     def question(input):
         if not isinstance(input, Tensor):
-            raise TypeError(f"{name}(): input is a Tensor, got {type(input).__name__}")
+            raise TypeError(f"{name}: input is a Tensor, got {type(input).__name__}")
         return getattr(input, name)()
 
     question.__name__ = question.__qualname__ = name

@@ -62,7 +62,8 @@ void check_out(const char* op, uint32_t inputs, OutHistory history, std::initial
   if (history == OutHistory::None || !GradMode::enabled() || !((written | inputs) & kRequiresGrad)) return;
   bool refused = (inputs & kRequiresGrad) || history == OutHistory::Recorded;
   for (const Tensor* out : outs) refused |= (out->flags() & kRequiresGrad) && !grad_fn(out->impl());
-  FACULA_CHECK(!refused, ErrorKind::Runtime, op, ": out= has no derivative, but an argument requires grad");
+  FACULA_CHECK(!refused, ErrorKind::Runtime, op,
+               ": out= has no derivative, so no argument may require grad, got one that does");
 }
 
 Tensor unrecorded_view(Tensor view) {
@@ -91,10 +92,10 @@ void EndOfHistory::end() noexcept {
 }
 
 void check_stated(const char* op, const Tensor& out, std::optional<DType> dtype, std::optional<Device> device) {
-  FACULA_CHECK(!dtype || *dtype == out.dtype(), ErrorKind::Runtime, op, ": expected out= of the dtype asked for, ",
+  FACULA_CHECK(!dtype || *dtype == out.dtype(), ErrorKind::Runtime, op, ": expected out= of the requested dtype ",
                *dtype, ", got ", out.dtype());
   FACULA_CHECK(!device || concrete(*device) == out.device(), ErrorKind::Runtime, op,
-               ": expected out= on the device asked for, ", *device, ", got ", out.device());
+               ": expected out= on the requested device ", *device, ", got ", out.device());
 }
 
 void MissingDerivative::apply(const Tensor*, Tensor*) {

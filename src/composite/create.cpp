@@ -4,6 +4,7 @@
 #include "autograd/copies.h"
 #include "autograd/function_support.h"
 #include "core/checked.h"
+#include "core/near_name.h"
 #include "core/region_copies.h"
 #include "core/sparse.h"
 #include "functions.h"
@@ -167,8 +168,8 @@ std::vector<Tensor> meshgrid(TensorList tensors, std::optional<std::string_view>
   if (!indexing && host.warn)
     host.warn("meshgrid: give indexing='ij' (what is used now) or 'xy'; the default may change");
   std::string_view order = indexing.value_or("ij");
-  FACULA_CHECK(order == "ij" || order == "xy", ErrorKind::Runtime, "meshgrid: indexing is \"xy\" or \"ij\", got '",
-               order, "'");
+  FACULA_CHECK(order == "ij" || order == "xy", ErrorKind::Runtime, "meshgrid: indexing must be ",
+               one_of({"xy", "ij"}, order));
   Dims shape;
   for (const Tensor& t : tensors) shape.push_back(t.numel());
   std::vector<Tensor> grids;

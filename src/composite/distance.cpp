@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "autograd/function_support.h"
+#include "core/near_name.h"
 #include "functions.h"
 
 namespace facula {
@@ -52,11 +53,10 @@ Tensor cdist_uncast(const Tensor& x1, const Tensor& x2, double p, std::optional<
   FACULA_CHECK(p >= 0, ErrorKind::Runtime, "cdist: p is not negative, got ", p);
   std::string_view mode = compute_mode.value_or("use_mm_for_euclid_dist_if_necessary");
   bool always = mode == "use_mm_for_euclid_dist", large = x1.size(-2) > 25 || x2.size(-2) > 25;
-  FACULA_CHECK(always || mode == "use_mm_for_euclid_dist_if_necessary" || mode == "donot_use_mm_for_euclid_dist",
-               ErrorKind::Value,
-               "cdist: compute_mode is use_mm_for_euclid_dist, donot_use_mm_for_euclid_dist or "
-               "use_mm_for_euclid_dist_if_necessary, got '",
-               mode, "'");
+  FACULA_CHECK(
+      always || mode == "use_mm_for_euclid_dist_if_necessary" || mode == "donot_use_mm_for_euclid_dist",
+      ErrorKind::Value, "cdist: compute_mode must be ",
+      one_of({"use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist", "use_mm_for_euclid_dist_if_necessary"}, mode));
   if (p == 2 && x1.numel() && x2.numel() && (always || (large && mode == "use_mm_for_euclid_dist_if_necessary")))
     return euclidean_by_product(x1, x2);
   return lengths_of_pairs(x1, x2, p);

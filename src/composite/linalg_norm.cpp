@@ -1,5 +1,6 @@
 // Norms of matrices and what is measured with them.
 #include "autograd/formulas_linalg.h"
+#include "core/near_name.h"
 #include "functions.h"
 #include "ops/linalg_support.h"
 
@@ -80,8 +81,8 @@ Tensor linalg_matrix_norm_uncast(const Tensor& self, std::string_view ord, IntLi
   Tensor a = typed("linalg.matrix_norm", self, dtype);
   MatrixDims d = matrix_dims("linalg.matrix_norm", a, dim);
   if (ord == "fro") return linalg_vector_norm(a, 2, std::optional<IntList>({d.row, d.column}), keepdim, std::nullopt);
-  FACULA_CHECK(ord == "nuc", ErrorKind::Runtime,
-               "linalg.matrix_norm: ord is 1, -1, 2, -2, inf, -inf, 'fro' or 'nuc', got '", ord, "'");
+  FACULA_CHECK(ord == "nuc", ErrorKind::Runtime, "linalg.matrix_norm: ord must be 1, -1, 2, -2, inf, -inf, ",
+               one_of({"fro", "nuc"}, ord));
   return spectral(a, d, keepdim, 's');
 }
 
@@ -153,8 +154,8 @@ Tensor linalg_cond_uncast(const Tensor& self, const std::optional<Scalar>& p) {
 }
 
 Tensor linalg_cond_uncast(const Tensor& self, std::string_view p) {
-  FACULA_CHECK(p == "fro" || p == "nuc", ErrorKind::Runtime, "linalg.cond: p is a number, 'fro' or 'nuc', got '", p,
-               "'");
+  FACULA_CHECK(p == "fro" || p == "nuc", ErrorKind::Runtime, "linalg.cond: p must be a number, ",
+               one_of({"fro", "nuc"}, p));
   return condition_of_finite(self, p == "nuc", [&](const Tensor& finite) { return condition(finite, p); });
 }
 

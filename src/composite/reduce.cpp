@@ -1,6 +1,7 @@
 // Reductions written with others: moments, norms, comparisons.
 #include <cmath>
 
+#include "core/near_name.h"
 #include "functions.h"
 #include "ops/out.h"
 
@@ -61,8 +62,8 @@ Tensor nanmean(const Tensor& self, OptDims dim, bool keepdim, std::optional<DTyp
 
 std::tuple<Tensor, Tensor> aminmax(const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
   FACULA_CHECK(dim || self.numel() > 0, ErrorKind::Runtime,
-               "aminmax(): an empty tensor needs the dimension to reduce, got shape ", self.sizes());
-  FACULA_CHECK(!self.is_complex(), ErrorKind::NotImplemented, "aminmax(): not implemented for dtype ", self.dtype());
+               "aminmax: an empty tensor needs the dimension to reduce, got shape ", self.sizes());
+  FACULA_CHECK(!self.is_complex(), ErrorKind::NotImplemented, "aminmax: not implemented for dtype ", self.dtype());
   IntList dims = dim ? IntList(&*dim, 1) : IntList();
   return {amin(self, dims, keepdim), amax(self, dims, keepdim)};
 }
@@ -118,7 +119,7 @@ Tensor norm_uncast(const Tensor& self, const std::optional<Scalar>& p, OptDims d
 
 Tensor norm_uncast(const Tensor& self, std::string_view p, OptDims dim, bool keepdim, std::optional<DType> dtype) {
   if (p == "fro") return norm(self, std::optional<Scalar>(Scalar(2.0)), dim, keepdim, dtype);
-  FACULA_CHECK(p == "nuc", ErrorKind::Runtime, "norm: p must be a number, 'fro' or 'nuc', got '", p, "'");
+  FACULA_CHECK(p == "nuc", ErrorKind::Runtime, "norm: p must be a number, ", one_of({"fro", "nuc"}, p));
   constexpr int64_t last_two[] = {-2, -1};
   IntList dims = dim && !dim->empty() ? *dim : IntList(last_two, 2);
   const bool said = dims.size() == 2 && (self.dim() == 2 || (self.dim() > 2 && dim && !dim->empty()));

@@ -3,6 +3,7 @@
 
 #include "autograd/batching.h"
 #include "autograd/node.h"
+#include "core/near_name.h"
 #include "functions.h"
 #include "ops/checks.h"
 
@@ -35,8 +36,8 @@ Interpolation interpolation_of(std::string_view name, const char* op) {
   if (name == "lower") return Interpolation::Lower;
   if (name == "higher") return Interpolation::Higher;
   if (name == "midpoint") return Interpolation::Midpoint;
-  FACULA_CHECK(name == "nearest", ErrorKind::Runtime, op,
-               ": interpolation must be linear, lower, higher, midpoint or nearest, got ", name);
+  FACULA_CHECK(name == "nearest", ErrorKind::Runtime, op, ": interpolation must be ",
+               one_of({"linear", "lower", "higher", "midpoint", "nearest"}, name));
   return Interpolation::Nearest;
 }
 
@@ -114,19 +115,19 @@ Tensor nanmedian(const Tensor& self) { return middle(self, true, "nanmedian"); }
 
 Tensor quantile_uncast(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim,
                        std::string_view interpolation) {
-  return quantiles(self, q, dim, keepdim, interpolation, false, "quantile()");
+  return quantiles(self, q, dim, keepdim, interpolation, false, "quantile");
 }
 Tensor quantile_uncast(const Tensor& self, double q, std::optional<int64_t> dim, bool keepdim,
                        std::string_view interpolation) {
-  return quantiles(self, as_quantile(self, q, "quantile()"), dim, keepdim, interpolation, false, "quantile()");
+  return quantiles(self, as_quantile(self, q, "quantile"), dim, keepdim, interpolation, false, "quantile");
 }
 Tensor nanquantile_uncast(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim,
                           std::string_view interpolation) {
-  return quantiles(self, q, dim, keepdim, interpolation, true, "nanquantile()");
+  return quantiles(self, q, dim, keepdim, interpolation, true, "nanquantile");
 }
 Tensor nanquantile_uncast(const Tensor& self, double q, std::optional<int64_t> dim, bool keepdim,
                           std::string_view interpolation) {
-  return quantiles(self, as_quantile(self, q, "nanquantile()"), dim, keepdim, interpolation, true, "nanquantile()");
+  return quantiles(self, as_quantile(self, q, "nanquantile"), dim, keepdim, interpolation, true, "nanquantile");
 }
 
 // ---- covariance

@@ -5,6 +5,7 @@
 
 #include "core/checked.h"
 #include "core/device.h"
+#include "core/near_name.h"
 #include "core/scalar.h"
 
 namespace facula {
@@ -37,18 +38,29 @@ std::ostream& operator<<(std::ostream& out, const Scalar& scalar) {
 // Programs read PyTorch's texts to learn which devices there are, so these begin as PyTorch's do, not with a name.
 namespace {
 
-std::string known_device_types() {
-  std::string known;
+std::vector<std::string> device_types() {
+  std::vector<std::string> known;
   for (int t = 0; t < kDeviceTypes; ++t)
-    if (const char* candidate = name(static_cast<DeviceType>(t)))
-      known += (known.empty() ? "" : ", ") + std::string(candidate);
+    if (const char* candidate = name(static_cast<DeviceType>(t))) known.emplace_back(candidate);
   return known;
+}
+
+std::string known_device_types() {
+  std::string text;
+  for (const std::string& type : device_types()) text += (text.empty() ? "" : ", ") + type;
+  return text;
+}
+
+std::string meant_device(std::string_view type) {
+  if (type == "gpu") return ". Did you mean: 'cuda'?";  // by its letters it is nearer to cpu
+  return suggestion(type, device_types());
 }
 
 }  // namespace
 
 Device parse_device(const std::string& text) {
-  FACULA_CHECK(!text.empty(), ErrorKind::Runtime, "Device string must not be empty");
+  FACULA_CHECK(!text.empty(), ErrorKind::Runtime,
+               "device: expected a device such as 'cpu' or 'cuda:0', got an empty text");
   const size_t colon = text.find(':');
   const std::string_view wanted = std::string_view(text).substr(0, colon);
   std::optional<DeviceType> type;
@@ -57,16 +69,15 @@ Device parse_device(const std::string& text) {
     if (candidate && wanted == candidate) type = static_cast<DeviceType>(t);
   }
   FACULA_CHECK(type, ErrorKind::Runtime, "Expected one of ", known_device_types(),
-               " device type at start of device string: ", text);
+               " device type at start of device string: ", text, meant_device(wanted));
   Device device{*type};
   if (colon == std::string::npos) return device;
   const std::string digits = text.substr(colon + 1);
   const bool number = !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
   FACULA_CHECK(number && (digits == "0" || digits[0] != '0'), ErrorKind::Runtime, "Invalid device string: '", text,
-               "'");
+               "', expected a number after the colon, got '", digits, "'");
   int index = digits.size() <= 3 ? std::stoi(digits) : 1000;
-  FACULA_CHECK(index <= 127, ErrorKind::Runtime, "Could not parse device index '", digits, "' in device string '", text,
-               "'");
+  FACULA_CHECK(index <= 127, ErrorKind::Runtime, "device: the number of a device is at most 127, got '", text, "'");
   device.index = static_cast<int8_t>(index);
   return device;
 }

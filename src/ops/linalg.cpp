@@ -2,6 +2,7 @@
 #include "ops/linalg.h"
 
 #include "core/mode.h"
+#include "core/near_name.h"
 #include "ops/checks.h"
 #include "ops/copies.h"
 #include "ops/linalg_support.h"
@@ -192,8 +193,8 @@ std::tuple<Tensor, Tensor> geqrf(const Tensor& self, const Out&, const Out&) {
 
 std::tuple<Tensor, Tensor> _linalg_qr(const Tensor& A, std::string_view mode) {
   check_matrix("linalg.qr", A);
-  FACULA_CHECK(mode == "reduced" || mode == "complete" || mode == "r", ErrorKind::Runtime,
-               "linalg.qr: mode is 'reduced', 'complete' or 'r', got '", mode, "'");
+  FACULA_CHECK(mode == "reduced" || mode == "complete" || mode == "r", ErrorKind::Runtime, "linalg.qr: mode must be ",
+               one_of({"reduced", "complete", "r"}, mode));
   int64_t m = A.size(-2), n = A.size(-1), k = std::min(m, n), columns = mode == "complete" ? m : k;
   auto [a, tau] = geqrf(A);
   Tensor q = mode == "r" ? facula::empty({0}, A.dtype(), A.device()) : empty_column_major(A, m, columns);
@@ -256,8 +257,8 @@ std::tuple<Tensor, Tensor, Tensor> _linalg_svd(const Tensor& A, bool full_matric
 std::tuple<Tensor, Tensor> _linalg_eigh(const Tensor& A, std::string_view UPLO, bool compute_v) {
   check_square("linalg.eigh", A);
   bool upper = UPLO == "U" || UPLO == "u";
-  FACULA_CHECK(upper || UPLO == "L" || UPLO == "l", ErrorKind::Runtime, "linalg.eigh: UPLO is 'L' or 'U', got '", UPLO,
-               "'");
+  FACULA_CHECK(upper || UPLO == "L" || UPLO == "l", ErrorKind::Runtime, "linalg.eigh: UPLO must be ",
+               one_of({"L", "U"}, UPLO));
   Tensor v = column_major(A), w = facula::empty(vector_sizes(A, A.size(-1)), real_dtype(A.dtype()), A.device());
   Tensor none = facula::empty({0}, A.dtype(), A.device());
   if (!A.is_meta() && A.numel()) {
@@ -331,7 +332,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq(const Tensor& self, cons
   check_pair("linalg.lstsq", self, b);
   std::string_view driver = driver_given.value_or(self.device().type == DeviceType::CUDA ? "gels" : "gelsy");
   FACULA_CHECK(driver == "gels" || driver == "gelsy" || driver == "gelsd" || driver == "gelss", ErrorKind::Runtime,
-               "linalg.lstsq: driver is one of gels, gelsy, gelsd, gelss, got '", driver, "'");
+               "linalg.lstsq: driver must be ", one_of({"gels", "gelsy", "gelsd", "gelss"}, driver));
   GradMode no_grad(false);
   bool vector = self.dim() - 1 == b.dim();
   Tensor right = vector ? unsqueeze(b, -1) : b;

@@ -14,7 +14,7 @@ void check_matrix(const char* op, const Tensor& a) {
   bool known = a.dtype() == DType::Float32 || a.dtype() == DType::Float64 || a.dtype() == DType::Complex64 ||
                a.dtype() == DType::Complex128;
   FACULA_CHECK(known, ErrorKind::NotImplemented, op,
-               ": Expected a floating point or complex tensor, of single or double precision, got ", a.dtype());
+               ": expected a floating point or complex tensor, of single or double precision, got ", a.dtype());
 }
 
 void check_square(const char* op, const Tensor& a) {

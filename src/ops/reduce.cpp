@@ -82,7 +82,7 @@ Tensor total(const FoldKernel& kernel, const Tensor& self, std::optional<IntList
 DType mean_dtype(const Tensor& self, std::optional<DType> dtype) {
   DType d = dtype.value_or(self.dtype());
   if (self.numel()) warn_of_lost_parts(self.dtype(), d);
-  FACULA_CHECK(is_inexact(d), ErrorKind::Runtime, "mean(): a floating-point or complex tensor, or such a dtype=, got ",
+  FACULA_CHECK(is_inexact(d), ErrorKind::Runtime, "mean: a floating-point or complex tensor, or such a dtype=, got ",
                d);
   return d;
 }
@@ -179,15 +179,15 @@ Tensor prod(const Tensor& self, int64_t dim, bool keepdim, std::optional<DType> 
 }
 
 Tensor amax(const Tensor& self, IntList dim, bool keepdim, const Out& out) {
-  return extremum(max_fold, self, dim, keepdim, "amax()", out);
+  return extremum(max_fold, self, dim, keepdim, "amax", out);
 }
 
 Tensor amin(const Tensor& self, IntList dim, bool keepdim, const Out& out) {
-  return extremum(min_fold, self, dim, keepdim, "amin()", out);
+  return extremum(min_fold, self, dim, keepdim, "amin", out);
 }
 
-Tensor max(const Tensor& self, const Out& out) { return extremum(max_fold, self, std::nullopt, false, "max()", out); }
-Tensor min(const Tensor& self, const Out& out) { return extremum(min_fold, self, std::nullopt, false, "min()", out); }
+Tensor max(const Tensor& self, const Out& out) { return extremum(max_fold, self, std::nullopt, false, "max", out); }
+Tensor min(const Tensor& self, const Out& out) { return extremum(min_fold, self, std::nullopt, false, "min", out); }
 
 Tensor any(const Tensor& self, int64_t dim, bool keepdim, const Out& out) {
   return truth(any_fold, self, IntList(&dim, 1), keepdim, "any", out);

@@ -2,6 +2,7 @@
 #include "ops/sort.h"
 
 #include "core/checked.h"
+#include "core/near_name.h"
 #include "core/parallel.h"
 #include "ops/copies.h"
 #include "ops/index_support.h"
@@ -88,8 +89,8 @@ std::tuple<Tensor, Tensor> sorted(const Tensor& self, int64_t dim, bool descendi
 
 bool to_the_right(bool right, std::optional<std::string_view> side, const char* op) {
   if (!side) return right;
-  FACULA_CHECK(*side == "left" || *side == "right", ErrorKind::Runtime, op, ": side must be 'left' or 'right', got '",
-               std::string(*side), "'");
+  FACULA_CHECK(*side == "left" || *side == "right", ErrorKind::Runtime, op, ": side must be ",
+               one_of({"left", "right"}, *side));
   FACULA_CHECK(!right || *side == "right", ErrorKind::Runtime, op,
                ": side and right contradict each other, got side='left' and right=True");
   return *side == "right";

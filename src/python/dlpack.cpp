@@ -226,7 +226,7 @@ PyObject* method_dlpack_device(PyObject* self, PyObject*) {
 
 PyObject* function_to_dlpack(PyObject*, PyObject* tensor) {
   return guarded([&] {
-    FACULA_CHECK(is_tensor(tensor), ErrorKind::Type, "to_dlpack(): expected a Tensor, got ", Py_TYPE(tensor)->tp_name);
+    FACULA_CHECK(is_tensor(tensor), ErrorKind::Type, "to_dlpack: expected a Tensor, got ", Py_TYPE(tensor)->tp_name);
     check_exportable(strided_tensor_of(tensor));
     return to_capsule(tensor_of(tensor), false, false);
   });
@@ -370,7 +370,7 @@ void fill_view(PyObject* self, Py_buffer* view, int flags) {
   FACULA_CHECK(t.is_contiguous() || (strided && !wants_c), ErrorKind::Buffer,
                "buffer: a contiguous tensor is expected, got strides ", t.strides());
   FACULA_CHECK((flags & PyBUF_F_CONTIGUOUS) != PyBUF_F_CONTIGUOUS || t.dim() < 2, ErrorKind::Buffer,
-               "buffer: Fortran order was asked for, got shape ", t.sizes());
+               "buffer: a tensor in Fortran order is expected, as requested, got shape ", t.sizes());
   const char* format = format_of(t.dtype());
   auto held = std::make_unique<View>(t);
   for (int64_t i = 0; i < t.dim(); ++i) {

@@ -167,7 +167,7 @@ class Reader {
     Tensor& view = result_.view;
     FACULA_CHECK(view.dim() > 0, ErrorKind::Index, "index: invalid index of a 0-d tensor (use .item()), got ", i);
     int64_t size = view.size(at_);
-    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index ", i, " is out of bounds for dimension ",
+    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index: index ", i, " is out of bounds for dimension ",
                  at_ + taken_, " with size ", size);
     view = select(view, at_, i);
     ++taken_;
@@ -227,8 +227,8 @@ Tensor quick_view(const Tensor& t, PyObject* key, bool& done) {
     int64_t i = to_int(key);
     FACULA_CHECK(t.dim() > 0, ErrorKind::Index, "index: invalid index of a 0-d tensor (use .item()), got ", i);
     int64_t size = t.size(0);
-    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index ", i, " is out of bounds for dimension 0 with size ",
-                 size);
+    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index: index ", i,
+                 " is out of bounds for dimension 0 with size ", size);
     return select(t, 0, i);
   }
   if (PySlice_Check(key)) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdarg>
 
+#include "core/near_name.h"
 #include "python/free_threading.h"
-#include "python/near_name.h"
 
 namespace facula::python {
 
@@ -121,14 +121,14 @@ std::string unknown_keyword(const FunctionSpec& f, PyObject* kwnames) {
   return "";
 }
 
-/// `tensor(): no argument is called 'dtyp' (did you mean 'dtype'?); expected data, dtype`; empty where each is known.
+/// `tensor: no argument is called 'dtyp' (did you mean 'dtype'?); expected data, dtype`; empty where each is known.
 std::string unknown_keyword(PyObject* kwargs, std::string_view function, const std::vector<std::string>& names) {
   PyObject *key, *value;
   for (Py_ssize_t at = 0; PyDict_Next(kwargs, &at, &key, &value);) {
     const std::string given = PyUnicode_Check(key) ? printable(key) : "";
     if (std::find(names.begin(), names.end(), given) != names.end()) continue;
     const std::string meant = near_name(given, names);
-    std::string text = std::string(function) + "(): no argument is called '" + given + "'";
+    std::string text = std::string(function) + ": no argument is called '" + given + "'";
     text += meant.empty() ? "; expected " : " (did you mean '" + meant + "'?); expected ";
     for (const std::string& name : names) text += (&name == names.data() ? "" : ", ") + name;
     return text;
@@ -157,13 +157,32 @@ std::string received(PyObject* self, PyObject* const* args, Py_ssize_t nargs, Py
   return text + ")";
 }
 
+PyObject* function_near_name(PyObject*, PyObject* args) {
+  PyObject *name, *candidates;
+  if (!PyArg_ParseTuple(args, "UO!:_near_name", &name, &PyList_Type, &candidates)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    std::vector<std::string> known;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(candidates); ++i) {
+      const Item item = list_item(candidates, i);
+      if (item.get() && PyUnicode_Check(item.get())) known.push_back(printable(item.get()));
+    }
+    const std::string found = near_name(printable(name), known);
+    return found.empty() ? Py_NewRef(Py_None)
+                         : PyUnicode_FromStringAndSize(found.data(), static_cast<Py_ssize_t>(found.size()));
+  });
+}
+
+PyMethodDef functions[] = {{"_near_name", function_near_name, METH_VARARGS,
+                            "The name of a list that is nearest to another one, or None where none is near."},
+                           {}};
+
 }  // namespace
 
 void report_mismatch(const FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
                      PyObject* kwnames) {
   std::string_view name = f.shown;
   if (constexpr std::string_view module = "functional_"; name.starts_with(module)) name.remove_prefix(module.size());
-  std::string text = std::string(name) + "(): ";
+  std::string text = std::string(name) + ": ";
   if (f.count == 1) text += list_wanted(f.signatures[0], self, args, nargs);
   text += "the arguments fit no signature" + unknown_keyword(f, kwnames) + "; expected ";
   text += f.count > 1 ? "one of:" : "";
@@ -195,5 +214,7 @@ int parse_keywords(PyObject* args, PyObject* kwargs, const char* format, const c
   if (!text.empty()) PyErr_SetString(PyExc_TypeError, text.c_str());
   return parsed;
 }
+
+void init_near_name(PyObject* module) { check(PyModule_AddFunctions(module, functions)); }
 
 }  // namespace facula::python

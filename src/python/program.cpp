@@ -71,17 +71,17 @@ PyObject* boxed_call(PyObject*, PyObject* args) {
   return guarded([&] {
     const BoxedOp& op = op_by_key(key);
     const auto count = static_cast<size_t>(PyTuple_GET_SIZE(given));
-    FACULA_CHECK(count <= op.arguments.size(), ErrorKind::Type, op.key(), "(): expected at most ", op.arguments.size(),
+    FACULA_CHECK(count <= op.arguments.size(), ErrorKind::Type, op.key(), ": expected at most ", op.arguments.size(),
                  " arguments, got ", count);
     std::vector<Value> values;
     std::vector<const Value*> places;
     values.reserve(op.arguments.size());
     for (size_t i = 0; i < op.arguments.size(); ++i) {
       const BoxedArgument& a = op.arguments[i];
-      FACULA_CHECK(i < count || !a.required, ErrorKind::Type, op.key(), "(): argument '", a.name, "' is missing");
+      FACULA_CHECK(i < count || !a.required, ErrorKind::Type, op.key(), ": argument '", a.name, "' is missing");
       PyObject* object = i < count ? PyTuple_GET_ITEM(given, static_cast<Py_ssize_t>(i)) : nullptr;
       values.push_back(object ? to_value(object, a.type, op.name.c_str(), a.name.c_str()) : a.default_value);
-      FACULA_CHECK(!values.back().is_symbolic(), ErrorKind::Type, op.key(), "(): argument '", a.name,
+      FACULA_CHECK(!values.back().is_symbolic(), ErrorKind::Type, op.key(), ": argument '", a.name,
                    "' is an expression");
       places.push_back(&values.back());
     }

@@ -117,11 +117,11 @@ void fill_bytes(const Tensor& bytes, uint8_t value) {
 
 Storage* storage_with(PyObject* values, Device where) {
   Owned list(PySequence_List(values));
-  FACULA_CHECK(list, ErrorKind::Type, "UntypedStorage(): size is an int or a sequence of bytes, got ",
+  FACULA_CHECK(list, ErrorKind::Type, "UntypedStorage: size is an int or a sequence of bytes, got ",
                Py_TYPE(values)->tp_name);
   Owned bytes(PyBytes_FromObject(list.get()));
   if (!bytes) PyErr_Clear();
-  FACULA_CHECK(bytes, ErrorKind::Type, "UntypedStorage(): a sequence of ints from 0 to 255, got ",
+  FACULA_CHECK(bytes, ErrorKind::Type, "UntypedStorage: a sequence of ints from 0 to 255, got ",
                Py_TYPE(values)->tp_name, " of something else");
   Storage* s = make_storage(static_cast<size_t>(PyBytes_GET_SIZE(bytes.get())), kCPU);
   std::memcpy(s->data, PyBytes_AS_STRING(bytes.get()), s->nbytes);
@@ -565,7 +565,7 @@ Storage* storage_of(PyObject* o, const char* op) {
   if (is_storage(o)) return self_of(o)->storage;
   Owned inner(PyObject_GetAttrString(o, "_untyped_storage"));
   if (!inner) PyErr_Clear();
-  FACULA_CHECK(inner && is_storage(inner.get()), ErrorKind::Type, op, "(): expected a storage, got ",
+  FACULA_CHECK(inner && is_storage(inner.get()), ErrorKind::Type, op, ": expected a storage, got ",
                Py_TYPE(o)->tp_name);
   return self_of(inner.get())->storage;  // kept alive by the outer object
 }
@@ -582,7 +582,7 @@ std::optional<DType> storage_dtype(PyObject* o) {
 Storage* storage_for(PyObject* o, DType dtype, const char* op) {
   Storage* storage = storage_of(o, op);
   const std::optional<DType> own = storage_dtype(o);
-  FACULA_CHECK(!own || *own == dtype, ErrorKind::Runtime, op, ": Expected a Storage of type ", dtype,
+  FACULA_CHECK(!own || *own == dtype, ErrorKind::Runtime, op, ": expected a Storage of type ", dtype,
                " or an UntypedStorage, got ", *own);
   return storage;
 }
