@@ -90,9 +90,7 @@ class InvalidBackend(TorchDynamoException):
         from facula._dynamo.backends.registry import list_backends
 
         known = list_backends(None)
-        meant = _C._near_name(name, known) if isinstance(name, str) else None
-        hint = f". Did you mean: {meant!r}?" if meant is not None else ""
-        super().__init__(f"compile: a backend is one of {', '.join(known)}, got {name!r}{hint}")
+        super().__init__(f"compile: a backend must be {_C._one_of(name, known)}")
 
 
 class RecompileError(TorchDynamoException):

@@ -145,7 +145,7 @@ class Word(Switch):
 
     def __set__(self, module, value):
         if value not in self.words:
-            raise RuntimeError(f"{self.name}: one of {', '.join(self.words)}, got {value!r}")
+            raise RuntimeError(f"{self.name}: the value must be {_C._one_of(value, self.words)}")
         self.value = value
         _C._cuda_set_flag(self.flag, value == self.words[-1])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from facula import _C
 from facula._dynamo import _region, looks
 from facula._dynamo.backends import registry
 from facula._dynamo.backends.registry import list_backends
@@ -54,7 +55,7 @@ def _check_options(backend, mode, options):
     from facula import _inductor
 
     if mode is not None and mode not in _inductor.MODES and registry.is_own(backend):
-        raise RuntimeError(f"compile: a mode is one of {', '.join(_inductor.MODES)}, got {mode!r}")
+        raise RuntimeError(f"compile: a mode must be {_C._one_of(mode, _inductor.MODES)}")
     if backend != "inductor" or not options:
         return
     if not isinstance(options, dict):

@@ -170,7 +170,7 @@ class Backend(str):
             raise ValueError(f"Backend: expected a str, got {type(name).__name__}")
         known = all(part.rpartition(":")[2] in cls.backend_list for part in name.lower().split(","))
         if not known:
-            raise ValueError(f"Backend: expected one of {', '.join(cls.backend_list)}, got {name!r}")
+            raise ValueError(f"Backend: a name must be {_C._one_of(name, cls.backend_list)}")
         return super().__new__(cls, name.lower())
 
 

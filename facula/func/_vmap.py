@@ -184,7 +184,7 @@ def vmap(func: Callable[..., Any], in_dims: Sequence[int | None] | int = 0, out_
     tensor([21., 43.])
     """
     if randomness not in _RANDOMNESS:
-        raise RuntimeError(f"vmap: randomness must be 'error', 'different' or 'same', got {randomness}")
+        raise RuntimeError(f"vmap: randomness must be {_C._one_of(randomness, ('error', 'different', 'same'))}")
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size must be None or positive, got {chunk_size}")
 

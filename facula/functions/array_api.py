@@ -78,7 +78,7 @@ def isdtype(dtype: facula.dtype, kind: facula.dtype | str | tuple[facula.dtype |
         return any(isdtype(dtype, k) for k in kind)
     if isinstance(kind, str):
         if kind not in _KINDS:
-            raise ValueError(f"isdtype: kind is one of {', '.join(map(repr, _KINDS))}, got {kind!r}")
+            raise ValueError(f"isdtype: kind must be {_C._one_of(kind, _KINDS)}")
         if kind == "real floating":
             return dtype.is_floating_point
         if kind == "complex floating":

@@ -56,7 +56,7 @@ def lobpcg(A: Tensor, k: int | None = None, B: Tensor | None = None, X: Tensor |
     if not A.is_floating_point():
         raise ValueError(f"lobpcg: a real floating-point matrix, got {A.dtype}")
     if method not in (None, "basic", "ortho"):
-        raise ValueError(f"lobpcg: method is 'basic' or 'ortho', got {method!r}")
+        raise ValueError(f"lobpcg: method must be {_C._one_of(method, ('basic', 'ortho'))}")
     m = A.shape[-1]
     k = (1 if X is None else X.shape[-1]) if k is None else k
     n = (k if n is None else n) if X is None else X.shape[-1]

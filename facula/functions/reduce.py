@@ -187,7 +187,7 @@ def segment_reduce(data: Any, reduce: str, *, lengths: Tensor | None = None, ind
     """
     reduce = {"amax": "max", "amin": "min"}.get(reduce, reduce)
     if reduce not in _SEGMENT_REDUCE:
-        raise RuntimeError(f"segment_reduce: reduce is one of {', '.join(_SEGMENT_REDUCE)}, got {reduce!r}")
+        raise RuntimeError(f"segment_reduce: reduce must be {_C._one_of(reduce, _SEGMENT_REDUCE)}")
     if indices is not None:
         raise RuntimeError("segment_reduce: indices are not supported, give lengths or offsets, got indices")
     if (lengths is None) == (offsets is None):

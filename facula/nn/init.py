@@ -13,6 +13,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 import facula
+from facula import _C
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -289,7 +290,7 @@ def _calculate_fan_in_and_fan_out(tensor) -> tuple[int, int]:
 def _calculate_correct_fan(tensor, mode: str) -> int:
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"kaiming: mode must be 'fan_in' or 'fan_out', got {mode!r}")
+        raise ValueError(f"kaiming: mode must be {_C._one_of(mode, ('fan_in', 'fan_out'))}")
     return _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
 
 

@@ -404,7 +404,7 @@ class profile:
 
         kind = "cpu" if device is None else str(device).partition(":")[0]
         if kind not in ("cpu", "cuda"):
-            raise ValueError(f"export_memory_timeline: device is 'cpu' or 'cuda', got {device!r}")
+            raise ValueError(f"export_memory_timeline: device must be {_C._one_of(device, ('cpu', 'cuda'))}")
         write_memory_timeline(self._recorded()._finished(), path, kind)
 
     def add_metadata(self, key: Any, value: Any) -> None:

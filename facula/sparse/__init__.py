@@ -139,7 +139,7 @@ def mm(mat1: Tensor = None, mat2: Tensor = None, reduce: str = None, *, sparse: 
                 raise IndexError(f"sparse.mm: matrices have two dimensions, got shape {tuple(matrix.shape)}")
         return _C.mm(mat1, mat2)
     if reduce not in _REDUCED:
-        raise ValueError(f"sparse.mm: reduce is one of {', '.join(_REDUCED)}, got {reduce!r}")
+        raise ValueError(f"sparse.mm: reduce must be {_C._one_of(reduce, _REDUCED)}")
     if mat1.layout is not facula.sparse_csr or mat2.layout is not facula.strided:
         raise RuntimeError(f"sparse.mm: with reduce a CSR and a strided matrix are expected, got {mat1.layout}, {mat2.layout}")
     if mat1.dim() != 2 or mat2.dim() != 2 or mat1.size(1) != mat2.size(0):

@@ -616,7 +616,7 @@ def _short(tensor):
 
 def _without_reentry(function, frame_options, context_fn, determinism_check, args, kwargs):
     if determinism_check not in _CHECKS:
-        raise ValueError(f"checkpoint: determinism_check should be one of {sorted(_CHECKS)}, got {determinism_check!r}")
+        raise ValueError(f"checkpoint: determinism_check must be {_C._one_of(determinism_check, _CHECKS)}")
     preserve_rng_state, early_stop, debug = frame_options
     if debug and context_fn is not noop_context_fn:
         raise ValueError("checkpoint: debug=True allows no context_fn, got both")

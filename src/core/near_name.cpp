@@ -53,16 +53,17 @@ std::string suggestion(std::string_view name, const std::vector<std::string>& ca
   return meant.empty() ? meant : ". Did you mean: '" + meant + "'?";
 }
 
-std::string one_of(std::initializer_list<std::string_view> words, std::string_view given) {
+std::string alternatives(const std::vector<std::string>& words) {
   std::string text;
-  size_t left = words.size();
-  for (std::string_view word : words) {
-    text += "'" + std::string(word) + "'";
-    --left;
-    text += left > 1 ? ", " : left == 1 ? " or " : "";
+  for (size_t i = 0; i < words.size(); ++i) {
+    text += i == 0 ? "" : i + 1 < words.size() ? ", " : " or ";
+    text += "'" + words[i] + "'";
   }
-  return text + ", got '" + std::string(given) + "'" +
-         suggestion(given, std::vector<std::string>(words.begin(), words.end()));
+  return text;
+}
+
+std::string one_of(const std::vector<std::string>& words, std::string_view given) {
+  return alternatives(words) + ", got '" + std::string(given) + "'" + suggestion(given, words);
 }
 
 }  // namespace facula

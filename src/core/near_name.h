@@ -1,7 +1,6 @@
 // The name that somebody may have meant: for errors about names and words that are not known.
 #pragma once
 
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,8 +14,11 @@ std::string near_name(std::string_view name, const std::vector<std::string>& can
 /// `. Did you mean: 'cuda'?` for a name near to a candidate, else nothing.
 std::string suggestion(std::string_view name, const std::vector<std::string>& candidates);
 
+/// `'left' or 'right'`.
+std::string alternatives(const std::vector<std::string>& words);
+
 /// `'left' or 'right', got 'lef'. Did you mean: 'left'?`: the end of an error about an argument that is one of a few
 /// words.
-std::string one_of(std::initializer_list<std::string_view> words, std::string_view given);
+std::string one_of(const std::vector<std::string>& words, std::string_view given);
 
 }  // namespace facula

@@ -157,24 +157,55 @@ std::string received(PyObject* self, PyObject* const* args, Py_ssize_t nargs, Py
   return text + ")";
 }
 
+std::vector<std::string> texts_in(PyObject* sequence) {
+  const Owned items(check(PySequence_List(sequence)));
+  std::vector<std::string> texts;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+    if (PyObject* item = PyList_GET_ITEM(items.get(), i); PyUnicode_Check(item)) texts.push_back(printable(item));
+  }
+  return texts;
+}
+
+PyObject* text_object(const std::string& text) {
+  return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+}
+
 PyObject* function_near_name(PyObject*, PyObject* args) {
   PyObject *name, *candidates;
-  if (!PyArg_ParseTuple(args, "UO!:_near_name", &name, &PyList_Type, &candidates)) return nullptr;
+  if (!PyArg_ParseTuple(args, "UO:_near_name", &name, &candidates)) return nullptr;
   return guarded([&]() -> PyObject* {
-    std::vector<std::string> known;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(candidates); ++i) {
-      const Item item = list_item(candidates, i);
-      if (item.get() && PyUnicode_Check(item.get())) known.push_back(printable(item.get()));
-    }
-    const std::string found = near_name(printable(name), known);
-    return found.empty() ? Py_NewRef(Py_None)
-                         : PyUnicode_FromStringAndSize(found.data(), static_cast<Py_ssize_t>(found.size()));
+    const std::string found = near_name(printable(name), texts_in(candidates));
+    return found.empty() ? Py_NewRef(Py_None) : text_object(found);
   });
 }
 
-PyMethodDef functions[] = {{"_near_name", function_near_name, METH_VARARGS,
-                            "The name of a list that is nearest to another one, or None where none is near."},
-                           {}};
+PyObject* function_suggestion(PyObject*, PyObject* args) {
+  PyObject *name, *candidates;
+  if (!PyArg_ParseTuple(args, "OO:_suggestion", &name, &candidates)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    return text_object(PyUnicode_Check(name) ? suggestion(printable(name), texts_in(candidates)) : "");
+  });
+}
+
+PyObject* function_one_of(PyObject*, PyObject* args) {
+  PyObject *given, *words;
+  if (!PyArg_ParseTuple(args, "OO:_one_of", &given, &words)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    const std::vector<std::string> known = texts_in(words);
+    if (PyUnicode_Check(given)) return text_object(one_of(known, printable(given)));
+    const Owned shown(check(PyObject_Repr(given)));
+    return text_object(alternatives(known) + ", got " + printable(shown.get()));
+  });
+}
+
+PyMethodDef functions[] = {
+    {"_near_name", function_near_name, METH_VARARGS,
+     "_near_name(name, names): return the name that is nearest to another one, or None where none is near."},
+    {"_suggestion", function_suggestion, METH_VARARGS,
+     "_suggestion(name, names): return `. Did you mean: 'zeros'?` where a name is near, else an empty text."},
+    {"_one_of", function_one_of, METH_VARARGS,
+     "_one_of(given, words): return `'left' or 'right', got 'lef'. Did you mean: 'left'?`, the end of an error."},
+    {}};
 
 }  // namespace
 

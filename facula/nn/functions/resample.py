@@ -224,10 +224,10 @@ def grid_sample(
     tensor([[[[2.5000, 3.0000]]]])
     """
     if mode not in GRID_SAMPLE_INTERPOLATION_MODES:
-        raise ValueError(f"grid_sample: mode must be 'bilinear', 'nearest' or 'bicubic', got {mode!r}")
+        raise ValueError(f"grid_sample: mode must be {_C._one_of(mode, ('bilinear', 'nearest', 'bicubic'))}")
     if padding_mode not in GRID_SAMPLE_PADDING_MODES:
         raise ValueError(
-            f"grid_sample: padding_mode must be 'zeros', 'border' or 'reflection', got {padding_mode!r}"
+            f"grid_sample: padding_mode must be {_C._one_of(padding_mode, ('zeros', 'border', 'reflection'))}"
         )
     return _C.grid_sampler(
         input,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import facula
+from facula import _C
 
 from .. import functional as F
 from ..modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
@@ -155,7 +156,7 @@ def orthogonal(
         orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
     if orthogonal_map not in _ORTHOGONAL_MAPS:
         raise ValueError(
-            f"orthogonal: orthogonal_map has to be one of {_ORTHOGONAL_MAPS}, got {orthogonal_map!r}"
+            f"orthogonal: orthogonal_map must be {_C._one_of(orthogonal_map, _ORTHOGONAL_MAPS)}"
         )
     orth = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
     parametrize.register_parametrization(module, name, orth, unsafe=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import facula
+from facula import _C
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -312,7 +313,7 @@ def pad_sequence(
         raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, got {type(sequences).__name__}")
     sequences = tuple(sequences)
     if padding_side not in ("left", "right"):
-        raise RuntimeError(f"pad_sequence: padding_side must be 'left' or 'right', got {padding_side!r}")
+        raise RuntimeError(f"pad_sequence: padding_side must be {_C._one_of(padding_side, ('left', 'right'))}")
     if not sequences:
         raise RuntimeError("pad_sequence: needs at least one sequence, got none")
     longest = max(s.size(0) for s in sequences)

@@ -11,6 +11,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import facula
+from facula import _C
 from facula._C import _watching
 from facula.autograd.profiler import record_function
 
@@ -179,7 +180,7 @@ class DataLoader(Generic[_T_co]):
             methods = [*facula.multiprocessing.get_all_start_methods(), "threads"]
             if context not in methods:
                 raise ValueError(
-                    f"DataLoader: multiprocessing_context must be one of {methods}, got {context!r}"
+                    f"DataLoader: multiprocessing_context must be {_C._one_of(context, methods)}"
                 )
             context = context if context == "threads" else facula.multiprocessing.get_context(context)
         elif context is not None and not isinstance(context, multiprocessing.context.BaseContext):

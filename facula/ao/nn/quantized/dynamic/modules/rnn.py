@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
-from facula import nn
+from facula import _C, nn
 from facula.ao.nn.quantized.modules.utils import quantize_weight
 from facula.nn.utils.rnn import PackedSequence
 
@@ -496,7 +496,7 @@ class RNNCell(_Cell):
                  dtype: facula.dtype = facula.qint8) -> None:  # fmt: skip
         modes = {"tanh": "RNN_TANH", "relu": "RNN_RELU"}
         if nonlinearity not in modes:
-            raise RuntimeError(f"RNNCell: Unknown nonlinearity, expected 'tanh' or 'relu', got {nonlinearity!r}")
+            raise RuntimeError(f"RNNCell: nonlinearity must be {_C._one_of(nonlinearity, ('tanh', 'relu'))}")
         super().__init__(modes[nonlinearity], input_size, hidden_size, bias, dtype)
         self.nonlinearity = nonlinearity
 
