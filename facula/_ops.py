@@ -364,7 +364,7 @@ class Classes(Operators):
     def __getattr__(self, namespace: str) -> Any:
         if namespace.startswith("__"):
             raise AttributeError(f"torch.classes: no attribute {namespace!r}")
-        raise RuntimeError(f"torch.classes: no class is registered, asked for {namespace!r}")
+        raise RuntimeError(f"torch.classes: no class is registered, got {namespace!r}")
 
 
 ops: Operators = Operators()

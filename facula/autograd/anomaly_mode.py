@@ -19,7 +19,7 @@ def _forward_traceback():
 
 
 def _report(name, lines):
-    where = f"The op ran here:\n{lines}" if lines else "The op was recorded outside of anomaly mode, so its lines are not known."
+    where = f"The op ran here:\n{lines}" if lines else "The op was recorded outside of anomaly mode: its lines are not known."
     warnings.warn(f"Error detected in {name}: its backward raised. {where}", stacklevel=2)
 
 

@@ -30,9 +30,9 @@ def precision(part):
 def set_precision(part, value):
     """Set it for a part, or for all parts below of which nothing was said."""
     if value not in ("none", "ieee", "tf32", "bf16"):
-        raise RuntimeError(f"Unknown precision: {value}")
+        raise RuntimeError(f"fp32_precision: a precision must be {_C._one_of(value, ('none', 'ieee', 'tf32', 'bf16'))}")
     if value == "bf16" and part != "all":
-        raise RuntimeError(f"backend 'cuda' does not support precision {value!r}")
+        raise RuntimeError(f"cuda: a precision of this backend is expected, got {value!r}")
     _said[part] = value
     _tell()
 

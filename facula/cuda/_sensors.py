@@ -20,11 +20,13 @@ def _library():
     try:
         import pynvml
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("the package nvidia-ml-py (module pynvml) is needed here and is not installed") from error
+        raise ModuleNotFoundError(
+            "nvml: the package nvidia-ml-py (module pynvml) is needed here and is not installed"
+        ) from error
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError_DriverNotLoaded as error:
-        raise RuntimeError("NVIDIA's driver is not loaded, so that its management library cannot be asked") from error
+        raise RuntimeError("nvml: NVIDIA's driver is not loaded, so that its management library cannot be asked") from error
     return pynvml
 
 

@@ -502,7 +502,7 @@ class MemPool:
     def __init__(self, allocator: Any = None, use_on_oom: bool = False, no_split: bool = False) -> None:
         for name, given in (("allocator", allocator), ("use_on_oom", use_on_oom), ("no_split", no_split)):
             if given:
-                raise NotImplementedError(f"torch.cuda.MemPool({name}): pools are cut as all memory is, got {given!r}")
+                raise NotImplementedError(f"cuda.MemPool: pools are cut as all memory is, got {name}={given!r}")
         self._device = _index(None, "MemPool")
         self._number = _C._cuda_new_pool()
         _C._cuda_keep_pool(self._number, self._device)

@@ -46,7 +46,7 @@ class FlatArgsAdapter:
     >>> torch.export.FlatArgsAdapter().adapt(None, None, [])
     Traceback (most recent call last):
         ...
-    NotImplementedError: FlatArgsAdapter.adapt is for classes that derive from it
+    NotImplementedError: FlatArgsAdapter.adapt: a subclass must define it
     """
 
     def adapt(self, target_spec: Any, input_spec: Any, input_args: Any, metadata: dict[str, Any] | None = None,
@@ -59,7 +59,7 @@ class FlatArgsAdapter:
             input_args: the given leaves.
             metadata, obj: None.
         """
-        raise NotImplementedError("FlatArgsAdapter.adapt is for classes that derive from it")
+        raise NotImplementedError("FlatArgsAdapter.adapt: a subclass must define it")
 
 
 class UnflattenedModule(facula.nn.Module):

@@ -62,7 +62,7 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
             [1, 2]])
     """
     if not isinstance(sorted, bool):
-        raise TypeError(f"unique(): sorted must be bool, got {type(sorted).__name__}")
+        raise TypeError(f"unique: sorted must be bool, got {type(sorted).__name__}")
     if dim is None:
         results = _C._unique_sorted(input, return_inverse, return_counts)
     else:

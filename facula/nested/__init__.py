@@ -108,7 +108,7 @@ def as_nested_tensor(ts: Sequence[Tensor] | Tensor, dtype: facula.dtype | None =
         alike = dtype in (None, ts.dtype) and (device is None or facula.device(device) == ts.device)
         return ts if alike else ts.to(dtype=dtype, device=device)
     if isinstance(ts, facula.Tensor) and ts.dim() < 2:
-        raise RuntimeError(f"as_nested_tensor: Expected tensor argument to have dim >= 2, got {ts.dim()}")
+        raise RuntimeError(f"as_nested_tensor: a tensor of at least 2 dimensions is expected, got {ts.dim()}")
     parts = _sequences("as_nested_tensor", ts)
     if not all(isinstance(x, facula.Tensor) for x in parts):
         found = ", ".join(sorted({type(x).__name__ for x in parts}))
@@ -167,7 +167,7 @@ def nested_tensor_from_jagged(values: Tensor, offsets: Tensor | None = None, len
         raise RuntimeError("nested_tensor_from_jagged: expected offsets, lengths or both, got neither")
     at = 1 if jagged_dim is None else jagged_dim
     if not isinstance(at, int) or at < 1:
-        raise ValueError(f"nested_tensor_from_jagged: Expected jagged_dim >=1, but got {jagged_dim}")
+        raise ValueError(f"nested_tensor_from_jagged: jagged_dim must be at least 1, got {jagged_dim}")
     if at > values.dim():
         raise IndexError(f"nested_tensor_from_jagged: values of {values.dim()} dimensions have no jagged_dim {jagged_dim}")
     if offsets is None:

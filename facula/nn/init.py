@@ -282,7 +282,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 def _calculate_fan_in_and_fan_out(tensor) -> tuple[int, int]:
     """Return (inputs of one output, outputs of one input) of a weight (out, in, kernel...)."""
     if tensor.dim() < 2:
-        raise ValueError(f"fan in and fan out: the tensor needs at least 2 dimensions, got {tensor.dim()}")
+        raise ValueError(f"init: for fan in and fan out the tensor needs at least 2 dimensions, got {tensor.dim()}")
     area = math.prod(tensor.shape[2:])
     return tensor.size(1) * area, tensor.size(0) * area
 

@@ -189,7 +189,7 @@ class ONNXProgram:
         try:
             import onnxruntime
         except ImportError:
-            raise OnnxExporterError("ONNXProgram: running a model needs the package onnxruntime") from None
+            raise OnnxExporterError("ONNXProgram: running a model needs the package onnxruntime, got none") from None
         self._session = (initializer or onnxruntime.InferenceSession)(self.serialize(), **options)
 
     def release(self) -> None:

@@ -105,7 +105,8 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
     """
     if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:
         raise AssertionError(
-            f"schedule: Invalid profiler schedule arguments, got wait={wait}, warmup={warmup}, active={active}, "
+            f"schedule: numbers that are not negative, and a positive active, are expected, got wait={wait}, "
+            f"warmup={warmup}, active={active}, "
             f"repeat={repeat}, skip_first={skip_first}"
         )
     cycle = wait + warmup + active

@@ -164,7 +164,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
     _reduction.get_enum(reduction)  # says what is wrong with it before the shapes are looked at
     for name, value in (("input", input), ("target", target)):
         if not isinstance(value, _C.Tensor):
-            raise TypeError(f"poisson_nll_loss(): {name} must be a Tensor, got {type(value).__name__}")
+            raise TypeError(f"poisson_nll_loss: {name} must be a Tensor, got {type(value).__name__}")
     if log_input:
         loss = input.exp() - target * input
     else:

@@ -209,7 +209,7 @@ class _ConvNd(Module):
             raise ValueError(f"{name}: out_channels must be divisible by groups {groups}, got {out_channels}")
         if isinstance(padding, str):
             if padding not in _PADDING_STRINGS:
-                raise ValueError(f"{name}: Invalid padding string {padding!r}, expected numbers, 'same' or 'valid'")
+                raise ValueError(f"{name}: padding must be numbers, {_C._one_of(padding, ('same', 'valid'))}")
             if padding == "same" and any(s != 1 for s in stride):
                 raise ValueError(f"{name}: padding 'same' needs stride 1, got {tuple(stride)}")
         if padding_mode not in _PADDING_MODES:

@@ -150,7 +150,7 @@ def orthogonal(
     if not isinstance(weight, facula.Tensor):
         raise ValueError(f"orthogonal: {type(module).__name__} has no such parameter or buffer, got {name!r}")
     if weight.dim() < 2:
-        raise ValueError(f"orthogonal: Expected a matrix or a batch of them, got {weight.dim()} dimensions")
+        raise ValueError(f"orthogonal: expected a matrix or a batch of them, got {weight.dim()} dimensions")
     if orthogonal_map is None:
         square = weight.size(-2) == weight.size(-1)
         orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"

@@ -310,7 +310,7 @@ def pad_sequence(
     if isinstance(sequences, facula.Tensor):
         sequences = sequences.unbind(0)
     if not isinstance(sequences, Iterable):
-        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, got {type(sequences).__name__}")
+        raise RuntimeError(f"pad_sequence: sequences must be iterable, got {type(sequences).__name__}")
     sequences = tuple(sequences)
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"pad_sequence: padding_side must be {_C._one_of(padding_side, ('left', 'right'))}")

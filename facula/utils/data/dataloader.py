@@ -245,7 +245,7 @@ def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers):
     if prefetch_factor is not None and prefetch_factor < 0:
         raise ValueError(f"DataLoader: prefetch_factor must be at least 0, got {prefetch_factor}")
     if persistent_workers and not num_workers:
-        raise ValueError("DataLoader: persistent_workers needs num_workers > 0")
+        raise ValueError("DataLoader: persistent_workers needs num_workers > 0, got 0")
 
 
 def _check_sampling(iterable, batch_size, shuffle, sampler, batch_sampler, drop_last):
@@ -263,7 +263,7 @@ def _check_sampling(iterable, batch_size, shuffle, sampler, batch_sampler, drop_
             "DataLoader: batch_sampler takes the place of batch_size, shuffle, sampler and drop_last"
         )
     if batch_sampler is None and batch_size is None and drop_last:
-        raise ValueError("DataLoader: drop_last needs a batch_size")
+        raise ValueError("DataLoader: drop_last needs a batch_size, got None")
 
 
 class _BaseDataLoaderIter:
@@ -354,7 +354,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     def __init__(self, loader):
         super().__init__(loader)
         if self._timeout or self._num_workers:
-            raise AssertionError("DataLoader: timeout needs num_workers > 0")
+            raise AssertionError("DataLoader: timeout needs num_workers > 0, got 0")
         self._dataset_fetcher = _DatasetKind.create_fetcher(
             self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
         )

@@ -26,7 +26,7 @@ def _checked_dtype(dtype):
     if dtype is facula.quint4x2:
         raise NotImplementedError(f"Embedding: elements of less than a byte are not supported, got {dtype}")
     if dtype is not facula.quint8:
-        raise NotImplementedError(f"Embedding: Unsupported dtype specified for quantized Embedding, got {dtype}")
+        raise NotImplementedError(f"Embedding: not implemented for this dtype, got {dtype}")
     return dtype
 
 

@@ -47,7 +47,7 @@ def _blank(rows, columns, dtype):
     if dtype is facula.float16:
         return facula.zeros(rows, columns, dtype=facula.float16)
     if dtype is not facula.qint8:
-        raise RuntimeError(f"Unsupported dtype specified for dynamic quantized RNN: expected qint8 or float16, got {dtype}")
+        raise RuntimeError(f"RNN: dtype must be qint8 or float16, got {dtype}")
     return facula._empty_affine_quantized([rows, columns], scale=1, zero_point=0, dtype=facula.qint8)
 
 
@@ -60,7 +60,7 @@ def _weights(mod, names):
     observer = maker()
     if observer.dtype not in (facula.qint8, facula.float16):
         raise RuntimeError(
-            f"from_float: Unsupported dtype for dynamic RNN quantization, expected qint8 or float16, got {observer.dtype}"
+            f"from_float: the dtype of a dynamic quantization must be qint8 or float16, got {observer.dtype}"
         )
     found = {}
     for name in names:
