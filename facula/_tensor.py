@@ -346,7 +346,7 @@ def resize(self, *sizes):
     warnings.warn("resize: deprecated, use view, reshape or resize_", UserWarning, stacklevel=2)
     shape = list(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else list(sizes)
     if math.prod(shape) != self.numel():
-        raise RuntimeError(f"resize: a shape of {self.numel()} elements, got {shape}")
+        raise RuntimeError(f"resize: expected a shape of {self.numel()} elements, got {shape}")
     return self.contiguous().view(shape)
 
 
@@ -868,7 +868,7 @@ def is_pinned(self, device=None):
     False
     """
     if device is not None and _C.device(device).type != "cuda":
-        raise RuntimeError(f"is_pinned: a CUDA device, got {device}")
+        raise RuntimeError(f"is_pinned: expected a CUDA device, got {device}")
     return _C._is_pinned(self)
 
 

@@ -248,7 +248,7 @@ def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, pro
             if told:
                 told.close()
             if received < total:
-                raise RuntimeError(f"download_url_to_file: expected {total} bytes, got {received}")
+                raise RuntimeError(f"download_url_to_file: expected {total} bytes, got {received} of them")
             if hash_prefix and not digest.hexdigest().startswith(hash_prefix):
                 raise RuntimeError(
                     f"download_url_to_file: expected SHA-256 {hash_prefix}..., got {digest.hexdigest()}"

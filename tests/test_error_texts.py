@@ -169,19 +169,19 @@ def test_errors_of_private_ops_have_a_public_name():
     [
         (
             lambda there: torch.nn.functional.cross_entropy(torch.ones(2, 3), there(2).long()),
-            "cross_entropy: all tensors must be on one device, got input on cpu, target on meta",
+            r"cross_entropy: all tensors must be on the same device \(to\(device\) moves them\), got input on cpu, target on meta",
         ),
         (
             lambda there: torch.nn.functional.mse_loss(torch.ones(2), there(2)),
-            "mse_loss: all tensors must be on one device, got argument 1 on cpu and argument 2 on meta",
+            r"mse_loss: all tensors must be on the same device \(to\(device\) moves them\), got argument 1 on cpu and argument 2 on meta",
         ),
         (
             lambda there: torch.cat([torch.ones(2), there(2)]),
-            r"cat: all tensors must be on one device, got tensors\[0\] on cpu, tensors\[1\] on meta",
+            r"cat: all tensors must be on the same device \(to\(device\) moves them\), got tensors\[0\] on cpu, tensors\[1\] on meta",
         ),
         (
             lambda there: torch.nn.functional.batch_norm(torch.ones(2, 3), there(3), torch.ones(3)),
-            "batch_norm: all tensors must be on one device, got input on cpu, running_mean on meta, running_var on cpu",
+            r"batch_norm: all tensors must be on the same device \(to\(device\) moves them\), got input on cpu, running_mean on meta, running_var on cpu",
         ),
     ],
 )

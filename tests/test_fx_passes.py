@@ -85,7 +85,7 @@ def test_splitting_a_module():
     tuples = split_module(gm, gm, lambda n: parts.get(n.name, 3), tuple_return=True, partition_affix="p")
     assert isinstance(tuples.submod_p_0(X), tuple)
     same(tuples(X), gm(X))
-    with pytest.raises(RuntimeError, match="cycle exists between partitions"):
+    with pytest.raises(RuntimeError, match="depend on one another in a circle"):
         cyclic = fx.symbolic_trace(lambda x: (x + 1).relu() * 2)
         split_module(cyclic, cyclic, lambda n: int(n.name == "relu"))
 

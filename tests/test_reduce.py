@@ -237,7 +237,7 @@ def test_masked_reductions_see_only_what_the_mask_shows():
         for name in ("sum", "prod"):
             with pytest.raises(IndexError, match=f"^{name}: .* got 5"):
                 getattr(masked, name)(x, 5)
-    with pytest.raises(RuntimeError, match="^prod: every dimension at most once"):
+    with pytest.raises(RuntimeError, match="^prod: expected every dimension at most once"):
         masked.prod(t, (0, 0))
 
 

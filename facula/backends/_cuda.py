@@ -102,7 +102,7 @@ def set_cudnn_allows_tf32(value):
 def need_bool(name, value):
     """Raise unless `value` is True or False."""
     if not isinstance(value, bool):
-        raise RuntimeError(f"{name}: True or False, got {type(value).__name__}")
+        raise RuntimeError(f"{name}: expected True or False, got {type(value).__name__}")
     return value
 
 

@@ -43,7 +43,7 @@ def _asked(device, name):
 
     index = cuda._index(device, name)
     if _C._cuda_is_emulated():
-        raise RuntimeError(f"torch.cuda.{name}: a device of NVIDIA's, got the emulated one")
+        raise RuntimeError(f"cuda.{name}: expected a device of NVIDIA, got the emulated one")
     library, number = _library(), _number(index)
     by_number = isinstance(number, int)
     return library, (library.nvmlDeviceGetHandleByIndex if by_number else library.nvmlDeviceGetHandleByUUID)(number)

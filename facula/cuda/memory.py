@@ -611,7 +611,7 @@ _library_in_use = []
 
 def _need_allocator(allocator):
     if not isinstance(allocator, CUDAPluggableAllocator):
-        raise TypeError(f"change_current_allocator: a CUDAPluggableAllocator, got {type(allocator).__name__}")
+        raise TypeError(f"change_current_allocator: expected a CUDAPluggableAllocator, got {type(allocator).__name__}")
 
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:

@@ -195,7 +195,7 @@ class BackendConfig:
             pairs = [part.partition(":") for part in parts]
             self.device_backend_map: dict[str, Backend] = {kind: Backend(name) for kind, _, name in pairs}
             if len(self.device_backend_map) != len(pairs):
-                raise ValueError(f"BackendConfig: a backend for each kind of device, got {backend!r}")
+                raise ValueError(f"BackendConfig: expected a backend for each kind of device, got {backend!r}")
         else:
             kinds = ("cuda",) if parts[0] == "nccl" else ("cpu", "cuda")
             self.device_backend_map = dict.fromkeys(kinds, Backend(parts[0]))

@@ -76,7 +76,7 @@ class Constraint:
 
     def check(self, value: Tensor) -> Any:
         """Return whether each value lies in the set: a bool tensor of the shape without the event's dimensions."""
-        raise NotImplementedError(f"{type(self).__name__}.check: a subclass must define it")
+        raise NotImplementedError(f"{type(self).__name__}.check: this class does not define it")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__.removeprefix('_')}()"

@@ -59,7 +59,7 @@ class FlatArgsAdapter:
             input_args: the given leaves.
             metadata, obj: None.
         """
-        raise NotImplementedError("FlatArgsAdapter.adapt: a subclass must define it")
+        raise NotImplementedError("FlatArgsAdapter.adapt: this class does not define it")
 
 
 class UnflattenedModule(facula.nn.Module):
@@ -80,7 +80,7 @@ class UnflattenedModule(facula.nn.Module):
     def __init__(self, exported: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None) -> None:
         super().__init__()
         if not isinstance(exported, facula.export.ExportedProgram):
-            raise TypeError(f"unflatten: an ExportedProgram, got {type(exported).__name__}")
+            raise TypeError(f"unflatten: expected an ExportedProgram, got {type(exported).__name__}")
         self.__dict__["_exported"], self.__dict__["_adapter"] = exported, flat_args_adapter
         for kind, _, path, persistent, tensor, _ in exported.program.inputs:
             if kind != "user":

@@ -36,7 +36,7 @@ def _window(op: str, window, win_length: int, n_fft: int, like):
         _warn_of_no_window(op)
         window = _C.ones(win_length, dtype=like.dtype.to_real(), device=like.device)
     elif window.dim() != 1 or window.shape[0] != win_length:
-        raise RuntimeError(f"{op}: a window of win_length = {win_length} points, got shape {tuple(window.shape)}")
+        raise RuntimeError(f"{op}: expected a window of win_length = {win_length} points, got shape {tuple(window.shape)}")
     left = (n_fft - win_length) // 2
     return _C.constant_pad_nd(window, [left, n_fft - win_length - left]) if win_length < n_fft else window
 
@@ -73,7 +73,7 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
     win_length = n_fft if win_length is None else win_length
     if not (input.is_floating_point() or input.is_complex()) or input.dim() not in (1, 2):
         raise RuntimeError(
-            f"stft: a 1-D or 2-D floating point or complex signal, got {input.dtype} of shape {tuple(input.shape)}"
+            f"stft: expected a 1-D or 2-D floating point or complex signal, got {input.dtype} of shape {tuple(input.shape)}"
         )
     if return_complex is None and not (input.is_complex() or (window is not None and window.is_complex())):
         raise RuntimeError("stft: the return_complex parameter is required for real signals, got None")

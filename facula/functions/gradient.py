@@ -60,7 +60,7 @@ def _dims(input, dim):
             raise IndexError(f"gradient: dim lies in [{-input.dim()}, {input.dim() - 1}], got {d}")
     dims = [d % input.dim() for d in given]
     if len(set(dims)) != len(dims):
-        raise RuntimeError(f"gradient: every dim at most once, got {dim}")
+        raise RuntimeError(f"gradient: expected every dim at most once, got {dim}")
     return dims
 
 

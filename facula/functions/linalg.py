@@ -136,7 +136,7 @@ def frobenius_norm(input: Tensor, dim: int | Sequence[int], keepdim: bool = Fals
         raise TypeError(f"frobenius_norm: dim is an int or a list of ints, got {type(dim).__name__}")
     dims = [dim] if isinstance(dim, int) else list(dim)
     if len(dims) > 2:
-        raise RuntimeError(f"frobenius_norm: at most two dimensions, got {dim}")
+        raise RuntimeError(f"frobenius_norm: expected at most two dimensions, got {dim}")
     return _C.linalg.vector_norm(input, 2, dims or None, keepdim, out=out)
 
 

@@ -125,5 +125,5 @@ def reduction_identity(op_name: str, input: Tensor, *args: Any) -> Tensor | None
     elif name in ("sum", "cumsum", "prod", "cumprod"):
         value = int(name.endswith("prod"))
     else:
-        raise NotImplementedError(f"masked: identity of {op_name}, got a tensor of {dtype}")
+        raise NotImplementedError(f"masked: there is no identity of {op_name} for this dtype, got {dtype}")
     return _f.tensor(value, dtype=dtype, device=input.device)

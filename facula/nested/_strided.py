@@ -497,7 +497,7 @@ def _new_shapes(name, x, shape):
     if shape[0] != len(x):
         raise RuntimeError(f"{name}: the number of parts, {len(x)}, cannot change or be inferred, got shape {shape}")
     if shape.count(-1) > 1:
-        raise RuntimeError(f"{name}: at most one -1, got shape {shape}")
+        raise RuntimeError(f"{name}: expected at most one -1, got shape {shape}")
     return [
         [own[d] if n == -1 and d < len(own) else n for d, n in enumerate(shape[1:])] for own in x._shapes
     ]

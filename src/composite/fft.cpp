@@ -41,12 +41,12 @@ TransformExtent extent(const Transform& t, const Tensor& self, std::optional<Int
       seen[static_cast<size_t>(at)] = true;
       e.dims.push_back(at);
     }
-    FACULA_CHECK(!s || s->size() == dim->size(), ErrorKind::Runtime, t.op, ": one size per dimension, got s ", *s,
-                 " and dim ", *dim);
+    FACULA_CHECK(!s || s->size() == dim->size(), ErrorKind::Runtime, t.op, ": expected one size per dimension, got s ",
+                 *s, " and dim ", *dim);
   } else {
     int64_t count = s ? static_cast<int64_t>(s->size()) : self.dim();
     FACULA_CHECK(count <= self.dim(), ErrorKind::Runtime, t.op,
-                 ": at most one size per dimension of the tensor of shape ", self.sizes(), ", got ", *s);
+                 ": expected at most one size per dimension of the tensor of shape ", self.sizes(), ", got ", *s);
     for (int64_t d = self.dim() - count; d < self.dim(); ++d) e.dims.push_back(d);
   }
   FACULA_CHECK(self.dim() > 0 || e.dims.empty(), ErrorKind::Index, t.op,
@@ -110,7 +110,7 @@ Tensor complex_transform(const Transform& t, const Tensor& self, Sizes s, Sizes 
 /// Real to half; `conjugated` for the inverse of a Hermitian transform.
 Tensor real_transform(const Transform& t, const Tensor& self, Sizes s, Sizes dim, Norm norm, bool conjugated) {
   TransformExtent e = extent(t, self, s, dim);
-  FACULA_CHECK(!e.dims.empty(), ErrorKind::Runtime, t.op, ": at least one dimension to transform, got none");
+  FACULA_CHECK(!e.dims.empty(), ErrorKind::Runtime, t.op, ": expected at least one dimension to transform, got none");
   check_sizes(t, e);
   Tensor half = _fft_r2c(resized(as_real(t, self), e), e.dims, norm_scale(t, norm, e.count(t.op)));
   return conjugated ? resolve_conj(conj(half)) : half;
@@ -119,7 +119,7 @@ Tensor real_transform(const Transform& t, const Tensor& self, Sizes s, Sizes dim
 /// Half to real; `conjugated` for a Hermitian transform.
 Tensor half_transform(const Transform& t, const Tensor& self, Sizes s, Sizes dim, Norm norm, bool conjugated) {
   TransformExtent e = extent(t, self, s, dim);
-  FACULA_CHECK(!e.dims.empty(), ErrorKind::Runtime, t.op, ": at least one dimension to transform, got none");
+  FACULA_CHECK(!e.dims.empty(), ErrorKind::Runtime, t.op, ": expected at least one dimension to transform, got none");
   int64_t& last = e.sizes.back();
   if (!s || s->back() == -1) last = 2 * (last - 1);
   check_sizes(t, e);

@@ -14,14 +14,14 @@ struct MatrixDims {
 MatrixDims matrix_dims(const char* op, const Tensor& self, IntList dim) {
   FACULA_CHECK(dim.size() == 2, ErrorKind::Runtime, op, ": two dimensions make a matrix, got ", dim);
   MatrixDims d{wrap_dim(dim[0], self.dim(), op), wrap_dim(dim[1], self.dim(), op)};
-  FACULA_CHECK(d.row != d.column, ErrorKind::Runtime, op, ": two different dimensions, got ", dim);
+  FACULA_CHECK(d.row != d.column, ErrorKind::Runtime, op, ": expected two different dimensions, got ", dim);
   return d;
 }
 
 /// The tensor in the dtype asked for; norms are of floating point or complex elements.
 Tensor typed(const char* op, const Tensor& self, std::optional<DType> dtype) {
-  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::NotImplemented, op, ": floating point or complex elements, got ",
-               self.dtype());
+  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::NotImplemented, op,
+               ": expected floating point or complex elements, got ", self.dtype());
   FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, op, ": the input must have at least 2 dimensions, got shape ",
                self.sizes());
   return dtype ? to_dtype(self, *dtype) : self;

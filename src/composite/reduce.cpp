@@ -15,7 +15,7 @@ Tensor sum_over(const Tensor& self, OptDims dim, bool keepdim) {
 }
 
 void require_inexact(const Tensor& self, const char* op) {
-  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::Runtime, op, ": a floating-point or complex tensor, got ",
+  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::Runtime, op, ": expected a floating-point or complex tensor, got ",
                self.dtype());
 }
 
@@ -55,7 +55,7 @@ Tensor mean_over(const Tensor& self, OptDims dim, bool keepdim) {
 }  // namespace
 
 Tensor nanmean(const Tensor& self, OptDims dim, bool keepdim, std::optional<DType> dtype) {
-  FACULA_CHECK(self.is_floating(), ErrorKind::Runtime, "nanmean: a floating-point tensor, got ", self.dtype());
+  FACULA_CHECK(self.is_floating(), ErrorKind::Runtime, "nanmean: expected a floating-point tensor, got ", self.dtype());
   Tensor count = sum_over(logical_not(isnan(self)), dim, keepdim);
   return nansum(self, dim, keepdim, dtype) / count;
 }
@@ -137,7 +137,8 @@ Tensor renorm_uncast(const Tensor& self, const Scalar& p, int64_t dim, const Sca
                "renorm: p must be a positive real number, got ", p);
   FACULA_CHECK(!maxnorm.is_complex() && maxnorm.to_double() >= 0, ErrorKind::Runtime,
                "renorm: maxnorm must be a real number >= 0, got ", maxnorm);
-  FACULA_CHECK(self.dim() > 1, ErrorKind::Runtime, "renorm: at least two dimensions, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() > 1, ErrorKind::Runtime, "renorm: expected at least two dimensions, got shape ",
+               self.sizes());
   int64_t kept = wrap_dim(dim, self.dim(), "renorm");
   Dims others;
   for (int64_t d = 0; d < self.dim(); ++d)
@@ -151,8 +152,8 @@ Tensor renorm_uncast(const Tensor& self, const Scalar& p, int64_t dim, const Sca
 // ---- comparisons
 
 bool equal(const Tensor& self, const Tensor& other) {
-  FACULA_CHECK(self.device() == other.device(), ErrorKind::Runtime, "equal: tensors on one device, got ", self.device(),
-               " and ", other.device());
+  FACULA_CHECK(self.device() == other.device(), ErrorKind::Runtime, "equal: expected tensors on one device, got ",
+               self.device(), " and ", other.device());
   if (self.sizes() != other.sizes()) return false;
   constexpr int64_t kFirst = 256;
   if (!self.is_contiguous() || !other.is_contiguous() || self.numel() <= kFirst)
@@ -172,7 +173,7 @@ bool allclose(const Tensor& self, const Tensor& other, double rtol, double atol,
 }
 
 Tensor trace_uncast(const Tensor& self) {
-  FACULA_CHECK(self.dim() == 2, ErrorKind::Runtime, "trace: a matrix, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() == 2, ErrorKind::Runtime, "trace: expected a matrix, got shape ", self.sizes());
   FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "trace: not implemented for dtype ",
                self.dtype());
   const Tensor elements = diagonal(self, 0, 0, 1);

@@ -254,9 +254,10 @@ void FunctionNode::apply(const facula::Tensor* grads, facula::Tensor* results) {
 
 variable_list FunctionNode::saved() const {
   if (!unrecorded_.empty()) return unrecorded_;
-  FACULA_CHECK(!freed, ErrorKind::Runtime, name_,
-               ": an earlier pass of backward freed the tensors that this graph saved "
-               "(give retain_graph=true to the first)");
+  FACULA_CHECK(
+      !freed, ErrorKind::Runtime, name_,
+      ": an earlier pass of backward freed the tensors that this graph saved, so it cannot go through the graph a "
+      "second time (give retain_graph=true to the first pass, or compute the loss anew)");
   variable_list list;
   for (const facula::SavedTensor& each : saved_) list.emplace_back(each.unpack(*this));
   return list;

@@ -85,7 +85,7 @@ class Reader {
 
   void take_tensor(const facula::Tensor& t) {
     FACULA_CHECK(facula::is_bits(t.dtype()), ErrorKind::Index,
-                 "index: tensors used as indices must be int, long, uint8 or bool, got ", t.dtype());
+                 "index: tensors used as indices must be int32, int64, uint8 or bool, got ", t.dtype());
     if (t.dim() == 0 && !is_mask(t) && !t.is_meta()) return take_integer(t.item().to_int());
     advanced = true;
     if (t.dim() == 0) {

@@ -373,7 +373,7 @@ void index_fill_from(const Tensor& self, int64_t dim, const Tensor& index, const
 
 void index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
   FACULA_CHECK(!value.is_complex() || self.is_complex(), ErrorKind::Runtime,
-               "index_fill: a real number for a tensor of ", self.dtype(), ", got ", value);
+               "index_fill: expected a real number for a tensor of ", self.dtype(), ", got ", value);
   const Scalar number = number_in(value, self.dtype(), "index_fill");
   index_fill_from(self, dim, index, scalar_tensor(number, self.dtype(), self.device()));
 }

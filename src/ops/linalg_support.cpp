@@ -28,7 +28,7 @@ void check_pair(const char* op, const Tensor& a, const Tensor& b) {
                a.dtype(), " and ", b.dtype());
   FACULA_CHECK(a.device() == b.device(), ErrorKind::Runtime, op, ": both tensors must be on one device, got ",
                a.device(), " and ", b.device());
-  FACULA_CHECK(b.dim() >= 1, ErrorKind::Runtime, op, ": a right side with dimensions, got a 0-d tensor");
+  FACULA_CHECK(b.dim() >= 1, ErrorKind::Runtime, op, ": expected a right side with dimensions, got a 0-d tensor");
 }
 
 void check_reflectors(const char* op, const Tensor& a, const Tensor& tau, bool tall) {
@@ -73,8 +73,8 @@ void check_info(const char* op, const Tensor& given, const char* meaning) {
     if (value == 0) continue;
     FACULA_CHECK(value > 0, ErrorKind::LinAlg, op, ": finite elements (LAPACK refused its argument ", -value,
                  "), got an infinity or NaN");
-    if (info.dim() > 0) throw_error(ErrorKind::LinAlg, op, ": (batch element ", i, ") ", meaning, ", got ", value);
-    throw_error(ErrorKind::LinAlg, op, ": ", meaning, ", got ", value);
+    if (info.dim() > 0) throw_error(ErrorKind::LinAlg, op, ": (batch element ", i, ") ", meaning, " ", value);
+    throw_error(ErrorKind::LinAlg, op, ": ", meaning, " ", value);
   }
 }
 

@@ -168,7 +168,8 @@ std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool
                                 const Out& out1) {
   int64_t d = wrap_dim(dim, self.dim(), "topk");
   check_ordered(self, "topk", ErrorKind::Runtime);
-  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::Runtime, "topk: a tensor of numbers, got ", self.dtype());
+  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::Runtime, "topk: expected a tensor of numbers, got ",
+               self.dtype());
   FACULA_CHECK(k >= 0 && k <= (self.dim() ? self.size(d) : 1), ErrorKind::Runtime,
                "topk: k must not exceed the size of dimension ", dim, ", ", self.dim() ? self.size(d) : 1, ", got ", k);
   Dims shape(self.sizes());
@@ -189,7 +190,8 @@ std::tuple<Tensor, Tensor> kthvalue(const Tensor& self, int64_t k, int64_t dim, 
                                     const Out& out1) {
   wrap_dim(dim, self.dim(), "kthvalue");
   check_ordered(self, "kthvalue", ErrorKind::NotImplemented);
-  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "kthvalue: a tensor of numbers, got bool");
+  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented,
+               "kthvalue: expected a tensor of numbers, got bool");
   check_out_apart(out0, {&self}, "kthvalue");
   int64_t d = wrap_dim(dim, self.dim(), "kthvalue"), n = self.dim() ? self.size(d) : 1;
   FACULA_CHECK(n > 0, ErrorKind::Index, "kthvalue: dimension ", dim, " must not be empty, got shape ", self.sizes());

@@ -109,7 +109,8 @@ Tensors with_gradients(bool enabled, Graph wrapped_func, TensorList args) {
 
 /// A condition that every run has to meet.
 bool assert_holds(const Tensor& self, std::string_view assert_msg) {
-  FACULA_CHECK(self.numel() == 1, ErrorKind::Runtime, "_assert_async: a tensor with one element, got ", self.numel());
+  FACULA_CHECK(self.numel() == 1, ErrorKind::Runtime, "_assert_async: expected a tensor with one element, got ",
+               self.numel());
   FACULA_CHECK(self.item().to_bool(), ErrorKind::Runtime, assert_msg);
   return true;
 }

@@ -479,7 +479,8 @@ std::string_view arg_string(PyObject* slot) { return utf8(slot); }
 const Tensor& arg_out(PyObject* slot, int k) {
   if (is_tensor(slot)) return tensor_of(slot);
   Owned item(check(PySequence_GetItem(slot, k)));
-  FACULA_CHECK(is_tensor(item.get()), ErrorKind::Type, "out: a tuple of tensors, got ", Py_TYPE(item.get())->tp_name);
+  FACULA_CHECK(is_tensor(item.get()), ErrorKind::Type, "out: expected a tuple of tensors, got ",
+               Py_TYPE(item.get())->tp_name);
   return tensor_of(item.get());  // the sequence keeps it alive
 }
 

@@ -213,7 +213,8 @@ PyObject* current_stream(PyObject*, PyObject* args) {
 // what a graph is compared by: unlike data_ptr() it does not say that others may write there
 PyObject* address_of(PyObject*, PyObject* tensor) {
   return guarded([&] {
-    FACULA_CHECK(is_tensor(tensor), ErrorKind::Type, "_cuda_address: a tensor, got ", Py_TYPE(tensor)->tp_name);
+    FACULA_CHECK(is_tensor(tensor), ErrorKind::Type, "_cuda_address: expected a tensor, got ",
+                 Py_TYPE(tensor)->tp_name);
     const Tensor& t = tensor_of(tensor);
     materialize_bytes(t);
     return check(PyLong_FromVoidPtr(t.impl()->data));
@@ -253,10 +254,10 @@ PyObject* synchronize_stream(PyObject*, PyObject* args) {
 PyObject* record_stream(PyObject*, PyObject* args) {
   return none_after([&] {
     const Given given(args, 3, "record_stream");
-    FACULA_CHECK(is_tensor(given.object(0)), ErrorKind::Type, "record_stream: a tensor, got ",
+    FACULA_CHECK(is_tensor(given.object(0)), ErrorKind::Type, "record_stream: expected a tensor, got ",
                  Py_TYPE(given.object(0))->tp_name);
     const Tensor& t = tensor_of(given.object(0));
-    FACULA_CHECK(t.device().is_cuda(), ErrorKind::NotImplemented, "record_stream: a CUDA tensor, got one on ",
+    FACULA_CHECK(t.device().is_cuda(), ErrorKind::NotImplemented, "record_stream: expected a CUDA tensor, got one on ",
                  t.device());
     materialize_bytes(t);
     if (t.storage()->data) cuda::record_stream(t.storage()->data, given.stream(1, "record_stream"));
@@ -446,7 +447,7 @@ PyObject* allocator_settings(PyObject*, PyObject*) {
 }
 PyObject* set_allocator_settings(PyObject*, PyObject* settings) {
   return none_after([&] {
-    FACULA_CHECK(PyUnicode_Check(settings), ErrorKind::Type, "_set_allocator_settings: a str, got ",
+    FACULA_CHECK(PyUnicode_Check(settings), ErrorKind::Type, "_set_allocator_settings: expected a str, got ",
                  Py_TYPE(settings)->tp_name);
     cuda::set_allocator_settings(utf8(settings));
   });

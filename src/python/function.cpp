@@ -51,9 +51,10 @@ class FunctionNode final : public Node {
   /// An output that has no gradient, whatever comes in for it.
   void add_plain_output(const Tensor& t) { plain_.push_back(add_output(t)); }
   std::vector<Tensor> saved() const {
-    FACULA_CHECK(!freed, ErrorKind::Runtime, name(),
-                 ": an earlier pass of backward freed the tensors that this graph saved "
-                 "(give retain_graph=True to the first)");
+    FACULA_CHECK(
+        !freed, ErrorKind::Runtime, name(),
+        ": an earlier pass of backward freed the tensors that this graph saved, so it cannot go through the graph a "
+        "second time (give retain_graph=True to the first pass, or compute the loss anew)");
     return unpack_list(saved_, *this);
   }
   bool materialize = true, materialize_plain = true;

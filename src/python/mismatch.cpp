@@ -95,6 +95,19 @@ std::string list_wanted(const Signature& s, PyObject* self, PyObject* const* arg
   return "";
 }
 
+/// Say of a text that a dtype is expected in its place.
+std::string dtype_wanted(const FunctionSpec& f, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
+    if (!PyUnicode_Check(args[nargs + k]) || printable(PyTuple_GET_ITEM(kwnames, k)) != "dtype") continue;
+    for (int i = 0; i < f.count; ++i)
+      for (int a = 0; a < f.signatures[i].count; ++a)
+        if (std::string_view(f.signatures[i].args[a].name) == "dtype")
+          return "argument 'dtype' must be a dtype such as torch.float32, not the text '" + printable(args[nargs + k]) +
+                 "'; ";
+  }
+  return "";
+}
+
 /// The names of all arguments, and with them the other names under which they are known.
 std::vector<std::string> argument_names(const FunctionSpec& f) {
   std::vector<std::string> names;
@@ -215,6 +228,7 @@ void report_mismatch(const FunctionSpec& f, PyObject* self, PyObject* const* arg
   if (constexpr std::string_view module = "functional_"; name.starts_with(module)) name.remove_prefix(module.size());
   std::string text = std::string(name) + ": ";
   if (f.count == 1) text += list_wanted(f.signatures[0], self, args, nargs);
+  text += dtype_wanted(f, args, nargs, kwnames);
   text += "the arguments fit no signature" + unknown_keyword(f, kwnames) + "; expected ";
   text += f.count > 1 ? "one of:" : "";
   for (int i = 0; i < f.count; ++i)

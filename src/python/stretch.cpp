@@ -103,7 +103,8 @@ std::shared_ptr<StretchTree> tree_of(PyObject* pair, Py_ssize_t which) {
 // _stretch_place(tensor): which elements it shows, and as what: equal for tensors that are the same to a stretch
 PyObject* place_of(PyObject*, PyObject* object) {
   return guarded([&] {
-    FACULA_CHECK(is_tensor(object), ErrorKind::Type, "_stretch_place: a Tensor, got ", Py_TYPE(object)->tp_name);
+    FACULA_CHECK(is_tensor(object), ErrorKind::Type, "_stretch_place: expected a Tensor, got ",
+                 Py_TYPE(object)->tp_name);
     const Tensor& t = tensor_of(object);
     materialize_layout(t);
     const Owned sizes(check(wrap_ints(t.sizes()))), strides(check(wrap_ints(t.strides())));

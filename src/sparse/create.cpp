@@ -52,7 +52,8 @@ Tensor _sparse_coo_pattern(const Tensor& indices, const Tensor& values, IntList 
 
 Tensor _with_values(const Tensor& self, const Tensor& values) {
   FACULA_CHECK(is_sparse(self) && !is_sparse(values), ErrorKind::Runtime,
-               "_with_values: a sparse tensor and strided values, got ", layout_of(self), " and ", layout_of(values));
+               "sparse_coo_tensor: a sparse tensor and strided values, got ", layout_of(self), " and ",
+               layout_of(values));
   return sparse::with_values(self, plain_alias(values));
 }
 

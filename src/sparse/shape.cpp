@@ -163,8 +163,8 @@ Tensor select(const Tensor& self, int64_t dim, int64_t index) {
 }
 
 Tensor slice(const Tensor& self, int64_t given_dim, int64_t given_start, int64_t given_end, int64_t step) {
-  FACULA_CHECK(self.dim() > 0 && step > 0, ErrorKind::Runtime, "slice: a dimension and a positive step, got shape ",
-               self.sizes(), " and step ", step);
+  FACULA_CHECK(self.dim() > 0 && step > 0, ErrorKind::Runtime,
+               "slice: expected a dimension and a positive step, got shape ", self.sizes(), " and step ", step);
   const int64_t dim = own_dim(self, given_dim, "slice"), size = self.size(dim);
   const auto inside = [&](int64_t bound) { return std::clamp<int64_t>(bound < 0 ? bound + size : bound, 0, size); };
   const int64_t start = inside(given_start), end = std::max(inside(given_end), start);

@@ -238,7 +238,7 @@ def _refuse_dynamic(observer, is_dynamic, averaging_constant=None):
     if is_dynamic and averaging_constant != 1:
         constant = "" if averaging_constant is None else f" for averaging constant of {averaging_constant}"
         name = type(observer).__name__
-        raise NotImplementedError(f"{name}: no dynamic quantization{constant}, got {is_dynamic=}")
+        raise NotImplementedError(f"{name}: there is no dynamic quantization{constant}, got {is_dynamic=}")
 
 
 # ---- Observers that look at nothing, or only keep it: what they say is known when they are made

@@ -191,7 +191,7 @@ def stable_topological_sort(gm: Module) -> Module:
 def _in_order(gm, order):
     if len(order) < len(gm.graph.nodes):
         raise RuntimeError(
-            "legalize_graph: the nodes need one another in a circle, got "
+            "legalize_graph: the nodes depend on one another in a circle, got "
             f"{[n for n in gm.graph.nodes if n not in set(order)]}"
         )
     values, graph = {}, Graph()

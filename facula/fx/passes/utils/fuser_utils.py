@@ -51,7 +51,7 @@ def topo_sort(nodes: Iterable[Node]) -> list[Node]:
                 if not waits[user]:
                     queue.put(user)
     if len(order) != len(nodes):
-        raise AssertionError("topo_sort: the nodes need one another in a circle")
+        raise AssertionError("topo_sort: the nodes depend on one another in a circle")
     return order
 
 
