@@ -199,7 +199,10 @@ class GradScaler:
             if state["stage"] is OptState.READY:
                 self.unscale_(optimizer)
             if not state["found_inf_per_device"]:
-                raise AssertionError("GradScaler.step: a gradient is needed, got none in the optimizer (call backward() before): no inf checks were recorded")
+                raise AssertionError(
+                    "GradScaler.step: a gradient is needed, got none in the optimizer (call backward() before): no inf "
+                    "checks were recorded"
+                )
             result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
         state["stage"] = OptState.STEPPED
         return result
@@ -230,7 +233,10 @@ class GradScaler:
         else:
             found = [f for state in self._per_optimizer_states.values() for f in state["found_inf_per_device"].values()]
             if not found:
-                raise AssertionError("GradScaler.update: step(optimizer) must be called before, got no call of it: no inf checks were recorded")
+                raise AssertionError(
+                    "GradScaler.update: step(optimizer) must be called before, got no call of it: no inf checks were "
+                    "recorded"
+                )
             total = sum((f.to(scale.device) for f in found[1:]), found[0].to(scale.device))
             factors = self._growth_factor, self._backoff_factor, self._growth_interval
             _amp_update_scale_(scale, growth_tracker, total, *factors)

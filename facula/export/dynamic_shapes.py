@@ -320,7 +320,9 @@ class Sizes:
             return f"{spec.factor}*{spec.root.__name__} + {spec.offset}"
         if isinstance(spec, Dim):
             return self._note(spec.__name__, spec.min, spec.max, n, path, d)
-        raise TypeError(f"dynamic_shapes: expected a Dim, an int or None for dimension {d} of {path}, got {type(spec).__name__}")
+        raise TypeError(
+            f"dynamic_shapes: expected a Dim, an int or None for dimension {d} of {path}, got {type(spec).__name__}"
+        )
 
     def _note(self, name, least, most, sample, path, d):
         if not least <= sample <= (sample if most is None else most):

@@ -191,7 +191,9 @@ def segment_reduce(data: Any, reduce: str, *, lengths: Tensor | None = None, ind
     if indices is not None:
         raise RuntimeError("segment_reduce: indices are not supported, give lengths or offsets, got indices")
     if (lengths is None) == (offsets is None):
-        raise RuntimeError(f"segment_reduce: expected either lengths or offsets, got {'neither' if lengths is None else 'both'}")
+        raise RuntimeError(
+            f"segment_reduce: expected either lengths or offsets, got {'neither' if lengths is None else 'both'}"
+        )
     if not data.is_floating_point():
         raise RuntimeError(f"segment_reduce: a floating-point tensor is expected, got {data.dtype}")
     axis = axis % data.dim() if data.dim() else 0

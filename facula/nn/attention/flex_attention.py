@@ -471,7 +471,9 @@ def _check(query, key, value, block_mask, enable_gqa):
         )
     (b_q, h_q, q_len, e), (b_k, h_k, kv_len, _) = query.shape, key.shape
     if not enable_gqa and h_q != h_k:
-        raise ValueError(f"flex_attention: expected as many key heads as query heads, or enable_gqa=True, got {h_q} and {h_k} heads")
+        raise ValueError(
+            f"flex_attention: expected as many key heads as query heads, or enable_gqa=True, got {h_q} and {h_k} heads"
+        )
     if enable_gqa and h_q % h_k:
         raise ValueError(f"flex_attention: the query heads must be a multiple of the key heads, got {h_q} and {h_k}")
     if b_q != b_k and not (b_k == 1 or (b_q == 1 and block_mask is not None)):

@@ -19,7 +19,6 @@ from ._prefetch import GRACE, _PrefetchingDataLoaderIter
 from ._utils.channel import Channel, describe_ran_out, ran_out
 from ._utils.worker import _IterableDatasetStopIteration, _ResumeIteration, _worker_loop
 
-
 #: why workers are often ended by a signal
 _REASONS = {
     signal.SIGKILL: " (is memory short? fewer workers, or a smaller prefetch_factor, need less)",

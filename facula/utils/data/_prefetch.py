@@ -143,7 +143,8 @@ class _PrefetchingDataLoaderIter(dataloader._BaseDataLoaderIter):
 
     def _report_timeout(self):
         raise RuntimeError(
-            f"DataLoader: no batch came within {self._timeout} seconds (timeout={self._timeout}): a worker is slow or waits for "
+            f"DataLoader: no batch came within {self._timeout} seconds (timeout={self._timeout}): a worker is slow or waits "
+            "for "
             "something; num_workers=0 shows where"
         ) from None
 

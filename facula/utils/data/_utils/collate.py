@@ -142,7 +142,8 @@ def collate_tensor_fn(batch, *, collate_fn_map=None):
         if len(shapes) < 2:
             raise
         raise RuntimeError(
-            f"default_collate: the samples of a batch must have equal shapes, got {sorted(shapes)[:8]}: pad or crop them in the "
+            f"default_collate: the samples of a batch must have equal shapes, got {sorted(shapes)[:8]}: pad or crop them in "
+            "the "
             "dataset or in a collate_fn (nn.utils.rnn.pad_sequence pads)"
         ) from error
 
