@@ -245,8 +245,8 @@ def _scope(op: Op, form: str) -> str:
         return f"if (PyObject* answer = {answer}) return answer; " if computed else ""
     kind = "InPlace" if form == "inplace" or mutates(op) else "Function"
     scope = f"CompositeScope scope(op_id::{op.id}, OpForm::{kind}, s, {len(op.args)});"
-    tell = "" if any(r.startswith("Tensor") for r in op.returns) else f'tell_region_of_value("{op.name}"); '  # it reads elements
-    return f"{tell}{scope} if (scope.answered()) return scope.answer(); "
+    notice = "" if any(r.startswith("Tensor") for r in op.returns) else f'notify_region_of_value("{op.name}"); '  # it reads elements
+    return f"{notice}{scope} if (scope.answered()) return scope.answer(); "
 
 
 def _statements(op: Op, form: str) -> str:

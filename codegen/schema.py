@@ -84,7 +84,7 @@ class Op:
     dtypes: tuple[str, ...]
     result: str
     scalar: str | None
-    quick: tuple[str, ...]  # a quick form of the scalar function, and the test that tells where it does not hold; or none
+    quick: tuple[str, ...]  # a quick form of the scalar function, and the test that says where it does not hold; or none
     names: tuple[str, ...]
     variants: tuple[str, ...]
     grad: dict[str, str] | None
@@ -173,7 +173,7 @@ class Op:
 
 
 def load(folder: Path) -> list[Op]:
-    """Return every op of every topic, in the order of the files; README.md beside them must tell of the keys that there are."""
+    """Return every op of every topic, in the order of the files; README.md beside them must describe the keys that there are."""
     check_documentation(folder / "README.md")
     ops = []
     for path in sorted(folder.glob("*.yaml")):

@@ -299,7 +299,7 @@ class Pass {
       }
       uint32_t edge = frame.next_edge++;
       Node* next = node->edge(edge).node.get();
-      // a node without marks ends a history: it tells both kinds of passes of the zeros it makes
+      // a node without flags ends a history: both kinds of passes get the zeros it makes
       if (!next || (next->marks && !(next->marks & options_.follows))) continue;
       int32_t place = tasks_[frame.task].first_child + static_cast<int32_t>(edge);
       int32_t number = enter(next, stack);
@@ -363,15 +363,15 @@ class Pass {
     else sum = add(sum, grad);
   }
 
-  // Tells those who watch (src/observe) of a node, from its formula until its gradients fit where they go.
-  struct Told {
-    explicit Told(const Node& n) : node(__builtin_expect(watching() != 0, 0) ? &n : nullptr) {
-      if (__builtin_expect(node != nullptr, 0)) tell_node_begins(*node);
+  // Notifies observers (src/observe) of a node, from its formula until its gradients fit where they go.
+  struct NodeNote {
+    explicit NodeNote(const Node& n) : node(__builtin_expect(watching() != 0, 0) ? &n : nullptr) {
+      if (__builtin_expect(node != nullptr, 0)) notify_node_begins(*node);
     }
-    ~Told() {
-      if (__builtin_expect(node != nullptr, 0)) tell_node_ends(*node);
+    ~NodeNote() {
+      if (__builtin_expect(node != nullptr, 0)) notify_node_ends(*node);
     }
-    Told(const Told&) = delete;
+    NodeNote(const NodeNote&) = delete;
     const Node* node;
   };
 
@@ -393,7 +393,7 @@ class Pass {
       deliver_nothing(task);
       return false;
     }
-    const Told told(node);
+    const NodeNote note(node);
     size_t count = node.edge_count();
     bool long_one = grads.data()[0].defined() && grads.data()[0].numel() >= kLongNode;
     if (__builtin_expect(count <= 4, 1)) {
@@ -553,7 +553,7 @@ class Running {
 
  private:
   Pass* before_;
-  bool in_cells_;  // a memory budget was told that a pass begins
+  bool in_cells_;  // a memory budget was notified that a pass begins
   int restricted_;
 };
 

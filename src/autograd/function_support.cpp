@@ -108,7 +108,7 @@ void write_result(const Tensor& self, const Tensor& value, uint16_t op) {
                value.sizes(), " and does not fit in place into shape ", self.sizes());
   check_castable(value, self, op_name(op) + std::string("_"));
   const WriteScope write(self, op_name(op), op);
-  if (!same) copy_told(write.target(), hold(value));
+  if (!same) copy_and_notify(write.target(), hold(value));
 }
 
 void assign_values(const Tensor& self, const Tensor& value, uint16_t op) {

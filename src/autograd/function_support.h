@@ -206,7 +206,7 @@ class EndOfHistory {
   OutHistory history_ = OutHistory::Recorded;
   int failures_ = 0;
 };
-/// A factory that is told a dtype or a device as well as out=.
+/// Checks a factory that gets a dtype or a device as well as out=.
 void check_stated(const char* op, const Tensor& out, std::optional<DType> dtype, std::optional<Device> device);
 /// The node of an op without a derivative: going through it backwards is an error that names the op.
 class MissingDerivative final : public Node {

@@ -206,7 +206,7 @@ void set_history_in_place(const Tensor& self, Node* node, uint32_t slot) {
 Tensor before_write(const Tensor& self) {
   Edge edge = gradient_edge(self.impl());
   Tensor copy = self.flags() & kSparse ? copy_of_parts(self) : empty_like(self, self.dtype());
-  if (!is_sparse(copy)) copy_told(copy, hold(self));
+  if (!is_sparse(copy)) copy_and_notify(copy, hold(self));
   if (self.flags() & kPrivateLayout) keep_private(copy);
   if (!edge.node || edge.node->is_accumulator) return copy;
   set_grad_fn(own_autograd_meta(copy.impl()), std::move(edge.node), edge.slot);
@@ -227,7 +227,7 @@ void assign(const Tensor& self, const Tensor& value, uint16_t op) {
     count_write(self, op);
   } else {
     const WriteScope write(self, op_name(op), op);
-    copy_told(write.target(), value.sizes() == self.sizes() ? hold(value) : expand(alias(value), self.sizes()));
+    copy_and_notify(write.target(), value.sizes() == self.sizes() ? hold(value) : expand(alias(value), self.sizes()));
   }
   if (is_inexact(self.dtype())) set_history_in_place(self, node.get());
 }

@@ -114,7 +114,7 @@ OutputInfo::OutputInfo(const Tensor& t)
 
 Node::Node(bool recorded) : compiled(recorded ? thread_state.compiled : uint16_t{0}), sequence_(next_sequence++) {
   if (__builtin_expect(thread_state.modes & kModeAnomaly, 0) && host.node_created) host.node_created(this);
-  if (__builtin_expect(recorded && watching() != 0, 0)) tell_node_made(*this);
+  if (__builtin_expect(recorded && watching() != 0, 0)) notify_node_made(*this);
 }
 
 Node::~Node() {

@@ -87,7 +87,7 @@ extern thread_local constinit Asked asked __attribute__((tls_model("initial-exec
 class Node {
  public:
   Node() : Node(true) {}
-  /// `recorded`: an op records it, and observers are told.
+  /// `recorded`: an op records it, and observers are notified.
   explicit Node(bool recorded);
   virtual ~Node();
   Node(const Node&) = delete;

@@ -261,7 +261,7 @@ void record_write(const OpCall& call, Running& now) {
   Cell& cell = *now.target;
   const Tensor& written = call.arguments[0].as<Tensor>();
   if (written.storage() != now.storage || !now.row->op->arguments[0].written) return;  // only the tensor changed
-  // One write is counted, by the op or by who calls it, when this has been told.
+  // One write is counted, by the op or by who calls it, when this has been notified.
   const uint32_t counted = now.storage->current_version(), version = cell.version + 1;
   if (counted != cell.version && counted != version) return;
   {

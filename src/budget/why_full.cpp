@@ -126,14 +126,14 @@ std::string text_of(Holdings h) {
 namespace {
 
 /// What an error says that was made without the program's objects.
-struct Told {
+struct LastReport {
   std::mutex lock;
   std::string text;
   Device device;
   Holdings holdings;
 };
-Told& told() {
-  static Told* instance = new Told;
+LastReport& last_report() {
+  static LastReport* instance = new LastReport;
   return *instance;
 }
 
@@ -144,11 +144,11 @@ std::string with_held_memory(const std::string& error) {
   Device device;
   Holdings h;
   {
-    std::lock_guard guard(told().lock);
-    if (told().text.empty()) return error;
-    text = std::exchange(told().text, {});
-    device = told().device;
-    h = std::exchange(told().holdings, {});
+    std::lock_guard guard(last_report().lock);
+    if (last_report().text.empty()) return error;
+    text = std::exchange(last_report().text, {});
+    device = last_report().device;
+    h = std::exchange(last_report().holdings, {});
   }
   const size_t at = error.find(text);
   if (at == std::string::npos || !find_held_memory) return error;
@@ -168,14 +168,14 @@ std::string why_full(Device device, size_t request, size_t held, size_t can_go, 
   h.new_gradients = report.new_gradients();
   h.memory = std::move(cells);
   h.model_known = find_held_memory && find_held_memory(device, h.memory);
-  const bool may_be_told_later = !h.model_known && find_held_memory;
-  const Holdings kept = may_be_told_later ? h : Holdings();
+  const bool may_be_reported_later = !h.model_known && find_held_memory;
+  const Holdings kept = may_be_reported_later ? h : Holdings();
   const std::string text = text_of(std::move(h));
-  if (may_be_told_later) {
-    std::lock_guard guard(told().lock);
-    told().text = text;
-    told().device = device;
-    told().holdings = kept;
+  if (may_be_reported_later) {
+    std::lock_guard guard(last_report().lock);
+    last_report().text = text;
+    last_report().device = device;
+    last_report().holdings = kept;
   }
   return text;
 }

@@ -18,7 +18,7 @@ enum class HeldKind : uint8_t {
 };
 
 struct HeldMemory {
-  const void* storage = nullptr;  // tells storages apart; null: of no one
+  const void* storage = nullptr;  // distinguishes storages; null: of no one
   HeldKind kind = HeldKind::Program;
   size_t bytes = 0;
   Dims sizes;

@@ -53,7 +53,7 @@ static const Tensor& copy_values(const Tensor& self, const Tensor& src, bool non
     count_write(self, id);
   } else {
     const WriteScope write(self, "copy_", id);
-    copy_told(write.target(), hold(src));
+    copy_and_notify(write.target(), hold(src));
   }
   note_write(self);
   return self;

@@ -21,7 +21,7 @@ Tensor adaptive_mean(const Tensor& self, const Dims& output_size) {
   return mean(self, std::optional<IntList>(dims), true, std::nullopt);
 }
 
-// A list of windows tells the private ops how many dimensions there are; what takes one number takes it for all of
+// A list of windows gives the private ops the number of dimensions; what takes one number takes it for all of
 // them.
 Pair max_windows(const char* op, int64_t n, const Tensor& self, IntList kernel_size, IntList stride, IntList padding,
                  IntList dilation, bool ceil_mode) {

@@ -30,21 +30,21 @@ class KernelScope {
   Device device_;
 };
 
-/// Installed by observers (src/observe): told of kernels that begin (by name) and end (null) on a watched thread.
+/// Installed by observers (src/observe): called when a kernel begins (by name) or ends (null) on a watched thread.
 extern void (*on_kernel)(const char* name);
 
 class KernelNote {
  public:
-  explicit KernelNote(const char* name) : told_((watching() & kWatchObservers) && on_kernel) {
-    if (told_) on_kernel(name);
+  explicit KernelNote(const char* name) : notifies_((watching() & kWatchObservers) && on_kernel) {
+    if (notifies_) on_kernel(name);
   }
   ~KernelNote() {
-    if (told_) on_kernel(nullptr);
+    if (notifies_) on_kernel(nullptr);
   }
   KernelNote(const KernelNote&) = delete;
 
  private:
-  bool told_;
+  bool notifies_;
 };
 
 /// Throws when memory that a kernel is given lies elsewhere: a mistake in the library, not in a program.

@@ -131,16 +131,16 @@ namespace {
 /// The piece of a thread of the pool, for observers of all threads.
 class PieceNote {
  public:
-  explicit PieceNote(bool watched) : told_(watched && thread_pool::thread_number() != 0) {
-    if (told_) on_piece(true);
+  explicit PieceNote(bool watched) : notifies_(watched && thread_pool::thread_number() != 0) {
+    if (notifies_) on_piece(true);
   }
   ~PieceNote() {
-    if (told_) on_piece(false);
+    if (notifies_) on_piece(false);
   }
   PieceNote(const PieceNote&) = delete;
 
  private:
-  bool told_;
+  bool notifies_;
 };
 
 }  // namespace
@@ -182,7 +182,7 @@ struct Loop {
 
 int64_t whole_vectors(int64_t count) { return count >= 16 ? count / 16 * 16 : count; }
 
-/// Iterations do not tell how long they take: of bytes or of logarithms, from the cache or not. So a short loop begins
+/// The number of iterations does not say how long they take: of bytes or of logarithms, from the cache or not. So a short loop begins
 /// on the calling thread, with its first part by the clock. Returns where it is then, and says how many threads what is
 /// left is worth.
 int64_t begin_alone(int64_t begin, int64_t end, int64_t grain, Body body, void* context, int& threads) {

@@ -1,4 +1,4 @@
-// Errors begin with the op that a user called. What an op is made of has names of its own, which tell users nothing.
+// Errors begin with the op that a user called. What an op is made of has names of its own, which mean nothing to users.
 // The policy: what PyTorch itself calls by a name with an underscore keeps it; the table has the others whose public
 // name is not their own without the underscore and without the part that says which piece of the op they are.
 #include "core/public_names.h"

@@ -7,7 +7,7 @@
 //   - Who needs bytes asks materialize_bytes(), which runs the recipe: once, on one thread; others wait for it.
 //   - What a recipe will read must not change before. It asks for that by read_late(): whoever writes then runs it
 //     first (Storage::asks, run_readers()). Memory that others write uncounted is not read late (can_be_read_late()).
-//   - A recipe lives as long as a storage that waits for it. Storages tell it when they die without bytes.
+//   - A recipe lives as long as a storage that waits for it. Storages notify it when they die without bytes.
 //   - Bytes may go back to being a recipe (let_go()) while only saved values of nodes hold the storage: SavedHold
 //     counts those, and gives the tensor out under the lock under which this is decided, so nobody ever meets a tensor
 //     whose bytes vanish. Such a storage is *kept*: its recipe stays, its tensors stay listed and carry kMayWait, and

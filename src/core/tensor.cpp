@@ -20,9 +20,9 @@ namespace facula {
 void destroy_tensor(TensorImpl* impl) {
   delete impl->autograd;
   static_assert(offsetof(TensorImpl, listed) == offsetof(TensorImpl, owns_pyobj) + 1);
-  uint16_t told;  // who is told of its end: both flags in one test
-  std::memcpy(&told, &impl->owns_pyobj, sizeof told);
-  if (__builtin_expect(told != 0, 0)) {
+  uint16_t notified;  // who must be notified of its end: both flags in one test
+  std::memcpy(&notified, &impl->owns_pyobj, sizeof notified);
+  if (__builtin_expect(notified != 0, 0)) {
     if (impl->listed) unlist_deferred(impl);
     if (impl->owns_pyobj && host.release_object) host.release_object(impl->pyobj);
   }

@@ -70,7 +70,7 @@ struct TensorImpl {
   DType dtype;
   uint8_t ndim;
   bool owns_pyobj;
-  bool listed;  // by its deferred storage, which is told of its end
+  bool listed;  // by its deferred storage, which is notified of its end
   uint32_t batch_level;
   int64_t* dims;
   int64_t inline_[2 * kInlineDims];

@@ -33,7 +33,7 @@ inline Tensor copy_to_write(const Tensor& self, const Out& out) {
   return result;
 }
 
-/// For writes of one value to many places: where elements share theirs, the program is told, as PyTorch tells it, and
+/// For writes of one value to many places: where elements share theirs, the program gets PyTorch's warning, and
 /// the write is made. Read-only memory is refused.
 void warn_of_internal_overlap(const Tensor& self, const char* op);
 

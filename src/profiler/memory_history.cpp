@@ -84,7 +84,7 @@ class Historian final : public Observer {
   std::atomic<bool> stacks_{false};
 };
 
-// Never destroyed: threads may be about to tell it something.
+// Never destroyed: threads may be about to notify it.
 Historian& historian() {
   static Historian* instance = new Historian;
   return *instance;

@@ -10,7 +10,7 @@
 namespace facula::profiler {
 
 struct MemoryRecord {
-  int64_t storage;  // address of the header: tells storages apart that live at the same time
+  int64_t storage;  // address of the header: distinguishes storages that live at the same time
   int64_t bytes;    // of a change: negative when it was let go
   uint16_t op;      // the op that ran, 0: none
   uint32_t stack;   // as in recorder.h

@@ -300,12 +300,12 @@ bool Region::op_begins(const OpCall& call) {
   }
   const OpWeight weight = op_semantics(call.op).weight;
   const bool dear = weight == OpWeight::Heavy || weight == OpWeight::Composite;
-  if (dear && GradMode::enabled()) tell_what_is_read(call);
+  if (dear && GradMode::enabled()) note_what_is_read(call);
   return false;
 }
 
 /// What waits and is read by an op that is dear may go back to its recipe afterwards, if only a tape holds it.
-void Region::tell_what_is_read(const OpCall& call) {
+void Region::note_what_is_read(const OpCall& call) {
   for (const Argument& argument : call.arguments) {
     argument.each_tensor([&](const Tensor& t) {
       if (!t.defined() || !(t.flags() & kDeferred)) return;

@@ -15,7 +15,7 @@ inline int64_t spatial_count(const Tensor& t) {
   return count;
 }
 
-// Sizes of one let a tensor have both formats: then the other tensor tells.
+// Sizes of one let a tensor have both formats: then the other tensor decides.
 inline bool channels_last(const Tensor& a, const Tensor& b) { return !a.is_contiguous() || !b.is_contiguous(); }
 
 /// Numbers of an axis; few of them where they are.
