@@ -2,7 +2,7 @@
 
 #include <exception>
 
-#include "autograd/copies.h"
+#include "autograd/copy_and_notify.h"
 #include "core/public_names.h"
 #include "core/sparse.h"
 #include "ops/kernel_table.h"

@@ -1,6 +1,6 @@
 #include "autograd/inplace.h"
 
-#include "autograd/copies.h"
+#include "autograd/copy_and_notify.h"
 #include "core/checked.h"
 #include "core/op_id.h"
 #include "core/region_copies.h"

@@ -1,14 +1,14 @@
 // Copies, fills and arrangements of given tensors, written with ops.
 #include <algorithm>
 
-#include "autograd/copies.h"
+#include "autograd/copy_and_notify.h"
 #include "autograd/function_support.h"
 #include "core/checked.h"
 #include "core/region_copies.h"
 #include "core/sparse.h"
 #include "functions.h"
 #include "op_ids_create.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/kernel_table.h"
 #include "ops/pinned.h"
 

@@ -1,6 +1,6 @@
 // Indexing with tensors: self[indices] and writing to it, take and put.
 #include "core/host.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/deterministic.h"
 #include "ops/index_support.h"
 #include "raw_index.h"

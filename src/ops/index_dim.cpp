@@ -2,7 +2,7 @@
 // position.
 #include <cmath>
 
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/index_support.h"
 #include "raw_elementwise.h"
 #include "raw_index.h"

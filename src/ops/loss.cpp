@@ -2,7 +2,7 @@
 #include "ops/loss.h"
 
 #include "core/checked.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/needs.h"
 #include "raw_ops.h"
 

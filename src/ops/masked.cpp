@@ -1,5 +1,5 @@
 // Ops on truth values: nonzero and the masked_* family.
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/index_support.h"
 #include "raw_elementwise.h"
 #include "raw_index.h"

@@ -3,7 +3,7 @@
 
 #include "core/checked.h"
 #include "core/write.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/needs.h"
 #include "raw_ops.h"
 

@@ -5,7 +5,7 @@
 #include "core/mode.h"
 #include "core/recipe.h"
 #include "core/storage_room.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/kernel_table.h"
 
 namespace facula {

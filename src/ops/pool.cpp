@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "core/checked.h"
+#include "ops/contiguous.h"
 #include "ops/conv.h"
-#include "ops/copies.h"
 #include "ops/deterministic.h"
 #include "ops/out.h"
 #include "raw_pool.h"

@@ -7,7 +7,7 @@
 #include "core/host.h"
 #include "core/parallel.h"
 #include "ops/checks.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/out.h"
 #include "raw_elementwise.h"
 #include "raw_random.h"

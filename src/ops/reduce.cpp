@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/checked.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/reduction.h"
 #include "raw_ops.h"
 

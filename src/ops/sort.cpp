@@ -3,7 +3,7 @@
 
 #include "core/checked.h"
 #include "core/parallel.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/index_support.h"
 #include "raw_create.h"
 #include "raw_sort.h"

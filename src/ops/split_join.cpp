@@ -8,7 +8,7 @@
 #include "core/copy_bytes.h"
 #include "core/number.h"
 #include "core/parallel.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "raw_create.h"
 #include "raw_split_join.h"
 

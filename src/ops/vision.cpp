@@ -2,8 +2,8 @@
 #include "ops/vision.h"
 
 #include "core/checked.h"
+#include "ops/contiguous.h"
 #include "ops/conv.h"
-#include "ops/copies.h"
 #include "ops/matmul.h"
 #include "raw_sort.h"
 #include "raw_vision.h"

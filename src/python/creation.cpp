@@ -5,7 +5,7 @@
 #include "core/number.h"
 #include "cpu/allocator.h"
 #include "functions.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/kernel_table.h"
 #include "ops/out.h"
 #include "python/arrays.h"

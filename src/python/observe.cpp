@@ -10,7 +10,7 @@
 #include "observe/callbacks.h"
 #include "observe/observer.h"
 #include "profiler/memory_history.h"
-#include "profiler/recorder.h"
+#include "profiler/profiler_observer.h"
 #include "python/bindings.h"
 #include "python/free_threading.h"
 #include "python/op_values.h"

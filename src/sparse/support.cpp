@@ -3,7 +3,7 @@
 #include "core/checked.h"
 #include "core/kernel.h"
 #include "functions.h"
-#include "sparse/lines.h"
+#include "sparse/matrix_lines.h"
 
 namespace facula::sparse {
 

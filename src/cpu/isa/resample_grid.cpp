@@ -20,7 +20,7 @@ constexpr int64_t kPoints = 64;  // positions handled together
 
 // What a run of coordinates reads along its axis.
 template <class T>
-struct AxisTaps {
+struct AxisReads {
   int count = 1;
   int32_t index[4][kPoints];  // -1: outside
   T weight[4][kPoints];
@@ -72,7 +72,7 @@ struct AxisRule {
     return inside ? static_cast<int32_t>(inside ? x : T(0)) : -1;
   }
 
-  void taps(int64_t n, const T* coordinates, int64_t step, AxisTaps<T>& t) const {
+  void taps(int64_t n, const T* coordinates, int64_t step, AxisReads<T>& t) const {
     T x[kPoints], slope[kPoints];
     for (int64_t p = 0; p < n; ++p) x[p] = unnormalized(coordinates[p * step]), slope[p] = rate();
     if (how.interpolation == 2) return cubic(n, x, slope, t);
@@ -100,7 +100,7 @@ struct AxisRule {
     }
   }
 
-  void cubic(int64_t n, const T* x, const T* slope, AxisTaps<T>& t) const {
+  void cubic(int64_t n, const T* x, const T* slope, AxisReads<T>& t) const {
     const T a = T(-0.75);
     t.count = 4;
     for (int k = 0; k < 4; ++k) {
@@ -143,7 +143,7 @@ struct Samples {
   std::vector<int32_t> offset = std::vector<int32_t>(kMaxReads * kPoints);  // -1: outside
   std::vector<T> weight = std::vector<T>(kMaxReads * kPoints);
   std::vector<T> slope[3];  // of the weight by x, y, z; empty unless asked for
-  std::unique_ptr<AxisTaps<T>[]> axis{new AxisTaps<T>[3]};
+  std::unique_ptr<AxisReads<T>[]> axis{new AxisReads<T>[3]};
   std::vector<T> rows;  // of channels, one for each position
 
   T* room(int64_t elements) {
@@ -169,7 +169,7 @@ class Sampler {
 
   /// What `n` positions read, their coordinates side by side in `grid`.
   void read(const T* grid, int64_t n, Samples<T>& s) const {
-    AxisTaps<T>* axis = s.axis.get();
+    AxisReads<T>* axis = s.axis.get();
     for (int d = 0; d < dims_; ++d) rules_[d].taps(n, grid + d, dims_, axis[d]);
     if (dims_ == 2) {
       axis[2].count = 1;

@@ -1,4 +1,4 @@
-#include "observe/copies.h"
+#include "observe/copy_watcher.h"
 
 #include <utility>
 

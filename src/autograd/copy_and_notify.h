@@ -3,7 +3,7 @@
 
 #include "core/class_hooks.h"
 #include "core/tensor.h"
-#include "observe/copies.h"
+#include "observe/copy_watcher.h"
 #include "ops/kernel_table.h"
 
 namespace facula {
