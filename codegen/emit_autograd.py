@@ -290,27 +290,27 @@ def _slow(op: Op) -> str:
     call = f"({_flags(op)}) & kPrivateLayout ? {op.id}_kept({_call_args(op)}) : {_raw_call(op)}" if _passes_layout(op) else _raw_call(op)
     if not formulas:
         if op.grad is None and op.kind != "view" and any(r.startswith("Tensor") for r in op.returns):
-            lines.append(f"  if (const uint32_t marks = {' | '.join(f'marks_of({a.name})' for a in tensor_args)}) {{")
+            lines.append(f"  if (const uint32_t recorded_flags = {' | '.join(f'recorded_flags_of({a.name})' for a in tensor_args)}) {{")
             names = ", ".join(a.name for a in tensor_args)
-            lines.append(f'    auto result_value = {call};\n    record_missing("{op.name}", marks, result_value, {names});')
+            lines.append(f'    auto result_value = {call};\n    record_missing("{op.name}", recorded_flags, result_value, {names});')
             lines.append("    return result_value;\n  }")
         lines.append(f"  return {call};\n}}")
         return "\n".join(lines) + "\n"
-    lines.append(f"  const uint32_t marks = {_marks([f.arg for f in formulas])};")
+    lines.append(f"  const uint32_t recorded_flags = {_marks([f.arg for f in formulas])};")
     unrecorded = f"unrecorded_view({call})" if op.kind == "view" and op.returns == ("Tensor",) else call
-    lines.append(f"  if (!marks) return {unrecorded};")
+    lines.append(f"  if (!recorded_flags) return {unrecorded};")
     lines.append(f"  auto result_value = {call};")
     if op.returns == ("Tensor",) and not op.elementwise:  # an op that has nothing to do gives its input back
         same = [f"result_value.is_same({a.name})" for a in tensor_args if a.type in ("Tensor", "Tensor?")]
         lines += [f"  if ({' || '.join(same)}) return result_value;"] if same else []
-    lines.append(f"  auto node = {op.id}_node(marks, {_call_args(op)});")
+    lines.append(f"  auto node = {op.id}_node(recorded_flags, {_call_args(op)});")
     lines += _history(op, formulas)
     lines.append("  return result_value;\n}")
     return "\n".join(lines) + "\n"
 
 
 def _marks(args) -> str:
-    return " | ".join(f"marks_of({a.name})" for a in args)
+    return " | ".join(f"recorded_flags_of({a.name})" for a in args)
 
 
 def _history(op: Op, formulas) -> list[str]:
@@ -349,7 +349,7 @@ def _mutating(op: Op) -> str:
     return (
         f"{_watched_write(op, call, False)}const Tensor& {op.name}({inplace_args(op)}) {{\n{_device_check(op)}{_checked_layouts(op)}"
         f"  if (({_flags(op)}) & kBatched) {{\n    {batching.mutating(op, cpp_args(op))}\n    return {me};\n  }}\n"
-        f'  check_not_inference({me}, "{op.name}");\n  if (written_marks({me})) check_writable({me}, "{op.name}");\n'
+        f'  check_not_inference({me}, "{op.name}");\n  if (written_flags_of({me})) check_writable({me}, "{op.name}");\n'
         f"  {_scoped_write(op, op.name, raw)}\n"
         f'  erase_history({me}, "{op.name}");\n  return {me};\n}}\n'
     )
@@ -375,17 +375,17 @@ def _inplace(op: Op) -> str:
     else:
         value = f"{op.name}({args})" if op.composite else _raw_call(op)
         raw = f"write_result({me}, {value}, {identity});"
-    marks = " | ".join([f"written_marks({me})", *(f"marks_of({a.name})" for a in _tensor_args(op)[1:])])
+    recorded_flags = " | ".join([f"written_flags_of({me})", *(f"recorded_flags_of({a.name})" for a in _tensor_args(op)[1:])])
     read = {a.name: f"old_if_same({a.name}, {me}, old)" for a in op.args[1:] if a.type in ("Tensor", "Tensor?", "Operand")}  # x.mul_(x)
     old = ", ".join(["old", *(read.get(a.name, a.name) for a in cpp_args(op)[1:])])
     resolve = (
         f"  if (({_flags(op)}) & kConjugate) {{\n    const Tensor old = before_write({me});\n"
         f"    assign_values({me}, {op.name}({old}), {identity});\n    return {me};\n  }}\n"
     )
-    marking = f"  const uint32_t marks = (({_flags(op)}) & kSlowFlags) || {me}.impl()->base ? {marks} : 0;\n"
+    marking = f"  const uint32_t recorded_flags = (({_flags(op)}) & kSlowFlags) || {me}.impl()->base ? {recorded_flags} : 0;\n"
     direct = _direct(op) if op.elementwise and formula.read(op) else ""
     return (
-        f"{watched}{head}{_device_check(op)}{_apart_check(op)}{_checked_layouts(op)}{batched}{resolve}{marking}{direct}  return run_inplace({me}, \"{op.name}_\", {identity}, marks,\n"
+        f"{watched}{head}{_device_check(op)}{_apart_check(op)}{_checked_layouts(op)}{batched}{resolve}{marking}{direct}  return run_inplace({me}, \"{op.name}_\", {identity}, recorded_flags,\n"
         f"      [&](const Tensor& old) {{ return {op.name}({old}); }}, [&] {{ {raw} }});\n}}\n"
     )
 
@@ -404,19 +404,19 @@ def _direct(op: Op) -> str:
         return ""
     # What another argument's derivative reads of the result must outlive later writes, as its own copy.
     (result,) = formula.result_names(op)
-    others = [f"!marks_of({f.arg.name})" for f in formulas[1:] if result in f.uses]
+    others = [f"!recorded_flags_of({f.arg.name})" for f in formulas[1:] if result in f.uses]
     others += [f"!shares_memory({me}, {a.name})" for a in _tensor_args(op)[1:]]
-    condition = " && ".join(["marks", f"is_inexact({me}.dtype())", *others])
+    condition = " && ".join(["recorded_flags", f"is_inexact({me}.dtype())", *others])
     needing = [f for f in formulas if me in f.uses]
     if not needing or op.inplace_keeps_result:
         kept = me
     elif any(f.arg.name == me for f in needing):
         kept = f"before_write({me})"
     else:
-        kept = f"({' || '.join(f'marks_of({f.arg.name})' for f in needing)}) ? before_write({me}) : {me}"
+        kept = f"({' || '.join(f'recorded_flags_of({f.arg.name})' for f in needing)}) ? before_write({me}) : {me}"
     lines = [f"  if ({condition}) {{", f'    check_writable({me}, "{op.name}_");', f"    const Tensor old = {kept};"]
     rest = [a.name for a in cpp_args(op)[1:]]
-    lines.append(f"    auto node = {op.id}_node({', '.join(['marks', 'old', *rest])});")
+    lines.append(f"    auto node = {op.id}_node({', '.join(['recorded_flags', 'old', *rest])});")
     write = _raw_write(op, f"ops::{op.name}_into({me}, ops::Into::InPlace, {_call_args(op)})")
     lines.append(f"    {write}")
     lines.append(f"    set_history_in_place({me}, node.get());")

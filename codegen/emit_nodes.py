@@ -107,8 +107,8 @@ def _recorder(op: Op, formulas) -> list[str]:
     name = node_name(op)
     wanted = [f.arg for f in formulas]
     dynamic = any(a.type == "Tensor[]" for a in wanted)
-    lines = [f"[[gnu::noinline]] Ref<{name}> {op.id}_node(uint32_t marks, {', '.join(_unused_ok(op))}) {{"]
-    lines.append(f"  auto node = Ref<{name}>::adopt(new {name});\n  node->marks = marks;")
+    lines = [f"[[gnu::noinline]] Ref<{name}> {op.id}_node(uint32_t recorded_flags, {', '.join(_unused_ok(op))}) {{"]
+    lines.append(f"  auto node = Ref<{name}>::adopt(new {name});\n  node->flags = recorded_flags;")
     for a in wanted:
         if dynamic:
             lines.append(f"  node->first_{a.name}_ = node->edge_count();")

@@ -110,7 +110,7 @@ struct Task {
   Node* node;
   int32_t dependencies = 0;
   int32_t first_child = 0;  // index into children_: one per edge
-  bool needed = true;       // lies between the roots and what is asked for
+  bool needed = true;       // lies between the roots and what is requested
   bool leads_on = true;     // one of its edges leads to a needed node
   bool queued = false;
   bool captured = false;
@@ -161,14 +161,15 @@ constexpr int kNodesPerInterruptCheck = 64;
 constexpr int64_t kLongNode = 1 << 20;  // elements: after such a node Ctrl-C is looked for at once
 
 // Says to the node that runs what the pass needs of it.
-class Asking {
+class RequestScope {
  public:
-  Asking(const Node* node, const int32_t* edges) : before_(std::exchange(asked, Asked{node, edges})) {}
-  ~Asking() { asked = before_; }
-  Asking(const Asking&) = delete;
+  RequestScope(const Node* node, const int32_t* edges)
+      : before_(std::exchange(requested, RequestedEdges{node, edges})) {}
+  ~RequestScope() { requested = before_; }
+  RequestScope(const RequestScope&) = delete;
 
  private:
-  Asked before_;
+  RequestedEdges before_;
 };
 
 }  // namespace
@@ -224,7 +225,7 @@ class Pass {
 
   void run_ready() {
     GradMode mode(options_.create_graph);
-    Asking everything(nullptr, nullptr);  // a pass inside a node of another one
+    RequestScope everything(nullptr, nullptr);  // a pass inside a node of another one
     int until_check = kNodesPerInterruptCheck;
     while (!ready_.empty()) {
       int32_t number = pop();
@@ -300,7 +301,7 @@ class Pass {
       uint32_t edge = frame.next_edge++;
       Node* next = node->edge(edge).node.get();
       // a node without flags ends a history: both kinds of passes get the zeros it makes
-      if (!next || (next->marks && !(next->marks & options_.follows))) continue;
+      if (!next || (next->flags && !(next->flags & options_.follows))) continue;
       int32_t place = tasks_[frame.task].first_child + static_cast<int32_t>(edge);
       int32_t number = enter(next, stack);
       children_[place] = number;
@@ -341,7 +342,7 @@ class Pass {
   /// What waits to be read is read first: sums are made as they are without.
   static bool is_ours(const Tensor& t) {
     if (t.impl()->refs.load() != 1) return false;
-    if (__builtin_expect(t.storage()->asks_first(), 0)) settle_storage(t.storage());
+    if (__builtin_expect(t.storage()->asks_first(), 0)) materialize_storage(t.storage());
     return t.storage()->refs.load() == 1 && t.is_dense() && !(t.flags() & kSlowFlags & ~(kPrivateLayout | kDeferred));
   }
 
@@ -435,7 +436,7 @@ class Pass {
       call_locked(task, grads, results);
     } else if (restricted_) {
       NodeLock lock(node);
-      Asking needed(&node, &children_[task.first_child]);
+      RequestScope needed(&node, &children_[task.first_child]);
       call_locked(task, grads, results);
     } else {
       NodeLock lock(node);
@@ -456,12 +457,12 @@ class Pass {
     grads.prepare(node.output_count());
     NodeExtra* extra = node.extra_if_any();
     if (__builtin_expect(extra && !extra->before.empty(), 0)) run_before(*extra, grads);
-    std::vector<Tensor> shown;
-    if (__builtin_expect(extra && !extra->after.empty(), 0)) shown.assign(grads.data(), grads.data() + grads.size());
+    std::vector<Tensor> outputs;  // for the hooks after the node
+    if (__builtin_expect(extra && !extra->after.empty(), 0)) outputs.assign(grads.data(), grads.data() + grads.size());
     if (__builtin_expect(thread_state.modes & kModeAnomaly, 0)) call_watched(node, grads, results);
     else apply_alone(task, grads, results);
     grads = Gradients();
-    if (__builtin_expect(!shown.empty(), 0)) run_after(node, *extra, results, shown);
+    if (__builtin_expect(!outputs.empty(), 0)) run_after(node, *extra, results, outputs);
     if (!options_.keep_graph && !node.is_accumulator) {
       node.release_saved();
       node.freed = true;
@@ -589,7 +590,7 @@ void run_on_another_thread(const std::function<void()>& work) {
   const void* runner = goes_on_for ? goes_on_for : &thread_state;
   Pass* outer = running;
   const int restricted = restricted_running;
-  std::deque<std::function<void()>> asked_for;
+  std::deque<std::function<void()>> queued;
   std::thread other([&] {
     thread_state.modes |= modes;
     thread_state.grad_enabled = grad;
@@ -598,10 +599,10 @@ void run_on_another_thread(const std::function<void()>& work) {
     running = outer;
     restricted_running = restricted;
     work();
-    asked_for = std::move(after_pass);
+    queued = std::move(after_pass);
   });
   other.join();
-  std::ranges::move(asked_for, std::back_inserter(after_pass));
+  std::ranges::move(queued, std::back_inserter(after_pass));
 }
 
 namespace {

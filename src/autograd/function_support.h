@@ -50,17 +50,17 @@ void check_one_device(const char* op, const Args&... args) {
 }
 
 /// What of an argument is recorded now (see recorded()).
-inline uint32_t marks_of(const Tensor& t) { return t.defined() ? recorded(live_flags(t.impl())) : 0; }
-inline uint32_t marks_of(const Operand& o) { return o.is_tensor() ? recorded(live_flags(o.impl())) : 0; }
-inline uint32_t marks_of(TensorList list) {
-  uint32_t marks = 0;
-  for (const Tensor& t : list) marks |= marks_of(t);
-  return marks;
+inline uint32_t recorded_flags_of(const Tensor& t) { return t.defined() ? recorded(live_flags(t.impl())) : 0; }
+inline uint32_t recorded_flags_of(const Operand& o) { return o.is_tensor() ? recorded(live_flags(o.impl())) : 0; }
+inline uint32_t recorded_flags_of(TensorList list) {
+  uint32_t recorded_flags = 0;
+  for (const Tensor& t : list) recorded_flags |= recorded_flags_of(t);
+  return recorded_flags;
 }
 /// Of a tensor that is written to: its own and its base's history count.
-inline uint32_t written_marks(const Tensor& t) {
-  uint32_t marks = marks_of(t) | (t.impl()->base ? recorded(t.impl()->base->flags) : 0);
-  return is_inexact(t.dtype()) ? marks : 0;
+inline uint32_t written_flags_of(const Tensor& t) {
+  uint32_t recorded_flags = recorded_flags_of(t) | (t.impl()->base ? recorded(t.impl()->base->flags) : 0);
+  return is_inexact(t.dtype()) ? recorded_flags : 0;
 }
 /// Whether an argument reads memory that the op is about to write.
 inline bool shares_memory(const Tensor& written, const Tensor& t) {
@@ -168,7 +168,7 @@ class Held<std::vector<Tensor>> {
  private:
   std::vector<Tensor> values_;
 };
-/// Whether a program is shown the arguments of the call.
+/// Whether the program sees the arguments of the call.
 inline bool shows_arguments(uint32_t flags) { return (watching() & kWatchDispatch) || (flags & kPythonDispatch); }
 inline void keep_private(const std::vector<Tensor>& results) {
   for (const Tensor& t : results) keep_private(t);
@@ -229,9 +229,10 @@ void set_history_of(const std::tuple<T...>& results, Node* node) {
   std::apply([node](const auto&... each) { (set_history_of(each, node), ...); }, results);
 }
 template <class Result, class... Inputs>
-[[gnu::noinline]] void record_missing(const char* op, uint32_t marks, const Result& result, const Inputs&... inputs) {
+[[gnu::noinline]] void record_missing(const char* op, uint32_t recorded_flags, const Result& result,
+                                      const Inputs&... inputs) {
   auto node = Ref<MissingDerivative>::adopt(new MissingDerivative(op));
-  node->marks = marks;
+  node->flags = recorded_flags;
   (add_edges(*node, inputs), ...);
   set_history_of(result, node.get());
 }

@@ -133,11 +133,11 @@ bool is_wanting_leaf(TensorImpl* t) {
 }
 
 /// Others may be reading: what they know already is not written again.
-void mark(TensorImpl* impl, uint32_t marks) {
-  if ((impl->flags & marks) != marks) impl->flags |= marks;
+void add_flags(TensorImpl* impl, uint32_t flags) {
+  if ((impl->flags & flags) != flags) impl->flags |= flags;
 }
 
-uint32_t marks_of(const Tensor& value) { return recorded(live_flags(value.impl())); }
+uint32_t recorded_flags_of(const Tensor& value) { return recorded(live_flags(value.impl())); }
 
 }  // namespace
 
@@ -189,18 +189,18 @@ void set_history_in_place(const Tensor& self, Node* node, uint32_t slot) {
     AutogradMeta& meta = make_autograd_meta(impl);
     set_grad_fn(meta, Ref<Node>::share(node), slot);
     ++meta.generation;
-    mark(impl, node->marks);
+    add_flags(impl, node->flags);
     return;
   }
   Tensor base = Tensor::share(impl->base);
   auto whole = Ref<Node>::adopt(new CopySlices(base, self, gradient_edge(impl->base), {Ref<Node>::share(node), slot}));
-  whole->marks = node->marks;
+  whole->flags = node->flags;
   AutogradMeta& base_meta = make_autograd_meta(impl->base);
   set_grad_fn(base_meta, whole, whole->add_output(base));
   ++base_meta.generation;
-  mark(impl->base, node->marks);
+  add_flags(impl->base, node->flags);
   regenerate_view_history(impl, true);
-  mark(impl, node->marks);
+  add_flags(impl, node->flags);
 }
 
 Tensor before_write(const Tensor& self) {
@@ -219,7 +219,7 @@ void assign(const Tensor& self, const Tensor& value, uint16_t op) {
                value.sizes(), " and does not fit in place into shape ", self.sizes());
   check_castable(value, self, op_name(op) + std::string("_"));
   auto node = Ref<Node>::adopt(new CopyBackwards(value.device()));
-  node->marks = marks_of(value);
+  node->flags = recorded_flags_of(value);
   node->add_edge(gradient_edge(value.impl()));
   const bool forgets = op == op_id::copy_ || !node->edge(0).node;  // the old values take no part in the new ones
   if (forgets && !self.impl()->base) node->add_edge(gradient_edge(self.impl()));
@@ -234,11 +234,11 @@ void assign(const Tensor& self, const Tensor& value, uint16_t op) {
 
 void erase_history(const Tensor& self, const char* op) {
   uint32_t base_flags = self.impl()->base ? self.impl()->base->flags : 0;
-  uint32_t marks = recorded(live_flags(self.impl()) | base_flags);
-  if (!marks) return;
+  uint32_t recorded_flags = recorded(live_flags(self.impl()) | base_flags);
+  if (!recorded_flags) return;
   check_writable(self, op);
   auto node = Ref<Node>::adopt(new ErasedBackward);
-  node->marks = marks;
+  node->flags = recorded_flags;
   if (!self.impl()->base) node->add_edge(gradient_edge(self.impl()));
   set_history_in_place(self, node.get());
 }

@@ -70,7 +70,7 @@ size_t let_go(Device device, size_t wanted) {
   for (bool again = true; again && gone < wanted;) {
     {
       Locked locked;
-      gone += settle_moves(device, locked);
+      gone += wait_for_moves(device, locked);
       if (gone < wanted) gone += let_go(device, wanted - gone, locked);
     }
     if (gone >= wanted) break;

@@ -429,7 +429,7 @@ void elements_copied(const Tensor& to, const Tensor& from) {
   }
 }
 
-void layout_settled(const Tensor& before, const Tensor& after) {
+void layout_materialized(const Tensor& before, const Tensor& after) {
   if (running.depth > 0 || !can_be_in_cell(after.storage()) || after.storage()->nbytes < smallest.load()) return;
   try {
     const Unwatched unseen;
@@ -463,7 +463,7 @@ size_t set_smallest(size_t bytes) { return smallest.exchange(bytes); }
 void install_recording() {
   cell_hooks = {op_begins, op_ends, note_pass, note_gradient};
   budget_hooks.elements_copied = elements_copied;
-  budget_hooks.layout_settled = layout_settled;
+  budget_hooks.layout_materialized = layout_materialized;
 }
 
 }  // namespace facula::budget

@@ -30,7 +30,7 @@ Pair max_windows(const char* op, int64_t n, const Tensor& self, IntList kernel_s
 
 Tensor max_values(const char* op, int64_t n, const Tensor& self, IntList kernel_size, IntList stride, IntList padding,
                   IntList dilation, bool ceil_mode) {
-  if (marks_of(all_examples(self)))
+  if (recorded_flags_of(all_examples(self)))
     return std::get<0>(max_windows(op, n, self, kernel_size, stride, padding, dilation, ceil_mode));
   return max_pool_values(self, per_dimension(kernel_size, n, op, "kernel_size"), stride, padding, dilation, ceil_mode);
 }

@@ -32,7 +32,7 @@ struct BudgetHooks {
   /// The elements of `from` were written to `to` outside of ops, and are not counted yet.
   void (*elements_copied)(const Tensor& to, const Tensor& from) = nullptr;
   /// A tensor gets another storage with its elements in the promised layout, in place of `before`.
-  void (*layout_settled)(const Tensor& before, const Tensor& after) = nullptr;
+  void (*layout_materialized)(const Tensor& before, const Tensor& after) = nullptr;
 };
 extern BudgetHooks budget_hooks;
 

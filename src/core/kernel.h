@@ -79,7 +79,7 @@ constexpr bool kCheckedKernels = true;
 constexpr bool kCheckedKernels = false;
 #endif
 
-/// What a kernel is given has bytes: those of deferred tensors are made here, if nobody has asked for them before
+/// What a kernel is given has bytes: those of deferred tensors are made here, if nobody has needed them before
 /// (core/recipe.h).
 inline void give_bytes(const Tensor& t) { materialize_bytes(t); }
 inline void give_bytes(TensorList list) { materialize_bytes(list); }
@@ -136,7 +136,7 @@ struct Kernel<Result(Parameters...)> {
   [[gnu::noinline]] Result noted(Device device, Parameters... args) const {
     const auto column = static_cast<size_t>(device.type);
     Function function = table[column];
-    if (!function) function = table[static_cast<size_t>(backend_of(device.type).lender)];
+    if (!function) function = table[static_cast<size_t>(backend_of(device.type).owner)];
     if (!function) refuse(device);
     if (!between_devices && !device.is_cpu()) (check_resident(args, device, name), ...);
     (check_held(args, name), ...);

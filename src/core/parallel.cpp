@@ -18,7 +18,7 @@ namespace facula {
 namespace {
 
 std::atomic<int> threads_{0};
-// No pool survives fork, ours and OpenMP's: a child that asked for threads would wait for ever.
+// No pool survives fork, ours and OpenMP's: a child that used threads would wait for ever.
 std::atomic<bool> forked_child_{false};
 std::once_flag at_fork_once_;
 

@@ -12,7 +12,7 @@ namespace facula {
 namespace {
 
 struct Entry {
-  std::string_view op, shown;
+  std::string_view op, text;
 };
 
 constexpr Entry kNames[] = {
@@ -131,7 +131,7 @@ std::string_view public_op_name(std::string_view op) {
   }
   const auto found = std::lower_bound(std::begin(kNames), std::end(kNames), op,
                                       [](const Entry& entry, std::string_view name) { return entry.op < name; });
-  if (found != std::end(kNames) && found->op == op) return found->shown;
+  if (found != std::end(kNames) && found->op == op) return found->text;
   return op.substr(1);
 }
 

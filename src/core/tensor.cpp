@@ -82,8 +82,8 @@ void set_sizes(TensorImpl* t, IntList sizes, IntList strides) {
   own |=
       t->dims <= strides.begin() && strides.begin() < t->dims + 2 * std::max<int64_t>(t->ndim, TensorImpl::kInlineDims);
   if (own) {
-    Dims kept_sizes(sizes), kept_strides(strides);
-    set_sizes(t, kept_sizes, kept_strides);
+    Dims old_sizes(sizes), old_strides(strides);
+    set_sizes(t, old_sizes, old_strides);
     return;
   }
   int64_t* dims = make_room(t, static_cast<int64_t>(sizes.size()));

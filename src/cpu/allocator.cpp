@@ -887,7 +887,7 @@ bool make_room_for(size_t size) {
     const size_t wanted = bytes_in_blocks() + size;
     if (wanted > policy.bound) missing = wanted - policy.bound;
   }
-  if (drop_kept_memory && drop_kept_memory()) return true;
+  if (drop_cached_memory && drop_cached_memory()) return true;
   struct Marked {
     Marked() { makes_room = true; }
     ~Marked() { makes_room = false; }
@@ -1035,7 +1035,7 @@ void reset_peak_memory_stats() {
 }
 
 void empty_cache() {
-  if (drop_kept_memory) drop_kept_memory();
+  if (drop_cached_memory) drop_cached_memory();
   small_block_empty_cache();
   std::lock_guard guard(lock);
   thread_blocks->drain(give_back);

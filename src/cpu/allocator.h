@@ -51,7 +51,7 @@ void reset_peak_memory_stats();
 void empty_cache();
 
 // Installed by what keeps memory that it can do without: gives it back before a request fails, and in empty_cache().
-inline bool (*drop_kept_memory)() = nullptr;
+inline bool (*drop_cached_memory)() = nullptr;
 
 // Bound in bytes on allocated and cached memory together; 0 removes it. Memory already held is not taken
 // away.

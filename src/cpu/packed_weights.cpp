@@ -184,7 +184,7 @@ Shelf& shelf() {
 
 [[maybe_unused]] const bool installed = [] {
   on_identity_end = [](uint32_t identity) { shelf().forget(identity); };
-  drop_kept_memory = drop_packed_weights;
+  drop_cached_memory = drop_packed_weights;
   return true;
 }();
 

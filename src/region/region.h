@@ -80,7 +80,7 @@ class Region {
   Ref<Instance> instance_for(const ElementCall& call);
   Ref<Instance> join(ElementCall& call);
   bool is_in(const Instance& instance);
-  void settle(Instance& instance);
+  void finish(Instance& instance);
   void note_what_is_read(const OpCall& call);
   void look_at_memory(int64_t bytes);
   size_t let_go_of_waiting();

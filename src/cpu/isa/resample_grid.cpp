@@ -72,7 +72,7 @@ struct AxisRule {
     return inside ? static_cast<int32_t>(inside ? x : T(0)) : -1;
   }
 
-  void taps(int64_t n, const T* coordinates, int64_t step, AxisReads<T>& t) const {
+  void reads(int64_t n, const T* coordinates, int64_t step, AxisReads<T>& t) const {
     T x[kPoints], slope[kPoints];
     for (int64_t p = 0; p < n; ++p) x[p] = unnormalized(coordinates[p * step]), slope[p] = rate();
     if (how.interpolation == 2) return cubic(n, x, slope, t);
@@ -170,7 +170,7 @@ class Sampler {
   /// What `n` positions read, their coordinates side by side in `grid`.
   void read(const T* grid, int64_t n, Samples<T>& s) const {
     AxisReads<T>* axis = s.axis.get();
-    for (int d = 0; d < dims_; ++d) rules_[d].taps(n, grid + d, dims_, axis[d]);
+    for (int d = 0; d < dims_; ++d) rules_[d].reads(n, grid + d, dims_, axis[d]);
     if (dims_ == 2) {
       axis[2].count = 1;
       for (int64_t p = 0; p < n; ++p) axis[2].index[0][p] = 0, axis[2].weight[0][p] = 1, axis[2].slope[0][p] = 0;
