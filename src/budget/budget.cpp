@@ -122,7 +122,7 @@ void install() {
     budget_hooks.present_op = [] {
       const uint16_t again = op_that_runs_again();
       const OpCall* call = present_call();
-      return again ? shown_op(again) : call ? shown_op(call->op) : std::string();
+      return again ? public_name_of(again) : call ? public_name_of(call->op) : std::string();
     };
     budget_hooks.why_full = why;
   });

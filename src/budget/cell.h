@@ -136,7 +136,7 @@ struct Cells {
   Step* first_step = nullptr;                      // all that are alive
   std::array<SavedBytes, kMostDevices + 1> saved;  // by number_of() the device
   uint64_t walks = 0;
-  int kept = 0;  // while it is not 0, nothing goes
+  int holds = 0;  // while it is not 0, nothing goes
 };
 Cells& cells();
 
@@ -149,7 +149,7 @@ class Locked {
     held = false;
     lock_.unlock();
   }
-  /// Whether this thread holds it: a small block that is asked for then makes no room.
+  /// Whether this thread holds it: a small block that is requested then makes no room.
   static bool is_held() { return held; }
 
  private:

@@ -60,7 +60,7 @@ class NothingGoes {
  private:
   static void change(int by) {
     const Locked locked;
-    cells().kept += by;
+    cells().holds += by;
   }
 };
 

@@ -57,7 +57,7 @@ thread_local constinit uint16_t runs_again = 0;  // the op that this thread runs
 class Shown {
  public:
   explicit Shown(uint16_t op) : notifies_(watching() & kWatchObservers), before_(std::exchange(runs_again, op)) {
-    if (notifies_) notify_range_begins("budget: " + shown_op(op));
+    if (notifies_) notify_range_begins("budget: " + public_name_of(op));
   }
   ~Shown() {
     if (notifies_) notify_range_ends();
@@ -96,7 +96,7 @@ class Repetition {
   }
 
  private:
-  /// The number of an item, which is made when it is first asked for. With the lock held.
+  /// The number of an item, which is made when it is first needed. With the lock held.
   uint32_t item(const Ref<Cell>& cell) {
     const auto [found, added] = known_.try_emplace(cell.get(), static_cast<uint32_t>(items_.size()));
     if (!added) return found->second;

@@ -16,7 +16,7 @@
 //    and 16 MiB, room for the gaps between blocks. When a request would exceed it, the blocks released longest ago give
 //    their pages back first. "Recent" means the last 16,384 to 32,768 requests, so that a peak while loading does not
 //    count for ever.
-// 6. Before 64 MiB of fresh memory are taken, in one request or in several, the system is asked what it has left. If
+// 6. Before 64 MiB of fresh memory are taken, in one request or in several, the system reports what it has left. If
 //    that would leave less than a sixteenth of the memory, all hot pages are given back. What cannot be had without
 //    swapping, and what together with the held bytes exceeds physical memory, is refused with an error; the system's
 //    willingness to promise more is not relied on.
@@ -258,7 +258,7 @@ struct Policy {
   size_t peak = 0;        // of held, in this window of requests
   size_t previous_peak = 0;
   int requests = 0;
-  size_t unchecked = 0;  // fresh bytes since the system was last asked
+  size_t unchecked = 0;  // fresh bytes since the system was last queried
 };
 constinit Policy policy;
 
@@ -410,7 +410,7 @@ class Region {
   // Tells the system again which pages are wanted.
   void advise_pages() { advise_pages(0, usable_); }
 
-  // Joins all free neighbours that a budget kept apart.
+  // Joins all free neighbours that a budget left apart.
   void merge_all() {
     for (Block* block = last_; block != nullptr; block = block->before) {
       while (!block->held && block->before != nullptr && !block->before->held && may_join(block->before, block)) {
@@ -741,7 +741,7 @@ size_t move_to(Region& region, const Block* block, char* place, size_t size, siz
 }
 
 /// Counts the blocks that threads keep and callers do not hold, and how often threads took one again.
-struct KeptBlocks {
+struct CachedBlocks {
   size_t bytes = 0, count = 0;
   uint64_t taken = 0;
 };
@@ -751,7 +751,7 @@ struct KeptBlocks {
 struct Threads {
   std::vector<ThreadBlocks*> all;
   uint64_t taken_by_ended = 0;
-  KeptBlocks lost;
+  CachedBlocks lost;
 };
 Threads& threads() {
   static Threads* instance = new Threads;  // blocks are released until the very end of the process
@@ -797,20 +797,20 @@ class OwnBlocks {
 };
 
 /// Gives the block to the calling thread; returns false where it has no room for it.
-[[maybe_unused]] bool keep_block(void* block, size_t bytes) noexcept {
+[[maybe_unused]] bool cache_block(void* block, size_t bytes) noexcept {
   if (thread_blocks == &no_blocks && !blocks_ended) static thread_local OwnBlocks own;
   return thread_blocks->keep(block, bytes);
 }
 
-KeptBlocks kept_blocks() {
-  KeptBlocks kept = threads().lost;
-  kept.taken += threads().taken_by_ended;
+CachedBlocks cached_blocks() {
+  CachedBlocks cached = threads().lost;
+  cached.taken += threads().taken_by_ended;
   for (const ThreadBlocks* blocks : threads().all) {
-    kept.bytes += blocks->bytes();
-    kept.count += blocks->count();
-    kept.taken += blocks->taken();
+    cached.bytes += blocks->bytes();
+    cached.count += blocks->count();
+    cached.taken += blocks->taken();
   }
-  return kept;
+  return cached;
 }
 
 // Rule 8. The newest hot blocks: those are used next.
@@ -975,7 +975,7 @@ void* large_allocate(size_t bytes) {
 void large_release(void* address, size_t bytes) noexcept {
   if (bytes <= ThreadBlocks::kLargest) {
     if (thread_blocks->has(address, bytes)) die("the block was released before", address, bytes);
-    if (keep_block(address, bytes)) return;
+    if (cache_block(address, bytes)) return;
   }
   Region& region = region_for(bytes);
   std::lock_guard guard(lock);
@@ -1007,16 +1007,16 @@ bool is_watched() {
 MemoryStats memory_stats() {
   const SmallBlockStats small = small_block_stats();
   std::lock_guard guard(lock);
-  const KeptBlocks kept = kept_blocks();
+  const CachedBlocks cached = cached_blocks();
   MemoryStats stats;
-  stats.allocated_bytes = {meters.held.current() - small.listed_bytes - kept.bytes, meters.held.peak()};
-  stats.allocations = {meters.blocks.current() - small.listed_blocks - kept.count, meters.blocks.peak()};
+  stats.allocated_bytes = {meters.held.current() - small.listed_bytes - cached.bytes, meters.held.peak()};
+  stats.allocations = {meters.blocks.current() - small.listed_blocks - cached.count, meters.blocks.peak()};
   stats.reserved_bytes = {meters.reserved.current(), meters.reserved.peak()};
   stats.cached_bytes = stats.reserved_bytes.current - stats.allocated_bytes.current;
   stats.largest_free_block = std::max(middle_region.largest_free(), large_region.largest_free());
   stats.segments = small.segments + (middle_region.usable() > 0) + (large_region.usable() > 0);
   stats.segment_bytes = small.segments * os::kHugePage + middle_region.usable() + large_region.usable();
-  stats.hits = meters.hits.load(std::memory_order_relaxed) + small.taken + kept.taken;
+  stats.hits = meters.hits.load(std::memory_order_relaxed) + small.taken + cached.taken;
   stats.misses = meters.misses.load(std::memory_order_relaxed);
   stats.total_allocations = stats.hits + stats.misses;
   stats.trims = meters.trims.load(std::memory_order_relaxed);

@@ -51,8 +51,8 @@ inline Scalar number_in(const Scalar& value, DType dtype, const char* op) {
   return dtype == DType::Bool ? Scalar(value.to_bool()) : value.is_integral() ? value : Scalar(value.to_int());
 }
 
-/// One number shown in a shape, as the source of a scatter into `like`.
-inline Tensor shown_as(const Scalar& value, const Tensor& like, IntList shape) {
+/// One number expanded to a shape, as the source of a scatter into `like`.
+inline Tensor expanded_number(const Scalar& value, const Tensor& like, IntList shape) {
   Tensor one = scalar_tensor(value, like.dtype(), like.device());
   return make_view(one, shape, Dims(shape.size(), 0), 0, false);
 }

@@ -235,7 +235,7 @@ bool identical(const TapTable& taps) {
 /// The taps of every dimension; neighbours that are resized alike share theirs.
 struct TapsOfDims {
   std::array<TapTable, 3> tables;
-  std::array<FilterTaps, 3> on_device;  // of each table, once it is asked for
+  std::array<FilterTaps, 3> on_device;  // of each table, once it is needed
   size_t count = 0, table_of[3] = {};
 
   const TapTable& of(size_t d) const { return tables[table_of[d]]; }
