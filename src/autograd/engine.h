@@ -61,7 +61,8 @@ void call_after_pass(std::function<void()> call);
 /// so far where this edge of the node leads. The node adds its part to it and returns it as its result for that edge.
 /// Undefined unless nobody else holds the sum and it is plain, of these sizes and of this dtype.
 Tensor take_partial_sum(size_t edge, IntList sizes, DType dtype);
-/// Whether a pass for some inputs only runs on this thread: what starts a pass of its own would do more than was requested.
+/// Whether a pass for some inputs only runs on this thread: what starts a pass of its own would do more than was
+/// requested.
 bool restricted_pass_runs();
 
 extern std::atomic<bool> anomaly_checks_nan;

@@ -76,8 +76,8 @@ struct NodeExtra {
   void* metadata = nullptr;                                  // the Python dict of the node, owned
 };
 
-/// Which gradients the pass on this thread requests of the node that it runs. It belongs to the pass, not to the node, because several
-/// passes may share a graph.
+/// Which gradients the pass on this thread requests of the node that it runs. It belongs to the pass, not to the node,
+/// because several passes may share a graph.
 struct RequestedEdges {
   const Node* node = nullptr;      // null: of all nodes whatever leads somewhere
   const int32_t* edges = nullptr;  // per edge of `node`: negative where the gradient is of no use

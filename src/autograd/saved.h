@@ -148,7 +148,8 @@ class SavedOperand {
   Scalar scalar_;
 };
 
-/// Visits the values a node saves, by the names of the op's arguments and results. What is not overridden is not visited.
+/// Visits the values a node saves, by the names of the op's arguments and results. What is not overridden is not
+/// visited.
 class SavedVisitor {
  public:
   explicit SavedVisitor(const Node& node) : node_(node) {}

@@ -8,8 +8,8 @@
 //     it, and it may go.
 //   - No tensor of the program is ever without bytes: what goes has no tensors.
 //   - A write in place that is a step gives the storage another cell, and the one before is *overwritten*: its bytes
-//     are made again for steps that read them, and who saved them is notified, as without a budget, that they were written
-//     to.
+//     are made again for steps that read them, and who saved them is notified, as without a budget, that they were
+//     written to.
 //   - A write that no step stands for ends a cell: the version of its storage is not the one that the cell knows. Steps
 //     that read it before stay true.
 //

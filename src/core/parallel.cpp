@@ -164,9 +164,9 @@ struct Loop {
   }
 };
 
-/// The number of iterations does not say how long they take: of bytes or of logarithms, from the cache or not. So a short loop begins
-/// on the calling thread, with its first part by the clock. Returns where it is then, and says how many threads what is
-/// left is worth.
+/// The number of iterations does not say how long they take: of bytes or of logarithms, from the cache or not. So a
+/// short loop begins on the calling thread, with its first part by the clock. Returns where it is then, and says how
+/// many threads what is left is worth.
 int64_t begin_alone(int64_t begin, int64_t end, int64_t grain, Body body, void* context, int& threads) {
   const int64_t trial = whole_vectors(std::max<int64_t>(1, grain / 8));
   if (end - begin >= kShort * grain || 8 * trial > end - begin) return begin;

@@ -10,9 +10,9 @@
 //   - A recipe lives as long as a storage that waits for it. Storages notify it when they die without bytes.
 //   - Bytes may go back to being a recipe (let_go()) while only saved values of nodes hold the storage: SavedHold
 //     counts those, and gives the tensor out under the lock under which this is decided, so nobody ever meets a tensor
-//     whose bytes vanish. Such a storage is *reclaimable*: its recipe stays, its tensors stay listed and carry kMayWait,
-//     and it asks before it is written (kMadeAgain). Who writes to it, exposes or changes it, or writes to what its recipe
-//     reads, makes it a plain one.
+//     whose bytes vanish. Such a storage is *reclaimable*: its recipe stays, its tensors stay listed and carry
+//     kMayWait, and it asks before it is written (kMadeAgain). Who writes to it, exposes or changes it, or writes to
+//     what its recipe reads, makes it a plain one.
 #pragma once
 
 #include <functional>

@@ -97,8 +97,8 @@ inline Storage* make_storage(size_t nbytes, Device device) {
 Storage* borrow_storage(void* data, size_t nbytes, Device device, void (*release)(Storage*), void* context);
 
 /// Who can write to the bytes without counting it in `version` (`.data`, NumPy, DLPack, buffers) exposes the storage
-/// for as long as it can. What is cached of the bytes (cpu/packed_weights.h) is neither made nor used meanwhile, and what
-/// was cached before is forgotten.
+/// for as long as it can. What is cached of the bytes (cpu/packed_weights.h) is neither made nor used meanwhile, and
+/// what was cached before is forgotten.
 void expose(Storage* storage);
 void conceal(Storage* storage);
 /// The same for good: an address has no end.

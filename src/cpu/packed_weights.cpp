@@ -7,8 +7,8 @@
 // 1. A copy belongs to a storage's identity (core/storage.h): a number that no other storage ever has, whatever address
 //    it gets. The identity ends, and the copies with it, when the storage is let go, its bytes move, or somebody gets
 //    hold of them who can write without being counted: `.data`, a NumPy array, DLPack, a buffer, data_ptr(). As long as
-//    any of these lives the storage has no identity and nothing is cached; after data_ptr() never again. Memory borrowed
-//    from others (from_numpy, from_dlpack, memory maps, shared memory) has none either.
+//    any of these lives the storage has no identity and nothing is cached; after data_ptr() never again. Memory
+//    borrowed from others (from_numpy, from_dlpack, memory maps, shared memory) has none either.
 // 2. A copy is of one version. Writes are counted in the storage's version when they end, also by an exception
 //    (core/write.h), and the version is read before packing: what is written meanwhile makes the copy old. Inference
 //    tensors do not show their versions to programs, but their storages count all the same.

@@ -126,7 +126,7 @@ void notify(F&& f) {
     Notifying now;
     Observers& list = thread_observers.list;
     nobody = list.empty();
-    for (size_t i = 0, count = list.size(); i < count; ++i) {  // those that are added are notified from the next time on
+    for (size_t i = 0, count = list.size(); i < count; ++i) {  // added ones: from the next time on
       if (list[i]) f(*list[i]);
     }
   }

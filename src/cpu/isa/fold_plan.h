@@ -1,5 +1,5 @@
-// How a fold goes through memory: the dimensions of a tensor ordered, merged, and divided into those that are reduced and
-// those that results have.
+// How a fold goes through memory: the dimensions of a tensor ordered, merged, and divided into those that are reduced
+// and those that results have.
 #pragma once
 
 #include "cpu/isa/fold.h"
