@@ -28,7 +28,7 @@ std::vector<std::string> tensor_arguments(const char* op) {
 
 }  // namespace
 
-void report_devices(const char* op, std::initializer_list<TensorList> arguments) {
+void report_devices(const char* op, const std::vector<TensorList>& arguments) {
   const std::vector<std::string> names = tensor_arguments(op);
   std::string places;
   size_t number = 0;
@@ -45,7 +45,7 @@ void report_devices(const char* op, std::initializer_list<TensorList> arguments)
   throw_error(ErrorKind::Runtime, op, ": all tensors must be on one device, got ", places);
 }
 
-void check_out(const char* op, uint32_t inputs, OutHistory history, std::initializer_list<const Tensor*> outs) {
+void check_out(const char* op, uint32_t inputs, OutHistory history, List<const Tensor*> outs) {
   uint32_t written = 0;
   for (const Tensor* out : outs) {
     materialize_bytes(*out);

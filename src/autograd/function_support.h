@@ -40,7 +40,7 @@ inline TensorList tensors_of(const Tensor& t) { return TensorList(&t, 1); }
 inline TensorList tensors_of(TensorList list) { return list; }
 inline TensorList tensors_of(const Operand&) { return {}; }
 /// Throws an error that names every argument and where it lies.
-[[noreturn]] void report_devices(const char* op, std::initializer_list<TensorList> arguments);
+[[noreturn]] void report_devices(const char* op, const std::vector<TensorList>& arguments);
 /// Kernels read every tensor through raw pointers: what takes several is given tensors of one device.
 template <class... Args>
 void check_one_device(const char* op, const Args&... args) {
@@ -184,7 +184,7 @@ enum class OutHistory : uint8_t {
   Missing,   // it has none, or no arguments: what a leaf holds is not overwritten; of others a backward pass says so
   None,      // it gives truth values: out= keeps its flag, and no gradient flows through it any more
 };
-void check_out(const char* op, uint32_t inputs, OutHistory history, std::initializer_list<const Tensor*> outs);
+void check_out(const char* op, uint32_t inputs, OutHistory history, List<const Tensor*> outs);
 /// Ends the history of tracked tensors when they have been written.
 class EndOfHistory {
  public:
@@ -228,11 +228,15 @@ template <class... T>
 void set_history_of(const std::tuple<T...>& results, Node* node) {
   std::apply([node](const auto&... each) { (set_history_of(each, node), ...); }, results);
 }
+inline Ref<Node> missing_derivative(const char* op, uint32_t recorded_flags) {
+  auto node = Ref<Node>::adopt(new MissingDerivative(op));
+  node->flags = recorded_flags;
+  return node;
+}
 template <class Result, class... Inputs>
 [[gnu::noinline]] void record_missing(const char* op, uint32_t recorded_flags, const Result& result,
                                       const Inputs&... inputs) {
-  auto node = Ref<MissingDerivative>::adopt(new MissingDerivative(op));
-  node->flags = recorded_flags;
+  const Ref<Node> node = missing_derivative(op, recorded_flags);
   (add_edges(*node, inputs), ...);
   set_history_of(result, node.get());
 }

@@ -226,10 +226,10 @@ bool convolve(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, co
       !(bytes || (is_floating(x.dtype()) && x.dtype() != DType::Float64)))
     return false;
   dnnl_stream_t s = stream();
-  const ConvArguments arguments{map, y, x, w, bias, geometry};
+  const ConvArguments call{map, y, x, w, bias, geometry};
   static thread_local Key key;
-  write_key(key, arguments);
-  Convolution* found = find_convolution(arguments, key);
+  write_key(key, call);
+  Convolution* found = find_convolution(call, key);
   if (!found) return false;
   Convolution& c = *found;
   bool output = map == ConvMap::Output, input = map == ConvMap::Input, weight = map == ConvMap::Weight;
