@@ -14,21 +14,8 @@ CPP_DTYPES = {
     "Complex64": "kernels::Complex<float>", "Complex128": "kernels::Complex<double>",
 }  # fmt: skip
 COMPUTE = {"Float16": "Float32", "BFloat16": "Float32", "Complex32": "Complex64"}
-RARE = ("Int8", "Int16", "UInt16", "UInt32", "UInt64")  # computed with at the lowest level only, which is half the code to compile
-# scalar functions that take less time than memory does: their large results are written around the caches, in vectors of 32 bytes
-# unless they are of several steps each (SEVERAL_STEPS)
-LIGHT = {
-    "abs", "add", "addcdiv", "addcmul", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "ceil", "clamp_between", "conj", "copysign", "cube", "deg2rad", "div", "eq",
-    "floor", "fmax", "fmin", "frac", "ge", "gt", "hardshrink", "hardsigmoid", "hardsigmoid_backward", "hardswish",
-    "hardswish_backward", "hardtanh", "hardtanh_backward", "heaviside", "isfinite", "isinf", "isnan", "isneginf", "isposinf",
-    "isreal", "le", "leaky_relu", "leaky_relu_backward", "lerp", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "lt", "make_complex", "maximum", "minimum", "mse_each", "mul", "nan_to_num", "ne", "neg", "prelu", "rad2deg",
-    "reciprocal", "relu", "round_half_even", "rsub", "sgn", "shrink_backward", "sigmoid_backward", "sign", "signbit",
-    "smooth_l1_each", "softshrink", "sqrt", "square", "sub", "tanh_backward", "threshold", "threshold_backward", "trunc",
-    "where", "zero",
-}  # fmt: skip
-SEVERAL_STEPS = {"hardsigmoid", "hardsigmoid_backward", "hardswish", "hardswish_backward", "nan_to_num"}
+# computed with at the lowest level only, which is half the code to compile
+LOWEST_LEVEL = ("Int8", "Int16", "UInt16", "UInt32", "UInt64")
 REAL = {"kernels::Complex<float>": "float", "kernels::Complex<double>": "double"}
 
 
@@ -76,6 +63,10 @@ def loops(ops: list[Op]) -> dict[str, list[Op]]:
     for op in ops:
         if op.elementwise:
             found.setdefault(loop_name(op), []).append(op)
+    for members in found.values():
+        for op in members:
+            if op.loop != members[0].loop:
+                raise op.location.error("loop", f"'{op.name}' shares a loop with '{members[0].name}', which says {members[0].loop or 'nothing'}")
     return found
 
 
@@ -239,8 +230,7 @@ def _raw_elementwise(topic: str, ops: list[Op]) -> str:
             continue
         bits = " | ".join(f"1u << index(DType::{d})" for d in op.dtypes)
         rule = {"same": "Same", "bool": "Bool", "real": "Real", "int64": "Int64", "complex": "Complex"}[op.result]
-        condition = "true" if op.args[0].name == "condition" else "false"
-        factor = "true" if any(p.name in ("alpha", "value") for p in op.params) and op.kind != "unary" else "false"
+        condition, factor = (str(role in op.roles).lower() for role in ("condition", "factor"))
         checks = " | ".join(f"kCheck{_camel(word)}" for word in op.checks) or "0"
         exact = "false" if op.out_casts else "true"
         public = op.public_name.rstrip("_")
@@ -288,10 +278,10 @@ def _loop_file(topic: str, part: str, entries) -> str:
     for name, op, dtypes in entries:
         lines.append(f"  {{\n    LoopFn* row = table[loop_id::{name}];")
         rows = {dtype: f"    row[index(DType::{dtype})] = {_loop_lambda(op, CPP_DTYPES[dtype])};" for dtype in dtypes}
-        lines += [row for dtype, row in rows.items() if dtype not in RARE]
-        rare = [row for dtype, row in rows.items() if dtype in RARE]
-        rare += [f"    light_loops[loop_id::{name}] = true;"] if op.scalar in LIGHT else []
-        lines += ["#ifdef FACULA_LOWEST", *rare, "#endif"] if rare else []
+        lines += [row for dtype, row in rows.items() if dtype not in LOWEST_LEVEL]
+        lowest = [row for dtype, row in rows.items() if dtype in LOWEST_LEVEL]
+        lowest += [f"    light_loops[loop_id::{name}] = true;"] if op.loop else []
+        lines += ["#ifdef FACULA_LOWEST", *lowest, "#endif"] if lowest else []
         lines.append("  }")
     lines.append("}\n\n}  // namespace facula::cpu::FACULA_ISA\n")
     return "\n".join(lines)
@@ -307,7 +297,7 @@ def _loop_lambda(op: Op, type_: str) -> str:
     capture = "[=]" if op.params else "[]"
     unused = "" if op.params else "/*params*/"
     functions = [(op.scalar, result), *zip(op.quick, (result, "bool"))]
-    width = ", kLight" if op.scalar in LIGHT - SEVERAL_STEPS and not op.quick else ""
+    width = ", kLight" if op.loop == "light" and not op.quick else ""
     lambdas = ", ".join(f"{capture}({inputs}) -> {gives} {{ return kernels::{name}({names}); }}" for name, gives in functions)
     return (
         f"[](int64_t n, void* out, const LoopInput* in, const void* {unused or 'params'}) {{ {loads}"

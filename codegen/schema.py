@@ -22,11 +22,13 @@ from .schema_words import (
     FACTORY_KEYWORDS,
     INPUTS,
     KEYS,
+    LOOPS,
     NAMED_DTYPES,
     NATIVE,
     NUMBER_TYPES,
     RESULTS,
     RETURN_TYPES,
+    ROLES,
     SPARSE,
     TENSOR_TYPES,
     VARIANTS,
@@ -84,6 +86,8 @@ class Op:
     dtypes: tuple[str, ...]
     result: str
     scalar: str | None
+    loop: str  # one of LOOPS, or ""
+    roles: tuple[str, ...]  # some of ROLES
     quick: tuple[str, ...]  # a quick form of the scalar function, and the test that says where it does not hold; or none
     names: tuple[str, ...]
     variants: tuple[str, ...]
@@ -290,7 +294,7 @@ class _Builder:
         return Op(
             name=name, overload=overload, args=args, returns=returns, return_names=return_names, kind=kind,
             topic=self.topic, location=self.location, dtypes=self.dtypes(), result=result, scalar=scalar,
-            quick=tuple(entry.get("quick", ())), names=tuple(names), variants=variants, grad=self.grad(args),
+            loop=self.word("loop", LOOPS, kind), roles=self.roles(kind, args), quick=tuple(entry.get("quick", ())), names=tuple(names), variants=variants, grad=self.grad(args),
             grad_together=self.grads_together(args),
             reference=entry.get("reference"), doc=" ".join(str(entry["doc"]).split()), samples=entry.get("samples"),
             argument_docs=self.argument_docs(args), errors=" ".join(str(entry.get("errors", "")).split()), example=self.example(),
@@ -316,6 +320,20 @@ class _Builder:
         for a in args:
             if not a.is_tensor and a.type not in NUMBER_TYPES:
                 self.fail("op", f"an element-wise op takes tensors and numbers, got {a.type} {a.name}")
+
+    def word(self, key, words, kind) -> str:
+        """Return the word of a key that element-wise ops may have; "" where there is none."""
+        value = self.entry.get(key, "")
+        if value and (value not in words or kind not in ELEMENTWISE):
+            self.fail(key, f"expected one of {', '.join(words)}, of an element-wise op, got {value!r}")
+        return value
+
+    def roles(self, kind, args) -> tuple[str, ...]:
+        roles = tuple(self.entry.get("roles", ()))
+        numbers = [a for a in args if not a.is_tensor]
+        if any(role not in ROLES for role in roles) or (roles and kind not in ELEMENTWISE) or ("factor" in roles and not numbers):
+            self.fail("roles", f"expected some of {', '.join(ROLES)}, of an element-wise op, got {roles}")
+        return roles
 
     def keeps_layout(self, kind) -> bool:
         if self.entry.get("layout", "keep") != "keep" or ("layout" in self.entry and kind in ELEMENTWISE):
