@@ -11,7 +11,7 @@ from pathlib import Path
 from . import batching, formula
 from .emit_nodes import _condition, _members, _node
 from .emit_ops import HEADER, cpp_args, cpp_default, cpp_params, has_raw_out, topics
-from .schema import Op
+from .op import Op
 
 OPS_PER_FILE = 40
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import formula
 from .emit_ops import cpp_args
-from .schema import Op
+from .op import Op
 
 
 def _members(op: Op, formulas) -> tuple[list[str], list[str]]:

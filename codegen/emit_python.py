@@ -7,7 +7,8 @@ from pathlib import Path
 from .emit_autograd import mutates, out_names
 from .emit_docs import Form, docstring, private_docstring, python_default, python_name
 from .emit_ops import HEADER, cpp_args
-from .schema import Argument, Op, group_by_name
+from .op import Argument, Op
+from .schema import group_by_name
 from .signatures import text_signature
 
 ARG_TYPES = {
