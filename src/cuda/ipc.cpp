@@ -265,7 +265,7 @@ SharedStorage share_storage(Storage* s) {
   FACULA_CHECK(
       s->release_data != release_received, ErrorKind::Runtime,
       "multiprocessing: a tensor of this process, or a clone(), since another process holds its memory, got one "
-      "that was received, of ",
+      "of another process, of ",
       s->nbytes, " bytes");
   expose_address(s);  // another process may write from here on
   ipc_collect();

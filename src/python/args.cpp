@@ -441,7 +441,7 @@ std::vector<Tensor> arg_tensors(PyObject* slot, Layouts layouts) {
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(slot); ++i) {
     const Item item = list_item(slot, i);
     if (!item.get()) break;
-    FACULA_CHECK(is_tensor(item), ErrorKind::Type, "list of tensors: an item was replaced during the call, got ",
+    FACULA_CHECK(is_tensor(item), ErrorKind::Type, "tensors: an item was replaced during the call, got ",
                  Py_TYPE(item.get())->tp_name);
     tensors.push_back(tensor_of(item));
   }

@@ -148,7 +148,8 @@ PyObject* nb_absolute(PyObject* a) {
 }
 PyObject* nb_invert(PyObject* a) {
   return unary_operator("bitwise_not", a, [](const Tensor& t) {
-    FACULA_CHECK(is_bits(t.dtype()), ErrorKind::Type, "~: an integer or bool tensor, got ", t.dtype());
+    FACULA_CHECK(is_bits(t.dtype()), ErrorKind::Type, "bitwise_not: expected an integer or bool tensor, got ",
+                 t.dtype());
     return bitwise_not(t);
   });
 }
