@@ -35,10 +35,9 @@ void check_reflectors(const char* op, const Tensor& a, const Tensor& tau, bool t
   FACULA_CHECK(a.dtype() == tau.dtype() && tau.dim() == a.dim() - 1 && (!tall || a.size(-2) >= a.size(-1)) &&
                    tau.size(-1) <= std::min(a.size(-1), a.size(-2)) &&
                    tau.sizes().slice(0, tau.dim() - 1) == a.sizes().slice(0, a.dim() - 2),
-               ErrorKind::Runtime, op,
-               tall ? ": tall matrices and at most one factor per column, got shapes "
-                    : ": matrices and at most one factor per column, got shapes ",
-               a.sizes(), " and ", tau.sizes(), " of ", a.dtype(), " and ", tau.dtype());
+               ErrorKind::Runtime, op, ": expected ", tall ? "tall " : "",
+               "matrices and at most one factor per column, got shapes ", a.sizes(), " and ", tau.sizes(), " of ",
+               a.dtype(), " and ", tau.dtype());
 }
 
 void check_reflected(const char* op, const Tensor& a, const Tensor& tau, const Tensor& other, bool left) {
