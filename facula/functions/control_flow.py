@@ -220,7 +220,10 @@ def _recorded_cond(pred, true_fn, false_fn, operands):
 def _recorded_while_loop(cond_fn, body_fn, carried):
     leaves, spec = _pytree.tree_flatten(carried)
     if not all(isinstance(t, facula.Tensor) for t in leaves):
-        raise RuntimeError("while_loop: what is carried must be tensors where a program is recorded: use torch.tensor(number)")
+        raise RuntimeError(
+            "while_loop: what is carried must be tensors where a program is recorded (torch.tensor(number) makes one), got "
+            "something else"
+        )
     fresh = _fresh(leaves)
     graphs = _Graphs("while_loop", fresh)
     graphs.record(cond_fn, *_pytree.tree_unflatten(fresh, spec))

@@ -189,7 +189,7 @@ PyObject* adam(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     each_parameter(group, steps, [&](PyObject* object, const Tensor& param, const Tensor& grad) {
       if (is_left(param, grad)) return leave(left, object);
       FACULA_CHECK(!is_sparse(grad), ErrorKind::Runtime, decoupled ? "AdamW" : "Adam",
-                   ": does not support sparse gradients", decoupled ? "" : " (SparseAdam does)", ", got layout ",
+                   " does not support sparse gradients", decoupled ? "" : " (SparseAdam does)", ", got layout ",
                    layout_of(grad));
       const Item state = parameter_state(states, object, group, start);
       double step = advance(state_tensor(state, n.step));

@@ -101,7 +101,7 @@ def fuse_as_graphmodule(gm: Module, nodes: Iterable[Node], module_name: str, par
         if node._erased:
             raise AssertionError(f"fuse_as_graphmodule: node {node} has been removed from its graph")
     if not validate_partition(nodes):
-        raise AssertionError("fuse_as_graphmodule: the nodes of a partition may not need it through others")
+        raise AssertionError("fuse_as_graphmodule: the nodes of a partition reach it again through others")
     graph, inputs, values = Graph(), {}, {}
 
     def own(node):
