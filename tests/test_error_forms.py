@@ -7,9 +7,9 @@ with its place. What may break one is in EXCEPTIONS, with the reason.
 import re
 
 import pytest
+from raised_texts import Raised, arguments, raised_by_cpp, raised_by_python, text_of_parts
 
 import facula
-from raised_texts import Raised, arguments, raised_by_cpp, raised_by_python, text_of_parts
 
 PIECE = r"(?:\{(?:[^{}]|\{[^{}]*\})*\}|[\w.:\-])+"
 NAME = re.compile(rf"{PIECE}(?:(?:, | of | ){PIECE})?(?: \({PIECE}\))?: ")

@@ -152,7 +152,7 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
     signal, weight = signal[:, start:end], weight[:, start:end]
     if not _C._recording() and not weight.abs().min().item() > 1e-11:  # a program does not look at values
         raise RuntimeError(
-            "istft: the overlapping windows must add up to a number above 0 everywhere, got 0 somewhere (is hop_length too long?)"
+            "istft: overlapping windows must add up to a number above 0 everywhere, got 0 somewhere (is hop_length too long?)"
         )
     signal = signal / weight
     if length is not None and signal.shape[-1] < length:
