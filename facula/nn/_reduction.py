@@ -14,7 +14,7 @@ def get_enum(reduction: str) -> int:
     try:
         return _ENUM[reduction]
     except (KeyError, TypeError):
-        raise ValueError(f"reduction: a loss is reduced by {_C._one_of(reduction, ('none', 'mean', 'sum'))}") from None
+        raise ValueError(f"reduction: expected {_C._one_of(reduction, ('none', 'mean', 'sum'))}") from None
 
 
 def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> str:

@@ -231,7 +231,7 @@ def _refuse_scheme(observer, qscheme, wanted):
         is_per_channel: "torch.per_channel_symmetric, torch.per_channel_affine and torch.per_channel_affine_float_qparams",
     }
     if not wanted(qscheme):
-        raise NotImplementedError(f"{type(observer).__name__}: qscheme must be {names[wanted]}, got {qscheme}")
+        raise NotImplementedError(f"{type(observer).__name__}: the supported qschemes are {names[wanted]}, got {qscheme}")
 
 
 def _refuse_dynamic(observer, is_dynamic, averaging_constant=None):

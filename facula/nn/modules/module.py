@@ -311,7 +311,7 @@ def _remedy(missing, unexpected) -> str:
     if prefix := _common_prefix(missing, unexpected):
         return (
             f"The module's names have the prefix {prefix!r} before those of the entries, as in a wrapper. Load them into the "
-            f"module within: model.{prefix.rstrip('.')}.load_state_dict(state_dict)"
+            f"module within: model.get_submodule({prefix.rstrip('.')!r}).load_state_dict(state_dict)"
         )
     near = [(key, meant) for key in unexpected[:100] if (meant := _C._near_name(key, missing))]
     return "Did you mean: " + ", ".join(f"{meant!r} for {key!r}" for key, meant in near[:5]) + "?" if near else ""
