@@ -209,7 +209,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     >>> torch.set_float32_matmul_precision("highest")
     """
     if precision not in ("highest", "high", "medium"):
-        raise ValueError(f"set_float32_matmul_precision: 'highest', 'high' or 'medium', got {precision!r}")
+        raise ValueError(f"set_float32_matmul_precision: it must be {_C._one_of(precision, ('highest', 'high', 'medium'))}")
     _cuda.set_matmul_word(precision)
 
 

@@ -90,7 +90,8 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         return math.sqrt(2.0 / (1 + slope**2))
     if nonlinearity == "selu":
         return 3.0 / 4
-    raise ValueError(f"calculate_gain: unknown nonlinearity, got {nonlinearity!r}")
+    known = [*_LINEAR_KINDS, "tanh", "relu", "leaky_relu", "selu"]
+    raise ValueError(f"calculate_gain: nonlinearity must be {_C._one_of(nonlinearity, known)}")
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:

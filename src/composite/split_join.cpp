@@ -6,6 +6,7 @@
 #include "autograd/batching.h"
 #include "composite/parts.h"
 #include "core/checked.h"
+#include "core/near_name.h"
 #include "core/several.h"
 #include "functions.h"
 #include "ops/contiguous.h"
@@ -320,7 +321,7 @@ Tensor pad(const Tensor& self, IntList pad, std::string_view mode, std::optional
   FACULA_CHECK(!value || *value == 0, ErrorKind::Runtime, "pad: mode ", mode, " takes no value, got ",
                value.value_or(0));
   FACULA_CHECK(mode == "reflect" || mode == "replicate" || mode == "circular", ErrorKind::NotImplemented,
-               "pad: mode must be constant, reflect, replicate or circular, got ", mode);
+               "pad: mode must be ", one_of({"constant", "reflect", "replicate", "circular"}, mode));
   FACULA_CHECK(padded >= 1 && padded <= 3 && (n == padded + 1 || n == padded + 2), ErrorKind::NotImplemented,
                "pad: mode ", mode, " pads the last 1 to 3 dimensions of a tensor with one or two more, got shape ",
                self.sizes(), " and ", pad);

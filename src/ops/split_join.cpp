@@ -6,6 +6,7 @@
 
 #include "core/checked.h"
 #include "core/copy_bytes.h"
+#include "core/near_name.h"
 #include "core/number.h"
 #include "core/parallel.h"
 #include "ops/contiguous.h"
@@ -357,8 +358,8 @@ namespace {
 PadMode pad_mode(std::string_view mode) {
   if (mode == "reflect") return PadMode::Reflect;
   if (mode == "circular") return PadMode::Circular;
-  FACULA_CHECK(mode == "replicate", ErrorKind::NotImplemented,
-               "pad: mode must be constant, reflect, replicate or circular, got ", std::string(mode));
+  FACULA_CHECK(mode == "replicate", ErrorKind::NotImplemented, "pad: mode must be ",
+               one_of({"constant", "reflect", "replicate", "circular"}, mode));
   return PadMode::Replicate;
 }
 

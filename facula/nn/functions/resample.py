@@ -134,7 +134,9 @@ def interpolate(
     kernel = (_ANTIALIASED_KERNELS if antialias else _CORNER_KERNELS).get((mode, dim))
     if kernel is not None:
         return getattr(_nn, kernel)(input, sizes, bool(align_corners), scales)
-    raise NotImplementedError(f"interpolate: mode {mode!r} does not exist for inputs of {dim} dimensions")
+    there = [known for known, dims in (_PLAIN_KERNELS | _CORNER_KERNELS | _ANTIALIASED_KERNELS) if dims == dim]
+    modes = _C._one_of(mode, [*there, "area"])
+    raise NotImplementedError(f"interpolate: for an input of {dim} dimensions mode must be {modes}")
 
 
 def upsample(input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
