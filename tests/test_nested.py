@@ -318,7 +318,7 @@ def test_in_place_and_drawn():
         (lambda x: x @ x.mT, RuntimeError, "^matmul: not supported between"),
         (lambda x: F.linear(x.mT, fixed(2, 5)), RuntimeError, "^linear: the ragged dimension"),
         (lambda x: F.layer_norm(x, (5, 6)), RuntimeError, "^layer_norm: the ragged dimension"),
-        (lambda x: F.scaled_dot_product_attention(x, x, fixed(4, 5, 6)), ValueError, "^scaled_dot_product_attention: Expected"),
+        (lambda x: F.scaled_dot_product_attention(x, x, fixed(4, 5, 6)), ValueError, "^scaled_dot_product_attention: expected"),
         (lambda x: x.numpy(), RuntimeError, "^numpy: "),
         (lambda x: x.tolist(), RuntimeError, "^tolist: "),
         (lambda x: x.roll(1), NotImplementedError, r"^roll: not supported for nested tensors, got \(4, j"),

@@ -87,7 +87,7 @@ def test_lobpcg_takes_sparse_matrices(layout):
 
 
 def test_lobpcg_errors():
-    with pytest.raises(ValueError, match="^lobpcg: at least 6 rows.*got 4"):
+    with pytest.raises(ValueError, match="^lobpcg: expected at least 6 rows.*got 4"):
         facula.lobpcg(facula.eye(4), k=2)
     a = facula.diag(facula.arange(1.0, 10.0)).requires_grad_()
     values, _ = facula.lobpcg(a, k=1, B=facula.eye(9))

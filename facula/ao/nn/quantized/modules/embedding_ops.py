@@ -123,7 +123,7 @@ class Embedding(nn.Module):
         self._packed_params = EmbeddingPackedParams(num_embeddings, embedding_dim, dtype)
         if _weight is not None:
             if list(_weight.shape) != [num_embeddings, embedding_dim]:
-                shape = [num_embeddings, embedding_dim]
+                shape = (num_embeddings, embedding_dim)
                 raise AssertionError(f"{self._get_name()}: expected a table of shape {shape}, got {tuple(_weight.shape)}")
             self._packed_params.set_weight(_weight)
 

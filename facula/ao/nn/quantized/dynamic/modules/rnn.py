@@ -250,8 +250,8 @@ class _RNNBase(nn.Module):
             return (facula.zeros(shape, dtype=rows.dtype, device=rows.device),) * count
         states = tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
         if len(states) != count or any(list(s.shape) != shape for s in states):
-            given = [list(s.shape) for s in states]
-            raise RuntimeError(f"{self._get_name()}: expected hidden states of shape {shape}, got {given}")
+            given = [tuple(s.shape) for s in states]
+            raise RuntimeError(f"{self._get_name()}: expected hidden states of shape {tuple(shape)}, got {given}")
         return states if order is None else tuple(s.index_select(1, order) for s in states)
 
     @classmethod
@@ -396,11 +396,11 @@ class _Cell(nn.Module):
     def _next(self, input, state):
         w, name = self._weights, self._get_name()
         if input.dim() != 2 or input.size(1) != self.input_size:
-            shape = list(input.shape)
-            raise RuntimeError(f"{name}: input has inconsistent input_size: expected {self.input_size}, got {shape}")
+            shape = tuple(input.shape)
+            raise RuntimeError(f"{name}: input must have {self.input_size} features, got shape {shape}")
         if any(list(s.shape) != [len(input), self.hidden_size] for s in state):
-            shapes = [list(s.shape) for s in state]
-            raise RuntimeError(f"{name}: expected states of shape {[len(input), self.hidden_size]}, got {shapes}")
+            shapes = [tuple(s.shape) for s in state]
+            raise RuntimeError(f"{name}: expected states of shape {(len(input), self.hidden_size)}, got {shapes}")
         with facula.no_grad():
             from_input = product(input, w["weight_ih"], w["bias_ih"])
             return step(self.mode, from_input, product(state[0], w["weight_hh"], w["bias_hh"]), state)
