@@ -166,7 +166,7 @@ def test_code_is_not_fetched(what):
     arguments = ("owner/repository",) if what == "list" else ("owner/repository", "net")
     with pytest.raises(NotImplementedError, match=f"^hub.{what}: no code is fetched; clone 'owner/repository'"):
         getattr(hub, what)(*arguments)
-    with pytest.raises(ValueError, match=f"^hub.{what}: expected source 'github' or 'local', got 'web'"):
+    with pytest.raises(ValueError, match=f"^hub.{what}: source must be 'github' or 'local', got 'web'"):
         getattr(hub, what)(*arguments, source="web")
 
 

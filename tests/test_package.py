@@ -358,7 +358,7 @@ IMPORTER = PackageImporter(io.BytesIO(GOOD))
         (lambda: IMPORTER.import_module("m.below"), ModuleNotFoundError, "'m.below'; 'm' is not a package$"),
         (lambda: IMPORTER.import_module(""), ValueError, "Empty module name"),
         (lambda: IMPORTER.import_module(3), TypeError, "^import_module: .* got int$"),
-        (lambda: IMPORTER.load_text("a", "x/b"), ValueError, "^'x/b' must be only a file name"),
+        (lambda: IMPORTER.load_text("a", "x/b"), ValueError, "^PackageImporter: resource must be the name of a file, got 'x/b'"),
         (lambda: IMPORTER.load_text("a", "nope"), FileNotFoundError, "^load_binary: .* got 'a/nope'$"),
         (lambda: IMPORTER.load_text("b", "b"), ModuleNotFoundError, "'b' is neither"),
         (lambda: IMPORTER.get_source("nobody"), ModuleNotFoundError, "'nobody' is neither"),
