@@ -10,6 +10,9 @@ import importlib
 import os
 from typing import TYPE_CHECKING
 
+# PyTorch's private names that packages import, such as facula._dynamo, lie in a folder of their own.
+__path__.append(os.path.join(__path__[0], "compat", "private"))
+
 try:
     # Threads of OpenMP, which oneDNN has, spin for some 50 microseconds after their work instead of 3 milliseconds, in which
     # they take a processor from the threads of all other ops. Their library reads this once, when it is loaded.
@@ -28,7 +31,7 @@ finally:
         del os.environ[_name]
 from ._C import *  # noqa: F403
 from ._C import Size, Tensor, device, dtype, layout, memory_format
-from ._names import CONSTANTS, DTYPE_ALIASES, LAZY_MODULES, LAZY_NAMES
+from ._shared.names import CONSTANTS, DTYPE_ALIASES, LAZY_MODULES, LAZY_NAMES
 from .torch_version import __version__
 
 globals().update({alias: getattr(_C, name) for alias, name in DTYPE_ALIASES.items()})
@@ -36,8 +39,9 @@ globals().update(CONSTANTS)
 for _name in LAZY_MODULES & globals().keys():  # _C.linalg is the bare ops, facula.linalg the module around them
     del globals()[_name]
 
-from . import _pickled, _tensor  # noqa: E402, F401  (which installs methods of Tensor)
-from ._overrides_off import DisableTorchFunctionSubclass  # noqa: E402
+from . import _tensor  # noqa: E402, F401  (which installs methods of Tensor)
+from ._tensor import pickled  # noqa: E402, F401  (which says how the class Tensor is pickled)
+from ._tensor.overrides_off import DisableTorchFunctionSubclass  # noqa: E402
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 from .functions.index import nonzero  # noqa: E402  (hides the op, which has no as_tuple)
 
@@ -94,7 +98,7 @@ def _placeholder(name):
 
         with contextlib.suppress(AttributeError):
             return placeholders.member("torch", name)
-    from ._near_names import no_attribute
+    from ._shared.near_names import no_attribute
 
     raise no_attribute(__name__, name)
 

@@ -338,8 +338,8 @@ def test_an_unbuilt_checkout_says_so(tmp_path):
 FUNCTIONS = ["facula/functions", "facula/nn/functions"]
 # words of rooms that no op is near to
 OWN_TOPICS = set("array_api autocast check control_flow device dtype foreach scaling settings streams symbolic tensor tensor_types".split())
-# private modules of PyTorch that packages import: here under the same names
-PYTORCH_PRIVATE = set("_dynamo _ops _tensor _tensor_str _utils".split())
+# the private room that public names come from: it holds `torch.ops`
+PRIVATE_HOMES = {"_operators"}
 
 
 def defined(path):
@@ -372,12 +372,12 @@ def test_functions_are_written_once(folder):
 
 
 def test_public_names_stand_in_no_private_file():
-    from facula import _names
+    from facula._shared.names import _LAZY, LAZY_NAMES
 
-    for module, names in _names._LAZY.items():
-        private = {part for part in module.split(".") if part.startswith("_")} - PYTORCH_PRIVATE
+    for module, names in _LAZY.items():
+        private = {part for part in module.split(".") if part.startswith("_")} - PRIVATE_HOMES
         assert not private, f"facula.{names.split()[0]} comes from the private file {module}"
-    assert sum(len(names.split()) for names in _names._LAZY.values()) == len(_names.LAZY_NAMES), "a name stands twice in _LAZY"
+    assert sum(len(names.split()) for names in _LAZY.values()) == len(LAZY_NAMES), "a name stands twice in _LAZY"
     stray = [p.name for p in (ROOT / "facula/nn").glob("_functional*.py")]
     assert not stray, f"functions of nn.functional belong into nn/functions: {stray}"
 

@@ -45,7 +45,7 @@ def __getattr__(name: str) -> Any:
         return globals()[name]
     if name == "Variable":
         return importlib.import_module(f"{__name__}.variable").Variable
-    from facula._near_names import no_attribute
+    from facula._shared.near_names import no_attribute
 
     raise no_attribute(__name__, name)
 

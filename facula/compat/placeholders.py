@@ -18,7 +18,7 @@ import sys
 import types
 from typing import TYPE_CHECKING
 
-from facula._near_names import no_attribute
+from facula._shared.near_names import no_attribute
 from facula.compat import not_here
 from facula.compat.names import ANSWERS, DECORATORS, ELSEWHERE
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import _C
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 from facula.utils import _pytree
 
 if TYPE_CHECKING:

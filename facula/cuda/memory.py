@@ -10,7 +10,7 @@ import ctypes
 from typing import TYPE_CHECKING
 
 from facula import _C
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 from facula.cuda._sensors import list_gpu_processes
 
 if TYPE_CHECKING:

@@ -190,7 +190,7 @@ def vmap(func: Callable[..., Any], in_dims: Sequence[int | None] | int = 0, out_
 
     @functools.wraps(func)
     def batched(*args, **kwargs):
-        from .._functorch import vmap as mapping
+        from . import _batching as mapping
 
         return mapping.vmap_impl(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import facula
 import facula.fx._pytree as fx_pytree
-from facula._ops import OpOverload, OpOverloadPacket
+from facula._operators.namespaces import OpOverload, OpOverloadPacket
 from facula.fx.node import Node, _get_qualified_name, _last_uses, _type_repr, dtype_abbrs
 from facula.utils import _pytree as pytree
 

@@ -15,7 +15,7 @@ import types
 from typing import TYPE_CHECKING
 
 import facula
-from facula._ops import OpOverload, OpOverloadPacket
+from facula._operators.namespaces import OpOverload, OpOverloadPacket
 from facula.fx._compatibility import compatibility
 from facula.fx._lazy_graph_module import _make_graph_module
 from facula.fx._patching import (  # noqa: F401  (programs find them here)

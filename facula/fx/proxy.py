@@ -19,7 +19,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import facula
-from facula._ops import OpOverloadPacket
+from facula._operators.namespaces import OpOverloadPacket
 from facula.fx import _public, traceback
 from facula.fx._compatibility import compatibility
 from facula.fx.graph import Graph, magic_methods, reflectable_magic_methods

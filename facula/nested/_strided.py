@@ -12,7 +12,7 @@ from typing import Any
 
 import facula
 from facula import _C
-from facula._pointwise import DRAWN_INPLACE, POINTWISE, is_inplace, plain_name
+from facula._operators.pointwise import DRAWN_INPLACE, POINTWISE, is_inplace, plain_name
 
 from ._internal.nested_tensor import OfRows
 from ._internal.rules import _LIKE, _OF_MEMORY, argument, leaves, off
@@ -148,7 +148,9 @@ class StridedNestedTensor(OfRows):
 
     def __reduce_ex__(self, protocol):
         places = self._nested_tensor_size(), self._nested_tensor_strides(), self._nested_tensor_storage_offsets()
-        return facula._utils._rebuild_nested_tensor, (self._values.detach().requires_grad_(self.requires_grad), *places)
+        from facula._serialization import rebuild
+
+        return rebuild._rebuild_nested_tensor, (self._values.detach().requires_grad_(self.requires_grad), *places)
 
 
 def _plain_places(shapes):

@@ -12,7 +12,7 @@ import weakref
 from typing import TYPE_CHECKING, NamedTuple
 
 from facula import _C
-from facula._text_table import table
+from facula._shared.text_table import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
-from facula._pointwise import DRAWN_INPLACE, POINTWISE, RAW, is_inplace, plain_name
+from facula._operators.pointwise import DRAWN_INPLACE, POINTWISE, RAW, is_inplace, plain_name
 
 from . import _registered
 from ._dtensor import DTensor

@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING
 
 import facula
-from facula._subclasses.fake_tensor import FakeTensorMode
+from facula._tensor.fake import FakeTensorMode
 from facula.fx._compatibility import compatibility
 from facula.fx.interpreter import Interpreter
 from facula.fx.node import map_aggregate

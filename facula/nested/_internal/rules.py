@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
-from facula._pointwise import DRAWN_INPLACE, POINTWISE, RAW, is_inplace, plain_name
+from facula._operators.pointwise import DRAWN_INPLACE, POINTWISE, RAW, is_inplace, plain_name
 
 from .nested_tensor import NestedTensor, wrap
 

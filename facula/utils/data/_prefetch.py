@@ -4,7 +4,7 @@ import itertools
 import sys
 import time
 
-from facula._utils import ExceptionWrapper
+from facula._serialization.rebuild import ExceptionWrapper
 
 from . import dataloader
 from ._utils.worker import _IterableDatasetStopIteration, _ResumeIteration

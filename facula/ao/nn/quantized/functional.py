@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
-from facula._quantized import products
+from facula._tensor.quantized import products
 from facula.nn import functional as F
 
 from .modules._levels import requantized

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import nn
-from facula._quantized import products
+from facula._tensor.quantized import products
 
 from .utils import WeightedQuantizedModule, observed_weight, output_levels, quantize_weight
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import nn
-from facula._quantized import products
+from facula._tensor.quantized import products
 from facula.nn.utils.fusion import fuse_linear_bn_weights
 
 from .utils import OutputLevels, WeightedQuantizedModule, observed_weight, output_levels, quantize_weight

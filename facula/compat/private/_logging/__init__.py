@@ -1,0 +1,7 @@
+"""What compiled functions tell: `TORCH_LOGS=graph_breaks,recompiles,output_code`, or `set_logs(graph_breaks=True)`."""
+
+from __future__ import annotations
+
+from facula.compiler._logs import LazyString, getArtifactLogger, set_logs, trace_structured, warning_once
+
+__all__ = ["LazyString", "getArtifactLogger", "set_logs", "trace_structured", "warning_once"]
