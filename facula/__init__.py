@@ -10,9 +10,6 @@ import importlib
 import os
 from typing import TYPE_CHECKING
 
-# PyTorch's private names that packages import, such as facula._dynamo, lie in a folder of their own.
-__path__.append(os.path.join(__path__[0], "compat", "private"))
-
 try:
     # Threads of OpenMP, which oneDNN has, spin for some 50 microseconds after their work instead of 3 milliseconds, in which
     # they take a processor from the threads of all other ops. Their library reads this once, when it is loaded.
@@ -34,6 +31,8 @@ from ._C import Size, Tensor, device, dtype, layout, memory_format
 from ._shared.names import CONSTANTS, DTYPE_ALIASES, LAZY_MODULES, LAZY_NAMES
 from .torch_version import __version__
 
+# PyTorch's private names that packages import, such as facula._dynamo, lie in a folder of their own.
+__path__.append(os.path.join(__path__[0], "compat", "private"))  # noqa: F405
 globals().update({alias: getattr(_C, name) for alias, name in DTYPE_ALIASES.items()})
 globals().update(CONSTANTS)
 for _name in LAZY_MODULES & globals().keys():  # _C.linalg is the bare ops, facula.linalg the module around them
