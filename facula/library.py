@@ -111,6 +111,7 @@ class ExcludeDispatchKeyGuard:
 
 #: the rules of `distributed.tensor.experimental.register_sharding`, by qualified names
 _over_processes: dict[Any, Any] = {}
+_run_over_processes: Any = None  # calls an op by them; distributed/tensor/_registered.py puts it here
 
 
 class CustomOpDef:
@@ -178,9 +179,7 @@ class CustomOpDef:
 
     def _run(self, args, kwargs):
         if _over_processes and self._qualname in _over_processes:
-            from .distributed.tensor import _registered
-
-            result = _registered.run(self._qualname, self, args, kwargs)
+            result = _run_over_processes(self._qualname, self, args, kwargs)
             if result is not NotImplemented:
                 return result
         for key, device in _AUTOCAST_KEYS.items() if self._kernels and _C._autocasts() else ():
@@ -674,7 +673,7 @@ def get_kernel(op: Any, dispatch_key: str) -> Kernel:
     """
     from ._operators.opcheck import Kernel
 
-    return Kernel(op, dispatch_key)
+    return Kernel(find(*op.split("::", 1)) if isinstance(op, str) else op, dispatch_key)
 
 
 def fallthrough_kernel() -> Any:

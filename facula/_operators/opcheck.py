@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import facula
 from facula._operators.schemas import infer
 from facula._tensor.fake import FakeTensorMode
-from facula.library import CustomOpDef
 from facula.utils import _pytree as pytree
 
 if TYPE_CHECKING:
@@ -38,14 +37,14 @@ def _copied(tree):
 def _registered(op):
     """Return the operator that `torch.ops` gives under a name, or an overload of it."""
     op = getattr(op, "overloadpacket", op)
-    return op if isinstance(op, CustomOpDef) else getattr(op, "_function", op)
+    return op if hasattr(op, "_qualname") else getattr(op, "_function", op)
 
 
 def _schema(op):
     """Return the text of an operator's schema, which `custom_op` may have left to the annotations; None for none."""
     op = _registered(op)
     text = getattr(op, "_schema", None)
-    if text is None and isinstance(op, CustomOpDef):
+    if text is None and hasattr(op, "_qualname"):
         with contextlib.suppress(ValueError, TypeError):
             text = infer(op._kernels[op._key()], getattr(op, "_mutates_args", ()), op._name)
     return text
@@ -142,11 +141,6 @@ class Kernel:
     """The kernel that an operator has for a key."""
 
     def __init__(self, op: Any, dispatch_key: str) -> None:
-        from facula.library import find
-
-        if isinstance(op, str):
-            namespace, _, name = op.partition("::")
-            op = find(namespace, name)
         kernels = getattr(op, "_kernels", {})
         key = str(getattr(dispatch_key, "name", dispatch_key))
         kinds = [k for k in kernels if k is None or str(k).lower() == key.lower()]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from facula import _C
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, NoReturn
 
 __all__ = [
@@ -84,15 +85,14 @@ class InvalidBackend(TorchDynamoException):
 
     Args:
         name: the name.
+        known: the names of backends.
     """
 
-    def __init__(self, name: Any) -> None:
-        from facula.compiler._backends.registry import list_backends
-
-        known = list_backends(None)
-        meant = _C._near_name(name, known) if isinstance(name, str) else None
+    def __init__(self, name: Any, known: Sequence[str] = ()) -> None:
+        meant = _C._near_name(name, list(known)) if isinstance(name, str) else None
         hint = f". Did you mean: {meant!r}?" if meant is not None else ""
-        super().__init__(f"compile: a backend is one of {', '.join(known)}, got {name!r}{hint}")
+        expected = f"a backend is one of {', '.join(known)}" if known else "expected the name of a backend"
+        super().__init__(f"compile: {expected}, got {name!r}{hint}")
 
 
 class RecompileError(TorchDynamoException):

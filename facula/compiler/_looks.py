@@ -279,10 +279,10 @@ class Settings:
 
     def steps_of(self, compiled: Any, values: tuple[Any, ...], keywords: tuple[str, ...] | None) -> Any:
         """Return steps that make such a call; None where the function is not trusted."""
-        from facula.compiler._replay import trusted
+        from facula.compiler._replay import reader, trusted
 
         try:
-            steps = trusted.steps_of(compiled.function, values, keywords)
+            steps = reader.steps_of(compiled.function, values, keywords)
             count = len(steps.spec[4])
             _log().told("output_code", f"{self._named(compiled)}: {count} steps make calls without the interpreter")
             return steps

@@ -13,6 +13,8 @@ from facula import _C
 from facula._shared.on_demand import _on_demand
 from facula.cuda._sensors import list_gpu_processes
 
+from ._device import _index
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -133,12 +135,6 @@ def table(index, stats, abbreviated):
             values = [show(stats[f"{name}.{pool}.{which}"]).strip() for which in ("current", "peak", "allocated", "freed")]
             text.append("| {:<23}| {:>10} | {:>10} | {:>10} | {:>9} |".format(f"      {label}" if label else title, *values))
     return "\n".join([*text, line, ""])
-
-
-def _index(device, name):
-    from facula import cuda
-
-    return cuda._index(device, name)
 
 
 def _has_devices():

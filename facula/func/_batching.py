@@ -15,7 +15,7 @@ from facula.func import _vmap
 from facula.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 Tensor = _C.Tensor
@@ -203,3 +203,34 @@ def maybe_get_bdim(tensor: Tensor) -> int:
 def maybe_get_level(tensor: Tensor) -> int:
     """Return the vmap that a tensor stands in, counted from 1; -1 for none."""
     return _C._batch_level(tensor) if is_batchedtensor(tensor) else -1
+
+
+def vmap(func: Callable[..., Any], in_dims: Sequence[int | None] | int = 0, out_dims: dict[str, Any] | int | None = 0,
+         randomness: str = "error", *, chunk_size: int | None = None) -> Callable[..., Any]:  # fmt: skip
+    """Return the function over a batch: ``vmap(func)(xs)[i] == func(xs[i])``, in one run of ops on all examples.
+
+    Args:
+        func: a function of tensors, or nested containers of them, that gives such.
+        in_dims: per argument the dimension of the batch, None for arguments all examples share; nested as the
+            arguments.
+        out_dims: the dimension of the batch in each result.
+        randomness: "error", "same" or "different" random numbers per example.
+        chunk_size: examples that run together at most; None for all.
+
+    Errors: ValueError for batches of different sizes and for in_dims or out_dims that do not fit; RuntimeError for random
+    numbers where randomness is "error", and for code that needs the value of an example, such as ``if x > 0``.
+
+    >>> x, y = torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1., 10.])
+    >>> torch.vmap(torch.dot, in_dims=(0, None))(x, y)
+    tensor([21., 43.])
+    """
+    if randomness not in _vmap._RANDOMNESS:
+        raise RuntimeError(f"vmap: randomness must be 'error', 'different' or 'same', got {randomness}")
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(f"vmap: chunk_size must be None or positive, got {chunk_size}")
+
+    @functools.wraps(func)
+    def batched(*args, **kwargs):
+        return vmap_impl(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs)
+
+    return batched

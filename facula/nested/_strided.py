@@ -148,9 +148,7 @@ class StridedNestedTensor(OfRows):
 
     def __reduce_ex__(self, protocol):
         places = self._nested_tensor_size(), self._nested_tensor_strides(), self._nested_tensor_storage_offsets()
-        from facula._serialization import rebuild
-
-        return rebuild._rebuild_nested_tensor, (self._values.detach().requires_grad_(self.requires_grad), *places)
+        return facula._utils._rebuild_nested_tensor, (self._values.detach().requires_grad_(self.requires_grad), *places)
 
 
 def _plain_places(shapes):

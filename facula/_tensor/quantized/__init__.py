@@ -7,3 +7,5 @@ products  linear layers and convolutions
 
 Public functions are in facula/functions/quantize.py, modules in facula/ao.
 """
+
+from . import rules

@@ -77,6 +77,9 @@ def call(func, args, kwargs):
     return rule(func, short, args, kwargs)
 
 
+QuantizedTensor._call_by_rule = staticmethod(call)
+
+
 def _off(func, *args, **kwargs):
     with _C.DisableTorchFunctionSubclass():
         return func(*args, **kwargs)

@@ -22,9 +22,7 @@ class QuantizedTensor(facula.Tensor):
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        from .rules import call
-
-        return call(func, args, kwargs or {})
+        return QuantizedTensor._call_by_rule(func, args, kwargs or {})
 
     def int_repr(self):
         """Return a copy of the levels, of dtype uint8, int8 or int32."""
@@ -106,11 +104,6 @@ class QuantizedTensor(facula.Tensor):
         return _wrap_suffixes(prefix + text, [*suffixes, *self._scheme.suffixes()], len(prefix))
 
     __str__ = __repr__
-
-    def __reduce_ex__(self, protocol):
-        from facula._serialization.rebuild import reduce_tensor
-
-        return reduce_tensor(self)
 
     def __deepcopy__(self, memo):
         made = memo[id(self)] = wrap(levels_of(self).clone(), self._scheme)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+import facula
 from facula.compiler._errors import InvalidBackend
 
 if TYPE_CHECKING:
@@ -90,9 +91,7 @@ def _run_as_it_is(graph, inputs):
 
 
 def _compiled_here(graph, inputs):
-    from facula.compiler import compile
-
-    return compile(getattr(graph, "forward", graph))
+    return facula.compile(getattr(graph, "forward", graph))
 
 
 def lookup_backend(compiler_fn: str | Callable[..., Any]) -> Callable[..., Any]:
@@ -109,7 +108,7 @@ def lookup_backend(compiler_fn: str | Callable[..., Any]) -> Callable[..., Any]:
     """
     if not isinstance(compiler_fn, str):
         if not callable(compiler_fn):
-            raise InvalidBackend(compiler_fn)
+            raise InvalidBackend(compiler_fn, list_backends(None))
         return compiler_fn
     if compiler_fn in _registered:
         return _registered[compiler_fn]
@@ -118,7 +117,7 @@ def lookup_backend(compiler_fn: str | Callable[..., Any]) -> Callable[..., Any]:
     if compiler_fn in _installed():
         register_backend(_installed()[compiler_fn].load(), name=compiler_fn)
         return _registered[compiler_fn]
-    raise InvalidBackend(compiler_fn)
+    raise InvalidBackend(compiler_fn, list_backends(None))
 
 
 def is_own(name: Any) -> bool:

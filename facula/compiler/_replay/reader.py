@@ -24,14 +24,24 @@ from facula.compiler._replay.facts import ABSENT, is_plain
 from facula.compiler._replay.reading import FORMS, VIEWS, is_own, is_simple
 from facula.compiler._replay.sources import tree_of
 from facula.compiler._replay.training import optimizer_call
-from facula.compiler._replay.trusted import BINARY, Known, Made, Method, Op, Register, Untrusted, method_op, ops
+from facula.compiler._replay.trusted import (
+    BINARY,
+    Known,
+    Made,
+    Method,
+    Op,
+    Register,
+    Steps,
+    Untrusted,
+    argument,
+    method_op,
+    ops,
+)
 from facula.nn import _reduction
 from facula.nn.modules import module as module_file
 
 if TYPE_CHECKING:
     from typing import Any
-
-    from facula.compiler._replay.trusted import Steps
 
 _PLAIN_FUNCTION = ~(inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR)
 
@@ -437,3 +447,23 @@ _STATEMENTS = {
     ast.Assert: Reader._assert, ast.Pass: lambda self, node: None, ast.Break: lambda self, node: ("break", None),
     ast.Continue: lambda self, node: ("continue", None),
 }  # fmt: skip
+
+
+def steps_of(function: Any, values: tuple[Any, ...], keywords: tuple[str, ...] | None) -> Any:
+    """Return the program of a function for calls with such arguments; raises Untrusted.
+
+    Args:
+        function: what is compiled.
+        values: arguments of a call, those by keyword last.
+        keywords: their names.
+    """
+    steps = Steps()
+    checks, given = [], []
+    for number, value in enumerate(values):
+        check, taken = argument(number, value)
+        checks.append(check)
+        given.append(taken)
+    count = len(values) - len(keywords or ())
+    by_name = dict(zip(keywords or (), given[count:], strict=True))
+    result = Reader(steps).call(Known(function), given[:count], by_name)
+    return steps.program(checks, keywords, result)

@@ -298,25 +298,3 @@ def argument(number: int, value: Any) -> tuple[tuple[int, Any], Any]:
     if isinstance(value, facula.nn.Module):
         return (3, value), Known(value)
     raise Untrusted(f"an argument of type {type(value).__name__}")
-
-
-def steps_of(function: Any, values: tuple[Any, ...], keywords: tuple[str, ...] | None) -> Any:
-    """Return the program of a function for calls with such arguments; raises Untrusted.
-
-    Args:
-        function: what is compiled.
-        values: arguments of a call, those by keyword last.
-        keywords: their names.
-    """
-    from facula.compiler._replay.reader import Reader
-
-    steps = Steps()
-    checks, given = [], []
-    for number, value in enumerate(values):
-        check, taken = argument(number, value)
-        checks.append(check)
-        given.append(taken)
-    count = len(values) - len(keywords or ())
-    by_name = dict(zip(keywords or (), given[count:], strict=True))
-    result = Reader(steps).call(Known(function), given[:count], by_name)
-    return steps.program(checks, keywords, result)

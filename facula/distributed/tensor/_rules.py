@@ -169,6 +169,9 @@ def call(func, args, kwargs):
     return _whole(func, args, kwargs, is_inplace(name))
 
 
+DTensor._call_by_rule = staticmethod(call)
+
+
 def _everywhere(args, kwargs):
     """Return tensors among DTensors as DTensors that are whole in every process."""
     found: list[DTensor] = []

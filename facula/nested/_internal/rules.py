@@ -62,6 +62,9 @@ def call(func, args, kwargs):
     raise NotImplementedError(f"{name}: not supported for nested tensors, got {shapes_of([*args, *kwargs.values()])}")
 
 
+NestedTensor._call_by_rule = staticmethod(call)
+
+
 def off(func, *args, **kwargs):
     """Call the function on what nested tensors are."""
     with _C.DisableTorchFunctionSubclass():
@@ -225,6 +228,3 @@ def dense_dimension(name, x, dim, extra=0):
 def argument(args, kwargs, position, name, default=None):
     """Return an argument given by position or by name."""
     return args[position] if len(args) > position else kwargs.get(name, default)
-
-
-from . import rules_products, rules_reduce, rules_shape  # noqa: E402, F401 - they fill RULES
