@@ -1,4 +1,4 @@
-"""Show tensors and modules in notebooks: HTML without scripts, with everything escaped, of bounded size.
+"""Show tensors in notebooks: HTML without scripts, with everything escaped, of bounded size.
 
 What cannot be shown so, such as a sparse tensor or a class with a `__repr__` of its own, is its `repr`.
 """
@@ -14,13 +14,10 @@ from .printing import ComplexFormat, NumberFormat
 EDGE = 4  # rows and columns that are shown of either end
 READ = 100_000_000  # elements from which on none is read
 TEXT = 20_000  # characters of a repr
-NODES = 400  # modules of a tree
-DEEP = 40  # levels of a tree
 
 _TABLE = 'cellpadding="4" style="font-family:monospace;border-collapse:collapse;text-align:right"'
-_MUTED = "opacity:.65"
-_MONO = "font-family:monospace"
-_INSIDE = "margin-left:1.3em;border-left:1px solid rgba(128,128,128,.4);padding-left:.6em"
+MUTED = "opacity:.65"
+MONO = "font-family:monospace"
 
 
 def escaped(text: object, most: int = 200) -> str:
@@ -34,14 +31,11 @@ def repr_html(thing: object) -> str:
     return f"<pre>{escaped(repr(thing), TEXT)}</pre>"
 
 
-# ---- tensors
-
-
 def _shape(tensor):
     return "(" + ", ".join(map(str, tensor.shape)) + ("," if tensor.dim() == 1 else "") + ")"
 
 
-def _facts(tensor):
+def facts_of(tensor):
     """Return the first line: shape, dtype, device, and what autograd knows."""
     facts = [f"shape {_shape(tensor)}", str(tensor.dtype).removeprefix("torch."), str(tensor.device)]
     if tensor.layout is not _C.strided:
@@ -77,7 +71,7 @@ def _table(tensor):
         left = iter(lines.get(row, ()))
         cells = ["⋮" if row is None else "…" if column is None else escaped(number(next(left)).strip()) for column in columns]
         written.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    where = f'<div style="{_MONO};{_MUTED}">[{", ".join("0" * len(index))}, :, :]</div>' if index else ""
+    where = f'<div style="{MONO};{MUTED}">[{", ".join("0" * len(index))}, :, :]</div>' if index else ""
     return f"{where}<table {_TABLE}>{''.join(written)}</table>"
 
 
@@ -87,11 +81,11 @@ def _contents(tensor):
     if tensor.layout is not _C.strided or tensor.is_quantized or tensor.is_nested:
         return repr_html(tensor)
     if tensor.is_meta:
-        return f'<div style="{_MUTED}">no data on the device meta</div>'
+        return f'<div style="{MUTED}">no data on the device meta</div>'
     if tensor.numel() == 0:
-        return f'<div style="{_MUTED}">no elements</div>'
+        return f'<div style="{MUTED}">no elements</div>'
     if tensor.numel() > READ:
-        return f'<div style="{_MUTED}">{tensor.numel():,} elements, not read</div>'
+        return f'<div style="{MUTED}">{tensor.numel():,} elements, not read</div>'
     return _table(_C.Tensor.detach(tensor))
 
 
@@ -100,81 +94,10 @@ def tensor_html(tensor: _C.Tensor) -> str:
     before = _C._set_grad_enabled(False)
     _C._change_override_disabled(1)
     try:
-        head = f"<b>{escaped(type(tensor).__name__)}</b> " + escaped(" · ".join(_facts(tensor)))
-        return f'<div><div style="{_MONO}">{head}</div>{_contents(tensor)}</div>'
+        head = f"<b>{escaped(type(tensor).__name__)}</b> " + escaped(" · ".join(facts_of(tensor)))
+        return f'<div><div style="{MONO}">{head}</div>{_contents(tensor)}</div>'
     except Exception:  # such as a batch inside of vmap, whose elements nobody can have
         return repr_html(tensor)
     finally:
         _C._change_override_disabled(-1)
         _C._set_grad_enabled(before)
-
-
-# ---- modules
-
-
-def _count(parameters):
-    """Count the numbers in parameters; those of lazy modules have none yet."""
-    from facula.nn.parameter import is_lazy
-
-    return sum(parameter.numel() for parameter in parameters if not is_lazy(parameter))
-
-
-def _has_own_repr(module):
-    """Return True if a class of a program says how it looks."""
-    home = next(cls for cls in type(module).__mro__ if "__repr__" in vars(cls)).__module__
-    return not home.startswith(("facula.", "torch."))
-
-
-def _own(module):
-    """Return a row for each parameter and buffer of the module itself."""
-    rows = []
-    for kind, held in (("parameter", module._parameters), ("buffer", module._buffers)):
-        for name, tensor in held.items():
-            if tensor is not None:
-                facts = type(tensor).__name__ if "Uninitialized" in type(tensor).__name__ else " · ".join(_facts(tensor)[:3])
-                rows.append(f'<div>{escaped(name)} <span style="{_MUTED}">{kind} {escaped(facts)}</span></div>')
-    return rows[:NODES]
-
-
-class _Tree:
-    """The nested lists of a module; one object makes one tree, so that it knows how large that is."""
-
-    def __init__(self):
-        self.nodes = 0
-
-    def node(self, module, name, above=()):
-        self.nodes += 1
-        count = _count(module.parameters())
-        label = f"<b>{escaped(name)}</b> " if name else ""
-        label += escaped(module._get_name())
-        extra = escaped(module.extra_repr())
-        facts = [f"({extra})"] * bool(extra) + [f"{count:,} parameters"] * bool(count)
-        label += f' <span style="{_MUTED}">{" ".join(facts)}</span>' if facts else ""
-        if module in above or len(above) >= DEEP:
-            return f"<div>{label} …</div>"
-        if _has_own_repr(module):
-            inside = [repr_html(module)]
-        else:
-            inside = _own(module) + self.children(module, (*above, module))
-        if not inside:
-            return f"<div>{label}</div>"
-        opened = " open" if not above else ""
-        return f'<details{opened}><summary>{label}</summary><div style="{_INSIDE}">{"".join(inside)}</div></details>'
-
-    def children(self, module, above):
-        found = []
-        for i, (name, child) in enumerate(module._modules.items()):
-            if child is None:
-                continue
-            if self.nodes >= NODES:
-                return [*found, f"<div>… and {len(module._modules) - i:,} more</div>"]
-            found.append(self.node(child, name, above))
-        return found
-
-
-def module_html(module: object) -> str:
-    """Return a module as HTML: a tree that folds, with what each part has and how many parameters."""
-    try:
-        return f'<div style="{_MONO}">{_Tree().node(module, "")}</div>'
-    except Exception:  # a part that cannot be shown so
-        return repr_html(module)

@@ -3,7 +3,6 @@
 schemes   how integers stand for values
 tensor    the tensors
 rules     what functions do with them
-products  linear layers and convolutions
 
 Public functions are in facula/functions/quantize.py, modules in facula/ao.
 """

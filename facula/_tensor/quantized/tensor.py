@@ -17,7 +17,7 @@ class QuantizedTensor(facula.Tensor):
     """Integers that stand for values; made by `quantize_per_tensor`, `quantize_per_channel` and the like."""
 
     _scheme: PerTensor | PerChannel
-    _rows: tuple | None = None  # what products of a weight keep (products.weight_rows)
+    _rows: tuple | None = None  # what products of a weight keep (ao/nn/quantized/_products.py, weight_rows)
     _row_sums: tuple = (None, None)
 
     @classmethod

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import facula
 from facula import _C
+from facula._tensor.quantized.schemes import PerTensor, limits
+from facula._tensor.quantized.tensor import QuantizedTensor, levels_of, wrap
 from facula.nn import functional as F
-
-from .schemes import PerTensor, limits
-from .tensor import QuantizedTensor, levels_of, wrap
 
 
 def _checked(name, input, weight):
