@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))
 
+import python_layers  # noqa: E402
 from case_names import counted  # noqa: E402
 
 from codegen import schema  # noqa: E402
@@ -380,6 +381,45 @@ def test_public_names_stand_in_no_private_file():
     assert sum(len(names.split()) for names in _LAZY.values()) == len(LAZY_NAMES), "a name stands twice in _LAZY"
     stray = [p.name for p in (ROOT / "facula/nn").glob("_functional*.py")]
     assert not stray, f"functions of nn.functional belong into nn/functions: {stray}"
+
+
+# layers of the Python package (ARCHITECTURE.md, "Layers of the Python package")
+
+# what stands in facula/ and has no name of PyTorch's
+OWN_ROOMS = set("_C _tensor _operators _shared _serialization compat functions array_api".split())
+
+
+def test_the_ground_floor_has_public_names():
+    """PyTorch's private names that packages import are in facula/compat/private."""
+    names = set(re.findall(r"^torch\.(\w+)", (ROOT / "tests/data/pytorch_names.txt").read_text(), re.M))
+    floor = {path.name.partition(".")[0] for path in (ROOT / "facula").iterdir()} - {"py", "__pycache__"}
+    own = {name for name in floor if not re.fullmatch(r"__\w+__", name) and name not in names}
+    assert own == OWN_ROOMS, own ^ OWN_ROOMS
+
+
+def test_imports_of_the_package_run_down():
+    """Also those within functions, but for type checkers; each that runs up has its reason."""
+    known, upward = python_layers.modules(), set()
+    number = {name: python_layers.layer(name, path) for name, path in known.items() if name}
+    for name, imported in python_layers.graph().items():
+        file = name if known[name] is None else known[name].relative_to(ROOT / "facula").as_posix()
+        upward |= {(file, other) for other in imported if number[other] > number[name]}
+    listed = set(python_layers.UPWARD)
+    assert upward == listed, f"new: {sorted(upward - listed)}; no longer: {sorted(listed - upward)}"
+    assert len(listed) <= 15
+
+
+def test_files_of_the_package_form_no_circle():
+    """Not even by imports within functions. What has to know each other registers itself in the lower file."""
+    assert python_layers.circles(python_layers.graph()) == []
+    assert python_layers.circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [{"b", "c"}]
+
+
+def test_documents_name_the_layers():
+    """Every room of tests/python_layers.py stands in the row of its layer."""
+    rows = re.findall(r"^\| (\w+) \| (.*) \|$", (ROOT / "docs/internals/python.md").read_text(), re.M)
+    stated = {name: set(re.findall(r"`([\w.]+)`", text)) for name, text in rows if name in python_layers.LAYERS}
+    assert stated == {name: set(rooms.split()) for name, rooms in python_layers.LAYERS.items()}
 
 
 # results, settings and documents
