@@ -667,7 +667,7 @@ def __complex__(self):
     return complex(self.item())
 
 
-def __dir__(self):
+def _dir(self):
     names = {*dir(type(self)), *self.__dict__} - {"volatile"}
     return sorted(names if self.is_cuda else names - {"__cuda_array_interface__"})
 
@@ -903,7 +903,6 @@ _PLAIN = (
     __format__,
     __repr__,
     __complex__,
-    __dir__,
     __copy__,
     __deepcopy__,
     __reduce_ex__,
@@ -918,6 +917,7 @@ _C._install_methods(
     {
         **{f.__name__: f for f in _PLAIN},
         **{f.__name__: _overridable(f) for f in _OVERRIDABLE},
+        "__dir__": _dir,
         "_numpy": _overridable(numpy),
         "_typed_storage": storage,
         "__nonzero__": Tensor.__bool__,
