@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from facula.compiler._logs import LazyString, getArtifactLogger, set_logs, trace_structured, warning_once
+from . import _internal
+from ._internal import LazyString, getArtifactLogger, set_logs, trace_structured, warning_once
 
 __all__ = ["LazyString", "getArtifactLogger", "set_logs", "trace_structured", "warning_once"]
