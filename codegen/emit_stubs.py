@@ -82,7 +82,7 @@ def _stated(name: str, module: str) -> str:
 
 def _kept_elsewhere() -> Iterator[tuple[str, str]]:
     """Yield public names of the package that `facula.compat.names` finds in some module, and which."""
-    for full_name, place in runpy.run_path(str(NAMES.parent / "compat" / "names.py"))["ELSEWHERE"].items():
+    for full_name, place in runpy.run_path(str(NAMES.parents[1] / "compat" / "names.py"))["ELSEWHERE"].items():
         name, (module, _, there) = full_name.removeprefix("torch."), place.removeprefix("facula.").rpartition(".")
         if name == there and module and not name.startswith("_"):
             yield name, module
