@@ -10,7 +10,6 @@ from facula import _C
 from facula._C import avg_pool1d
 from facula._C.nn_functional import avg_pool2d, avg_pool3d
 
-from .._explained import explained
 from .._tuples import _list_with_default, _pair, _single, _triple
 
 if TYPE_CHECKING:
@@ -28,29 +27,23 @@ __all__ = [
     "max_unpool1d", "max_unpool2d", "max_unpool3d",
 ]  # fmt: skip
 
-_ARGUMENTS = {
-    "input": "the batch of samples of some channels, or one sample without the first dimension.",
-    "indices": "where the values were, as pooling with return_indices gives it.",
-    "norm_type": "the power.",
-    "kernel_size": "of the window, a number or one for each dimension.",
-    "stride": "the step of the window; default: its size.",
-    "return_indices": "whether to return also where the maxima were.",
-    "output_size": "the sizes of the output, a number or one for each dimension; None for that of the input.",
-    "padding": "elements added at both ends of each dimension.",
-    "ceil_mode": "whether sizes are rounded up.",
-    "dilation": "the step between the elements of a window.",
-    "output_ratio": "output sizes over input sizes, in (0, 1).",
-}
-_UNPOOLED = "the sizes of the output, within a stride of what None stands for: (size - 1) * stride + kernel_size - 2 * padding."
 
 _nn = _C.nn_functional
 
 
-@explained(_ARGUMENTS)
 def max_pool1d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                             padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                             return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return what `max_pool1d` gives, and where the maxima were, as positions in the input's last dimension.
+
+    Args:
+        input: the values, (N, C, L) or (C, L).
+        kernel_size: the size of the window.
+        stride: the step of the window. Default: kernel_size.
+        padding: the number of elements added at both ends of the dimension; at most half the window.
+        dilation: the step between the elements of a window.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+        return_indices: if True, also return where the maxima were.
 
     Returns (values, indices), both (N, C, L_out), whatever return_indices says.
 
@@ -60,11 +53,19 @@ def max_pool1d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
     return _C.max_pool1d_with_indices(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
-@explained(_ARGUMENTS)
 def max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                             padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                             return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return what `max_pool2d` gives, and where the maxima were, as positions in each plane of H * W elements.
+
+    Args:
+        input: the values, (N, C, H, W) or (C, H, W).
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        padding: the number of elements added at both ends of each dimension; at most half the window.
+        dilation: the step between the elements of a window, a number or one for each dimension.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+        return_indices: if True, also return where the maxima were.
 
     Returns (values, indices), both (N, C, H_out, W_out), whatever return_indices says.
 
@@ -75,11 +76,19 @@ def max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
     return _nn.max_pool2d_with_indices(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
-@explained(_ARGUMENTS)
 def max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                             padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                             return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return what `max_pool3d` gives, and where the maxima were, as positions in each volume of D * H * W elements.
+
+    Args:
+        input: the values, (N, C, D, H, W) or (C, D, H, W).
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        padding: the number of elements added at both ends of each dimension; at most half the window.
+        dilation: the step between the elements of a window, a number or one for each dimension.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+        return_indices: if True, also return where the maxima were.
 
     Returns (values, indices), both (N, C, D_out, H_out, W_out), whatever return_indices says.
 
@@ -89,11 +98,19 @@ def max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
     return _nn.max_pool3d_with_indices(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
-@explained(_ARGUMENTS)
 def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Tensor | Any:  # fmt: skip
     """Return the maximum of each window of the last dimension. Padding is minus infinity.
+
+    Args:
+        input: the values, (N, C, L) or (C, L).
+        kernel_size: the size of the window.
+        stride: the step of the window. Default: kernel_size.
+        padding: the number of elements added at both ends of the dimension; at most half the window.
+        dilation: the step between the elements of a window.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+        return_indices: if True, also return where the maxima were.
 
     Returns (N, C, L_out) or (C, L_out), with return_indices (values, indices).
 
@@ -107,11 +124,19 @@ def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
     return _C.max_pool1d(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
-@explained(_ARGUMENTS)
 def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Tensor | Any:  # fmt: skip
     """Return the maximum of each window of the last two dimensions. Padding is minus infinity.
+
+    Args:
+        input: the values, (N, C, H, W) or (C, H, W).
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        padding: the number of elements added at both ends of each dimension; at most half the window.
+        dilation: the step between the elements of a window, a number or one for each dimension.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+        return_indices: if True, also return where the maxima were.
 
     Returns (N, C, H_out, W_out) or (C, H_out, W_out), with return_indices (values, indices).
 
@@ -126,11 +151,19 @@ def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
     return _C.max_pool2d(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
-@explained(_ARGUMENTS)
 def max_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Tensor | Any:  # fmt: skip
     """Return the maximum of each window of the last three dimensions. Padding is minus infinity.
+
+    Args:
+        input: the values, (N, C, D, H, W) or (C, D, H, W).
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        padding: the number of elements added at both ends of each dimension; at most half the window.
+        dilation: the step between the elements of a window, a number or one for each dimension.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+        return_indices: if True, also return where the maxima were.
 
     Returns (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), with return_indices (values, indices).
 
@@ -144,10 +177,14 @@ def max_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
     return _C.max_pool3d(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
-@explained(_ARGUMENTS)
 def adaptive_max_pool1d_with_indices(input: Tensor, output_size: int | Sequence[int | None],
                                      return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return what `adaptive_max_pool1d` gives, and where the maxima were, as positions in the input's last dimension.
+
+    Args:
+        input: the values, (N, C, L) or (C, L).
+        output_size: the size of the output; None keeps that of the input.
+        return_indices: if True, also return where the maxima were.
 
     Returns (values, indices), whatever return_indices says.
 
@@ -157,10 +194,14 @@ def adaptive_max_pool1d_with_indices(input: Tensor, output_size: int | Sequence[
     return _C.adaptive_max_pool1d(input, output_size)
 
 
-@explained(_ARGUMENTS)
 def adaptive_max_pool2d_with_indices(input: Tensor, output_size: int | Sequence[int | None],
                                      return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return what `adaptive_max_pool2d` gives, and where the maxima were, as positions in each plane of H * W elements.
+
+    Args:
+        input: the values, (N, C, H, W) or (C, H, W).
+        output_size: the sizes of the output, a number or one for each dimension; None keeps that of the input.
+        return_indices: if True, also return where the maxima were.
 
     Returns (values, indices), whatever return_indices says.
 
@@ -170,10 +211,14 @@ def adaptive_max_pool2d_with_indices(input: Tensor, output_size: int | Sequence[
     return _nn.adaptive_max_pool2d(input, _list_with_default(output_size, input.size()))
 
 
-@explained(_ARGUMENTS)
 def adaptive_max_pool3d_with_indices(input: Tensor, output_size: int | Sequence[int | None],
                                      return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return what `adaptive_max_pool3d` gives, and where the maxima were, as positions in each volume of D * H * W elements.
+
+    Args:
+        input: the values, (N, C, D, H, W) or (C, D, H, W).
+        output_size: the sizes of the output, a number or one for each dimension; None keeps that of the input.
+        return_indices: if True, also return where the maxima were.
 
     Returns (values, indices), whatever return_indices says.
 
@@ -183,10 +228,14 @@ def adaptive_max_pool3d_with_indices(input: Tensor, output_size: int | Sequence[
     return _nn.adaptive_max_pool3d(input, _list_with_default(output_size, input.size()))
 
 
-@explained(_ARGUMENTS)
 def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Tensor | Any:
     """Return the maxima of as many windows as the output shall have elements: the i-th covers ``floor(i * L / L_out)`` to
     ``ceil((i + 1) * L / L_out)``.
+
+    Args:
+        input: the values, (N, C, L) or (C, L).
+        output_size: the size of the output; None keeps that of the input.
+        return_indices: if True, also return where the maxima were.
 
     Returns (N, C, L_out) or (C, L_out), with return_indices (values, indices).
 
@@ -197,9 +246,13 @@ def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int | None], 
     return result if return_indices else result[0]
 
 
-@explained(_ARGUMENTS)
 def adaptive_max_pool2d(input: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Tensor | Any:
     """Return the maxima of windows that are laid so that the output has the given height and width.
+
+    Args:
+        input: the values, (N, C, H, W) or (C, H, W).
+        output_size: the sizes of the output, a number or one for each dimension; None keeps that of the input.
+        return_indices: if True, also return where the maxima were.
 
     Returns (N, C, *output_size) or (C, *output_size), with return_indices (values, indices).
 
@@ -210,9 +263,13 @@ def adaptive_max_pool2d(input: Tensor, output_size: int | Sequence[int | None], 
     return result if return_indices else result[0]
 
 
-@explained(_ARGUMENTS)
 def adaptive_max_pool3d(input: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Tensor | Any:
     """Return the maxima of windows that are laid so that the output has the given depth, height and width.
+
+    Args:
+        input: the values, (N, C, D, H, W) or (C, D, H, W).
+        output_size: the sizes of the output, a number or one for each dimension; None keeps that of the input.
+        return_indices: if True, also return where the maxima were.
 
     Returns (N, C, *output_size) or (C, *output_size), with return_indices (values, indices).
 
@@ -223,10 +280,13 @@ def adaptive_max_pool3d(input: Tensor, output_size: int | Sequence[int | None], 
     return result if return_indices else result[0]
 
 
-@explained(_ARGUMENTS)
 def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None]) -> Tensor:
     """Return the means of windows that are laid so that the output has the given height and width; 1 is the mean of the whole
     image.
+
+    Args:
+        input: the values, (N, C, H, W) or (C, H, W).
+        output_size: the sizes of the output, a number or one for each dimension; None keeps that of the input.
 
     Returns (N, C, *output_size) or (C, *output_size).
 
@@ -236,9 +296,12 @@ def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None]) 
     return _nn.adaptive_avg_pool2d(input, _list_with_default(output_size, input.size()))
 
 
-@explained(_ARGUMENTS)
 def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int | None]) -> Tensor:
     """Return the means of windows that are laid so that the output has the given depth, height and width.
+
+    Args:
+        input: the values, (N, C, D, H, W) or (C, D, H, W).
+        output_size: the sizes of the output, a number or one for each dimension; None keeps that of the input.
 
     Returns (N, C, *output_size) or (C, *output_size).
 
@@ -248,12 +311,18 @@ def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int | None]) 
     return _nn.adaptive_avg_pool3d(input, _list_with_default(output_size, input.size()))
 
 
-@explained(_ARGUMENTS, output_size="sizes of the output, a number or one for each dimension; or")
 def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequence[int],
                                        output_size: int | Sequence[int] | None = None,
                                        output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
                                        _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return what `fractional_max_pool2d` gives, and where the maxima were, as positions in each plane of H * W elements.
+
+    Args:
+        input: the values, (N, C, H, W) or (C, H, W).
+        kernel_size: the size of the window, a number or one for each dimension.
+        output_size: the sizes of the output, a number or one for each dimension; or
+        output_ratio: output sizes over input sizes, in (0, 1); used if output_size is None.
+        return_indices: if True, also return where the maxima were.
 
     Returns (values, indices), whatever return_indices says.
 
@@ -269,12 +338,18 @@ def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequenc
     return _nn.fractional_max_pool2d(input, _pair(kernel_size), output_size, samples)
 
 
-@explained(_ARGUMENTS, output_size="sizes of the output, a number or one for each dimension; or")
 def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequence[int],
                                        output_size: int | Sequence[int] | None = None,
                                        output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
                                        _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return what `fractional_max_pool3d` gives, and where the maxima were, as positions in each volume of D * H * W elements.
+
+    Args:
+        input: the values, (N, C, D, H, W) or (C, D, H, W).
+        kernel_size: the size of the window, a number or one for each dimension.
+        output_size: the sizes of the output, a number or one for each dimension; or
+        output_ratio: output sizes over input sizes, in (0, 1); used if output_size is None.
+        return_indices: if True, also return where the maxima were.
 
     Returns (values, indices), whatever return_indices says.
 
@@ -329,11 +404,17 @@ def fractional_max_pool2d(input: Tensor, kernel_size: int | Sequence[int], outpu
     return result if return_indices else result[0]
 
 
-@explained(_ARGUMENTS, output_size="sizes of the output, a number or one for each dimension; or")
 def fractional_max_pool3d(input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None,
                           output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
                           _random_samples: Tensor | None = None) -> Tensor | Any:  # fmt: skip
     """Return the maxima of windows at pseudo-random places, whose steps are such that the output has the given size.
+
+    Args:
+        input: the values, (N, C, D, H, W) or (C, D, H, W).
+        kernel_size: the size of the window, a number or one for each dimension.
+        output_size: the sizes of the output, a number or one for each dimension; or
+        output_ratio: output sizes over input sizes, in (0, 1); used if output_size is None.
+        return_indices: if True, also return where the maxima were.
 
     Errors: ValueError for neither of output_size and output_ratio.
 
@@ -368,10 +449,18 @@ def _unpool_output_size(name: str, input, kernel_size, stride, padding, output_s
     return wanted
 
 
-@explained(_ARGUMENTS, output_size=_UNPOOLED)
 def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Undo `max_pool1d`: put the values where ``indices`` says, and zeros elsewhere.
+
+    Args:
+        input: the values, (N, C, L) or (C, L).
+        indices: where the values were, as pooling with return_indices returns it.
+        kernel_size: the size of the window.
+        stride: the step of the window. Default: kernel_size.
+        padding: the number of elements added at both ends of the dimension; at most half the window.
+        output_size: the sizes of the output. Default: ``(size - 1) * stride + kernel_size - 2 * padding`` for each; others must
+            be within a stride of that.
 
     Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
     use_deterministic_algorithms is on, as equal indices may meet.
@@ -387,10 +476,18 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
     return _nn.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), [*size, 1]).squeeze(-1)
 
 
-@explained(_ARGUMENTS, output_size=_UNPOOLED)
 def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Undo `max_pool2d`: put the values where ``indices`` says, and zeros elsewhere.
+
+    Args:
+        input: the values, (N, C, H, W) or (C, H, W).
+        indices: where the values were, as pooling with return_indices returns it.
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        padding: the number of elements added at both ends of each dimension; at most half the window.
+        output_size: the sizes of the output. Default: ``(size - 1) * stride + kernel_size - 2 * padding`` for each; others must
+            be within a stride of that.
 
     Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
     use_deterministic_algorithms is on, as equal indices may meet.
@@ -407,10 +504,18 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
     return _nn.max_unpool2d(input, indices, size)
 
 
-@explained(_ARGUMENTS, output_size=_UNPOOLED)
 def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Undo `max_pool3d`: put the values where ``indices`` says, and zeros elsewhere.
+
+    Args:
+        input: the values, (N, C, D, H, W) or (C, D, H, W).
+        indices: where the values were, as pooling with return_indices returns it.
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        padding: the number of elements added at both ends of each dimension; at most half the window.
+        output_size: the sizes of the output. Default: ``(size - 1) * stride + kernel_size - 2 * padding`` for each; others must
+            be within a stride of that.
 
     Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
     use_deterministic_algorithms is on, as equal indices may meet.
@@ -446,12 +551,18 @@ def _lp_pool(pool, n: int, input, norm_type, kernel_size, stride, ceil_mode):
     return (mean.sign() * mean.abs().relu()).mul(window).pow(1.0 / norm_type)
 
 
-@explained(_ARGUMENTS)
 def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
               ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """Return the power sum of each window of the last dimension: ``(sum of x ** norm_type) ** (1 / norm_type)``.
 
     It is NaN for a negative sum, which an odd norm_type can give.
+
+    Args:
+        input: the values, (N, C, L) or (C, L).
+        norm_type: the power.
+        kernel_size: the size of the window.
+        stride: the step of the window. Default: kernel_size.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
 
     Shapes: output (N, C, L_out) or (C, L_out).
 
@@ -461,12 +572,18 @@ def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int],
     return _lp_pool(avg_pool1d, 1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-@explained(_ARGUMENTS)
 def lp_pool2d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
               ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """Return the power sum of each window of the last two dimensions: ``(sum of x ** norm_type) ** (1 / norm_type)``.
 
     It is NaN for a negative sum, which an odd norm_type can give.
+
+    Args:
+        input: the values, (N, C, H, W) or (C, H, W).
+        norm_type: the power.
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
 
     Shapes: output (N, C, H_out, W_out) or (C, H_out, W_out).
 
@@ -476,12 +593,18 @@ def lp_pool2d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int],
     return _lp_pool(avg_pool2d, 2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-@explained(_ARGUMENTS)
 def lp_pool3d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
               ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """Return the power sum of each window of the last three dimensions: ``(sum of x ** norm_type) ** (1 / norm_type)``.
 
     It is NaN for a negative sum, which an odd norm_type can give.
+
+    Args:
+        input: the values, (N, C, D, H, W) or (C, D, H, W).
+        norm_type: the power.
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
 
     Shapes: output (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out).
 

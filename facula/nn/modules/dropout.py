@@ -7,8 +7,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from .. import functional as F
-from . import _docs
-from ._docs import described
 from .module import Module
 
 if TYPE_CHECKING:
@@ -63,20 +61,62 @@ class Dropout(_DropoutNd):
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
-@described(_docs.CHANNEL_DROPOUT, 1, shapes="(N, C, L) or (C, L)")
 class Dropout1d(_DropoutNd):
+    """Set whole channels to zero in training, with probability p, and multiply the others by 1 / (1 - p).
+
+    Args:
+        p: the probability that a channel is dropped, in [0, 1].
+        inplace: if True, change the input itself.
+
+    Shapes: input (N, C, L) or (C, L); output the same.
+
+    Errors: ValueError for p outside [0, 1]; RuntimeError, when called, for another number of dimensions.
+
+    >>> y = nn.Dropout1d(0.5)(torch.ones(4, 8, 4))
+    >>> sorted(set(y.amax(dim=tuple(range(2, y.dim()))).flatten().tolist()) | {0.0, 2.0})
+    [0.0, 2.0]
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
-@described(_docs.CHANNEL_DROPOUT, 2, shapes="(N, C, H, W)")
 class Dropout2d(_DropoutNd):
+    """Set whole channels to zero in training, with probability p, and multiply the others by 1 / (1 - p).
+
+    Args:
+        p: the probability that a channel is dropped, in [0, 1].
+        inplace: if True, change the input itself.
+
+    Shapes: input (N, C, H, W) (others with a warning); output the same.
+
+    Errors: ValueError for p outside [0, 1].
+
+    >>> y = nn.Dropout2d(0.5)(torch.ones(4, 8, 4, 4))
+    >>> sorted(set(y.amax(dim=tuple(range(2, y.dim()))).flatten().tolist()) | {0.0, 2.0})
+    [0.0, 2.0]
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
-@described(_docs.CHANNEL_DROPOUT, 3, shapes="(N, C, D, H, W) or (C, D, H, W)")
 class Dropout3d(_DropoutNd):
+    """Set whole channels to zero in training, with probability p, and multiply the others by 1 / (1 - p).
+
+    Args:
+        p: the probability that a channel is dropped, in [0, 1].
+        inplace: if True, change the input itself.
+
+    Shapes: input (N, C, D, H, W) or (C, D, H, W) (others with a warning); output the same.
+
+    Errors: ValueError for p outside [0, 1].
+
+    >>> y = nn.Dropout3d(0.5)(torch.ones(4, 8, 4, 4, 4))
+    >>> sorted(set(y.amax(dim=tuple(range(2, y.dim()))).flatten().tolist()) | {0.0, 2.0})
+    [0.0, 2.0]
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout3d(input, self.p, self.training, self.inplace)
 

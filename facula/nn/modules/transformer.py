@@ -13,7 +13,6 @@ import facula
 
 from .. import functional as F
 from .. import init
-from .._explained import explained
 from .._tuples import _layer_count
 from ..functions.attention import _canonical_mask, _none_or_dtype
 from .activation import MultiheadAttention
@@ -56,23 +55,20 @@ def _get_activation_fn(activation):
         ) from None
 
 
-_ARGUMENTS = {
-    "d_model": "features of the input and the output.",
-    "nhead": "heads of attention; divides d_model.",
-    "dim_feedforward": "features between the two linear layers.",
-    "dropout": "the probability of dropping.",
-    "activation": "'relu', 'gelu' or a function, between the linear layers.",
-    "layer_norm_eps": "eps of the normalisations.",
-    "batch_first": "whether tensors are (N, L, E) in the place of (L, N, E).",
-    "norm_first": "whether normalisation comes before attention and the linear layers, in the place of after.",
-    "bias": "whether biases are added.",
-}
-
-
-@explained(_ARGUMENTS)
 class TransformerEncoderLayer(Module):
     """Attention of a sequence to itself, and two linear layers, each with what went in added to what came out and a
     `LayerNorm`.
+
+    Args:
+        d_model: E, the number of features of the input and the output.
+        nhead: the number of heads of attention; it must divide d_model.
+        dim_feedforward: the number of features between the two linear layers.
+        dropout: the probability of dropping.
+        activation: the function between the linear layers, 'relu', 'gelu' or a callable.
+        layer_norm_eps: a number added to the variance in normalizations.
+        batch_first: if True, tensors are (N, L, E) instead of (L, N, E).
+        norm_first: if True, normalize before attention and the linear layers instead of after them.
+        bias: if True, add learned biases.
 
     Shapes: called with src (S, N, E) or (S, E), src_mask (S, S) and src_key_padding_mask (N, S) or (S,); output like src.
 
@@ -163,10 +159,20 @@ class TransformerEncoderLayer(Module):
         return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
-@explained(_ARGUMENTS)
 class TransformerDecoderLayer(Module):
     """Attention of a sequence to itself, attention to what the encoder gave, and two linear layers, each with what went
     in added to what came out and a `LayerNorm`.
+
+    Args:
+        d_model: E, the number of features of the input and the output.
+        nhead: the number of heads of attention; it must divide d_model.
+        dim_feedforward: the number of features between the two linear layers.
+        dropout: the probability of dropping.
+        activation: the function between the linear layers, 'relu', 'gelu' or a callable.
+        layer_norm_eps: a number added to the variance in normalizations.
+        batch_first: if True, tensors are (N, L, E) instead of (L, N, E).
+        norm_first: if True, normalize before attention and the linear layers instead of after them.
+        bias: if True, add learned biases.
 
     Shapes: called with tgt (T, N, E) or (T, E) and memory (S, N, E) or (S, E); output like tgt.
 
