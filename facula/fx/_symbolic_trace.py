@@ -392,11 +392,9 @@ class Tracer(TracerBase):
 
     def _knows_factories(self):
         """Return whether `create_proxy`, which a subclass may have written anew, takes a factory."""
-        known = self.__dict__.get("_takes_factory")
-        if known is None:
-            known = "proxy_factory_fn" in inspect.signature(self.create_proxy).parameters
-            self.__dict__["_takes_factory"] = known
-        return known
+        if "_takes_factory" not in self.__dict__:
+            self._takes_factory = "proxy_factory_fn" in inspect.signature(self.create_proxy).parameters
+        return self._takes_factory
 
     def _parameters(self):
         by_id = self.__dict__.get("_parameter_names")
@@ -482,9 +480,8 @@ class Tracer(TracerBase):
             ]
         if isinstance(concrete_args, tuple):
             if len(names_left) != len(concrete_args):
-                raise RuntimeError(
-                    f"Tracing expected {len(names_left)} arguments but got {len(concrete_args)} concrete arguments"
-                )
+                count = len(concrete_args)
+                raise RuntimeError(f"Tracing expected {len(names_left)} arguments but got {count} concrete arguments")
             concrete_args = dict(zip(names_left, concrete_args))
         args += [self._proxy_placeholder(name, concrete_args, sig, fn) for name in names_left]
         if code.co_flags & HAS_VARSTUFF:
@@ -562,9 +559,7 @@ class Tracer(TracerBase):
         """Return the function of a root module."""
         self.root: Module = root
         if not hasattr(type(root), self.traced_func_name):
-            raise AssertionError(
-                f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}"
-            )
+            raise AssertionError(f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}")
         fn = getattr(type(root), self.traced_func_name)
         self.root_module_name: str = root._get_name()
         self.submodule_paths: dict[Any, Any] | None = {module: name for name, module in root.named_modules()}
