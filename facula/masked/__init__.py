@@ -17,6 +17,7 @@ from facula._dims import counted_dims
 from . import _sparse
 from ._elements import (
     _COMPLEX,
+    _FLOATS,
     _INTEGER_LIMITS,
     _count,
     _dims,

@@ -1,11 +1,14 @@
-"""Checks of the options of optimizers."""
+"""Checks of the options of optimizers, and what follows from them."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
+import facula
 from facula import Tensor
+from facula.nn.parameter import Parameter
 
 
 def check_non_negative(name: str, **options: Any) -> None:
@@ -48,3 +51,27 @@ def check_step(name: str, group: Mapping[str, Any], params: Any) -> None:
                 raise AssertionError(f"{name}: capturable=True is for parameters on an accelerator, got a step on the {place}")
     if group.get("foreach") and group.get("differentiable") and name != "SGD":
         raise AssertionError(f"{name}: a foreach step has no derivative, got foreach=True and differentiable=True")
+
+
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """Return the kinds of devices on which a captured graph may have a step."""
+    return ["cuda", "xpu", "hpu", "privateuseone", *(["xla"] if supports_xla else [])]
+
+
+def _default_to_fused_or_foreach(params, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
+    """Return (whether one kernel makes a step, whether ops on lists do) where the program does not say it."""
+    if differentiable:
+        return False, False
+    fused = use_fused and all(p is None or type(p) in (Tensor, Parameter) and p.is_floating_point() for p in params)
+    return fused, not fused and all(p is None or p.device.type == "cuda" for p in params)
+
+
+def _use_grad_for_differentiable(step):
+    """Let a step be recorded for gradients where the optimizer is `differentiable`, and only there."""
+
+    @functools.wraps(step)
+    def recorded(self, *args, **kwargs):
+        with facula.set_grad_enabled(self.defaults["differentiable"]):
+            return step(self, *args, **kwargs)
+
+    return recorded

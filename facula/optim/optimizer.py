@@ -18,10 +18,14 @@ import facula
 from facula import Tensor
 from facula._C import _watching
 from facula.autograd.profiler import record_function
-from facula.nn.parameter import Parameter
 from facula.utils.hooks import RemovableHandle, add_hook
 
-from ._arguments import check_flags
+from ._arguments import (  # noqa: F401  (PyTorch has the private ones here)
+    _default_to_fused_or_foreach,
+    _get_capturable_supported_devices,
+    _use_grad_for_differentiable,
+    check_flags,
+)
 
 if TYPE_CHECKING:
     from facula.types import Device
@@ -146,29 +150,6 @@ class _RequiredParameter:
 
 
 required: Any = _RequiredParameter()
-
-def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
-    """Return the kinds of devices on which a captured graph may have a step."""
-    return ["cuda", "xpu", "hpu", "privateuseone", *(["xla"] if supports_xla else [])]
-
-
-def _default_to_fused_or_foreach(params, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
-    """Return (whether one kernel makes a step, whether ops on lists do) where the program does not say it."""
-    if differentiable:
-        return False, False
-    fused = use_fused and all(p is None or type(p) in (Tensor, Parameter) and p.is_floating_point() for p in params)
-    return fused, not fused and all(p is None or p.device.type == "cuda" for p in params)
-
-
-def _use_grad_for_differentiable(step):
-    """Let a step be recorded for gradients where the optimizer is `differentiable`, and only there."""
-
-    @functools.wraps(step)
-    def recorded(self, *args, **kwargs):
-        with facula.set_grad_enabled(self.defaults["differentiable"]):
-            return step(self, *args, **kwargs)
-
-    return recorded
 
 
 def step_counter(device: Device = None) -> Tensor:
