@@ -188,8 +188,8 @@ class _SelectiveState:
 
 def create_selective_checkpoint_contexts(policy_fn_or_list: Callable[..., Any] | Sequence[Callable[..., Any]],
                                          allow_cache_entry_mutation: bool = False) -> tuple[Any, Any]:  # fmt: skip
-    """Return contexts for `context_fn` of checkpoint(use_reentrant=False): the results of some ops are saved instead of computed
-    again.
+    """Return contexts for `context_fn` of checkpoint(use_reentrant=False) that save the results of some ops instead of
+    computing them again.
 
     Args:
         policy_fn_or_list: `policy_fn(ctx, op, *args, **kwargs)` gives a CheckpointPolicy (or True to save); a list
