@@ -146,3 +146,27 @@ def test_update_bn_that_fails_changes_no_momentum():
     with pytest.raises(RuntimeError):
         optim.swa_utils.update_bn([facula.ones(2, 1), facula.ones(2, 3)], model)
     assert model[0].momentum == 0.25 and not model.training
+
+
+RULES = "SGD Adam Adamax NAdam RAdam Adagrad Adadelta RMSprop Rprop ASGD"
+
+
+@pytest.mark.parametrize("name", RULES.split())
+def test_numbers_of_rules_are_named_in_the_order_of_the_core(name, monkeypatch):
+    """The core reads them by position, and the rule that is written with ops by name."""
+    given = []
+    run = _rule_optimizer.RuleOptimizer._run
+
+    def noted(rule, *args, **numbers):
+        given.append((rule, [name for name in numbers if name != "decay"]))
+        return run(rule, *args, **numbers)
+
+    monkeypatch.setattr(_rule_optimizer.RuleOptimizer, "_run", staticmethod(noted))
+    weight = torch.ones(2, requires_grad=True)
+    weight.grad = torch.ones(2)
+    optimizer = getattr(torch.optim, name)([weight], differentiable=True)
+    with torch.no_grad():
+        optimizer._step_group(optimizer.param_groups[0])
+    ((rule, names),) = given
+    code = _update_rules.RULES[rule].__code__
+    assert names == list(code.co_varnames[3 : code.co_argcount])

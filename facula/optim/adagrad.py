@@ -105,7 +105,7 @@ class Adagrad(RuleOptimizer):
 
     def _update(self, group, param, grad, state, step):
         lr = group["lr"] / (1 + (step - 1) * group["lr_decay"])
-        return self._run("adagrad", group, param, grad, (state["sum"],), (lr, group["eps"]))
+        return self._run("adagrad", group, param, grad, (state["sum"],), lr=lr, eps=group["eps"])
 
 
 def adagrad(params: Sequence[Tensor], grads: Sequence[Tensor], state_sums: Sequence[Tensor], state_steps: Sequence[Tensor],

@@ -73,8 +73,10 @@ class RMSprop(RuleOptimizer):
     def _update(self, group, param, grad, state, step):
         buffer = state["momentum_buffer"] if group["momentum"] > 0 else None
         average = state["grad_avg"] if group["centered"] else None
-        numbers = (group["lr"], group["alpha"], group["eps"], group["momentum"])
-        return self._run("rmsprop", group, param, grad, (state["square_avg"], buffer, average), numbers)
+        return self._run(
+            "rmsprop", group, param, grad, (state["square_avg"], buffer, average), lr=group["lr"], alpha=group["alpha"],
+            eps=group["eps"], momentum=group["momentum"],
+        )  # fmt: skip
 
 
 def rmsprop(params: Sequence[Tensor], grads: Sequence[Tensor], square_avgs: Sequence[Tensor], grad_avgs: Sequence[Tensor],

@@ -69,8 +69,8 @@ class Rprop(RuleOptimizer):
         return state
 
     def _update(self, group, param, grad, state, step):
-        states = (state["prev"], state["step_size"])
-        return self._run("rprop", group, param, grad, states, (*group["etas"], *group["step_sizes"]), 0.0)
+        states, (minus, plus), (least, most) = (state["prev"], state["step_size"]), group["etas"], group["step_sizes"]
+        return self._run("rprop", group, param, grad, states, 0.0, minus=minus, plus=plus, least=least, most=most)
 
 
 def rprop(params: Sequence[Tensor], grads: Sequence[Tensor], prevs: Sequence[Tensor], step_sizes: Sequence[Tensor],

@@ -214,8 +214,8 @@ class Conv1d(_Plain):
             is given in numbers.
         device, dtype: accepted without effect.
 
-    Shapes: as for nn.Conv1d. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`, of
-    float32.
+    Shapes: as for nn.Conv1d. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`,
+    of float32.
 
     >>> layer = torch.ao.nn.quantized.Conv1d(2, 3, 3)
     >>> x = torch.quantize_per_tensor(torch.ones(1, 2, 5), 1.0, 0, torch.quint8)
@@ -235,8 +235,8 @@ class Conv2d(_Plain):
             is given in numbers.
         device, dtype: accepted without effect.
 
-    Shapes: as for nn.Conv2d. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`, of
-    float32.
+    Shapes: as for nn.Conv2d. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`,
+    of float32.
 
     >>> layer = torch.ao.nn.quantized.Conv2d(2, 3, 3)
     >>> x = torch.quantize_per_tensor(torch.ones(1, 2, 5, 5), 1.0, 0, torch.quint8)
@@ -256,8 +256,8 @@ class Conv3d(_Plain):
             is given in numbers.
         device, dtype: accepted without effect.
 
-    Shapes: as for nn.Conv3d. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`, of
-    float32.
+    Shapes: as for nn.Conv3d. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`,
+    of float32.
 
     >>> layer = torch.ao.nn.quantized.Conv3d(2, 3, 3)
     >>> x = torch.quantize_per_tensor(torch.ones(1, 2, 5, 5, 5), 1.0, 0, torch.quint8)
@@ -277,8 +277,8 @@ class ConvTranspose1d(_Transposed):
             nn.ConvTranspose1d; padding is given in numbers.
         device, dtype: accepted without effect.
 
-    Shapes: as for nn.ConvTranspose1d. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`, of
-    float32.
+    Shapes: as for nn.ConvTranspose1d. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`,
+    of float32.
 
     >>> layer = torch.ao.nn.quantized.ConvTranspose1d(2, 3, 3)
     >>> x = torch.quantize_per_tensor(torch.ones(1, 2, 5), 1.0, 0, torch.quint8)
@@ -298,8 +298,8 @@ class ConvTranspose2d(_Transposed):
             nn.ConvTranspose2d; padding is given in numbers.
         device, dtype: accepted without effect.
 
-    Shapes: as for nn.ConvTranspose2d. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`, of
-    float32.
+    Shapes: as for nn.ConvTranspose2d. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`,
+    of float32.
 
     >>> layer = torch.ao.nn.quantized.ConvTranspose2d(2, 3, 3)
     >>> x = torch.quantize_per_tensor(torch.ones(1, 2, 5, 5), 1.0, 0, torch.quint8)
@@ -319,8 +319,8 @@ class ConvTranspose3d(_Transposed):
             nn.ConvTranspose3d; padding is given in numbers.
         device, dtype: accepted without effect.
 
-    Shapes: as for nn.ConvTranspose3d. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`, of
-    float32.
+    Shapes: as for nn.ConvTranspose3d. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`,
+    of float32.
 
     >>> layer = torch.ao.nn.quantized.ConvTranspose3d(2, 3, 3)
     >>> x = torch.quantize_per_tensor(torch.ones(1, 2, 5, 5, 5), 1.0, 0, torch.quint8)
