@@ -9,6 +9,7 @@ import pytest
 
 import facula
 from facula import nn, optim
+from facula.optim import _rule_optimizer, _update_rules
 
 rng = np.random.default_rng(0)
 
@@ -162,10 +163,10 @@ def test_numbers_of_rules_are_named_in_the_order_of_the_core(name, monkeypatch):
         return run(rule, *args, **numbers)
 
     monkeypatch.setattr(_rule_optimizer.RuleOptimizer, "_run", staticmethod(noted))
-    weight = torch.ones(2, requires_grad=True)
-    weight.grad = torch.ones(2)
-    optimizer = getattr(torch.optim, name)([weight], differentiable=True)
-    with torch.no_grad():
+    weight = facula.ones(2, requires_grad=True)
+    weight.grad = facula.ones(2)
+    optimizer = getattr(optim, name)([weight], differentiable=True)
+    with facula.no_grad():
         optimizer._step_group(optimizer.param_groups[0])
     ((rule, names),) = given
     code = _update_rules.RULES[rule].__code__

@@ -40,7 +40,11 @@ def max_pool1d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
         ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
         return_indices: if True, also return where the maxima were.
 
-    Returns (values, indices), both (N, C, L_out), whatever return_indices says.
+    Returns: (values, indices), both (N, C, L_out) or (C, L_out), where a dimension of size L becomes
+    ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``, whatever return_indices says.
+
+    Errors: RuntimeError for another number of dimensions, a padding of more than half the window, or an output without
+    elements.
 
     >>> F.max_pool1d_with_indices(torch.tensor([[[1.0, 3.0, 2.0, 5.0]]]), 2)
     (tensor([[[3., 5.]]]), tensor([[[1, 3]]]))
@@ -62,7 +66,11 @@ def max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
         ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
         return_indices: if True, also return where the maxima were.
 
-    Returns (values, indices), both (N, C, H_out, W_out), whatever return_indices says.
+    Returns: (values, indices), both (N, C, H_out, W_out) or (C, H_out, W_out), where a dimension of size L becomes
+    ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``, whatever return_indices says.
+
+    Errors: RuntimeError for another number of dimensions, a padding of more than half the window, or an output without
+    elements.
 
     >>> F.max_pool2d_with_indices(torch.arange(16.0).reshape(1, 4, 4), 2)[1]
     tensor([[[ 5,  7],
@@ -85,7 +93,11 @@ def max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
         ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
         return_indices: if True, also return where the maxima were.
 
-    Returns (values, indices), both (N, C, D_out, H_out, W_out), whatever return_indices says.
+    Returns: (values, indices), both (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), where a dimension of size L
+    becomes ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``, whatever return_indices says.
+
+    Errors: RuntimeError for another number of dimensions, a padding of more than half the window, or an output without
+    elements.
 
     >>> F.max_pool3d_with_indices(torch.arange(8.0).reshape(1, 1, 2, 2, 2), 2)
     (tensor([[[[[7.]]]]]), tensor([[[[[7]]]]]))
@@ -107,9 +119,12 @@ def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
         ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
         return_indices: if True, also return where the maxima were.
 
-    Returns (N, C, L_out) or (C, L_out), with return_indices (values, indices).
+    Returns: (N, C, L_out) or (C, L_out), where a dimension of size L becomes
+    ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``; with return_indices a pair (values, indices) of such
+    tensors.
 
-    Errors: RuntimeError for other numbers of dimensions, or a padding of more than half the window.
+    Errors: RuntimeError for another number of dimensions, a padding of more than half the window, or an output without
+    elements.
 
     >>> F.max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 5.0]]), 2, stride=1)
     tensor([[3., 3., 5.]])
@@ -133,9 +148,12 @@ def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
         ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
         return_indices: if True, also return where the maxima were.
 
-    Returns (N, C, H_out, W_out) or (C, H_out, W_out), with return_indices (values, indices).
+    Returns: (N, C, H_out, W_out) or (C, H_out, W_out), where a dimension of size L becomes
+    ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``; with return_indices a pair (values, indices) of such
+    tensors.
 
-    Errors: RuntimeError for other numbers of dimensions, or a padding of more than half the window.
+    Errors: RuntimeError for another number of dimensions, a padding of more than half the window, or an output without
+    elements.
 
     >>> F.max_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
     tensor([[[ 5.,  7.],
@@ -160,9 +178,12 @@ def max_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
         ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
         return_indices: if True, also return where the maxima were.
 
-    Returns (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), with return_indices (values, indices).
+    Returns: (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), where a dimension of size L becomes
+    ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``; with return_indices a pair (values, indices) of such
+    tensors.
 
-    Errors: RuntimeError for other numbers of dimensions, or a padding of more than half the window.
+    Errors: RuntimeError for another number of dimensions, a padding of more than half the window, or an output without
+    elements.
 
     >>> F.max_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2)
     tensor([[[[7.]]]])
@@ -207,8 +228,10 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
         output_size: the sizes of the output. Default: ``(size - 1) * stride + kernel_size - 2 * padding`` for each; others must
             be within a stride of that.
 
-    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
-    use_deterministic_algorithms is on, as equal indices may meet.
+    Returns: (N, C, L_out) or (C, L_out), of the dtype of input.
+
+    Errors: ValueError for an output_size out of reach; RuntimeError for indices of another shape or outside the output, and, as
+    equal indices may meet, where use_deterministic_algorithms is on.
 
     >>> values, indices = F.max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 5.0]]), 2, return_indices=True)
     >>> F.max_unpool1d(values, indices, 2)
@@ -234,8 +257,10 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
         output_size: the sizes of the output. Default: ``(size - 1) * stride + kernel_size - 2 * padding`` for each; others must
             be within a stride of that.
 
-    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
-    use_deterministic_algorithms is on, as equal indices may meet.
+    Returns: (N, C, H_out, W_out) or (C, H_out, W_out), of the dtype of input.
+
+    Errors: ValueError for an output_size out of reach; RuntimeError for indices of another shape or outside the output, and, as
+    equal indices may meet, where use_deterministic_algorithms is on.
 
     >>> values, indices = F.max_pool2d(torch.arange(1.0, 5).reshape(1, 2, 2), 2, return_indices=True)
     >>> F.max_unpool2d(values, indices, 2)
@@ -262,8 +287,10 @@ def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
         output_size: the sizes of the output. Default: ``(size - 1) * stride + kernel_size - 2 * padding`` for each; others must
             be within a stride of that.
 
-    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
-    use_deterministic_algorithms is on, as equal indices may meet.
+    Returns: (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), of the dtype of input.
+
+    Errors: ValueError for an output_size out of reach; RuntimeError for indices of another shape or outside the output, and, as
+    equal indices may meet, where use_deterministic_algorithms is on.
 
     >>> values, indices = F.max_pool3d(torch.arange(1.0, 9).reshape(1, 2, 2, 2), 2, return_indices=True)
     >>> F.max_unpool3d(values, indices, 2)
@@ -311,6 +338,10 @@ def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int],
 
     Shapes: output (N, C, L_out) or (C, L_out).
 
+    Returns: (N, C, L_out) or (C, L_out), where a dimension of size L becomes ``(L - kernel_size) // stride + 1``.
+
+    Errors: RuntimeError or IndexError for another number of dimensions; ZeroDivisionError for a norm_type of 0.
+
     >>> F.lp_pool1d(torch.tensor([[3.0, 4.0, 0.0, 1.0]]), 2, 2)
     tensor([[5., 1.]])
     """
@@ -332,6 +363,10 @@ def lp_pool2d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int],
 
     Shapes: output (N, C, H_out, W_out) or (C, H_out, W_out).
 
+    Returns: (N, C, H_out, W_out) or (C, H_out, W_out), where a dimension of size L becomes ``(L - kernel_size) // stride + 1``.
+
+    Errors: RuntimeError or IndexError for another number of dimensions; ZeroDivisionError for a norm_type of 0.
+
     >>> F.lp_pool2d(torch.tensor([[[3.0, 0.0], [0.0, 4.0]]]), 2, 2)
     tensor([[[5.]]])
     """
@@ -352,6 +387,11 @@ def lp_pool3d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int],
         ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
 
     Shapes: output (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out).
+
+    Returns: (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), where a dimension of size L becomes
+    ``(L - kernel_size) // stride + 1``.
+
+    Errors: RuntimeError or IndexError for another number of dimensions; ZeroDivisionError for a norm_type of 0.
 
     >>> F.lp_pool3d(torch.ones(1, 2, 2, 2), 3, 2)
     tensor([[[[2.]]]])

@@ -34,7 +34,9 @@ def adaptive_max_pool1d_with_indices(input: Tensor, output_size: int | Sequence[
         output_size: the size of the output; None keeps that of the input.
         return_indices: if True, also return where the maxima were.
 
-    Returns (values, indices), whatever return_indices says.
+    Returns: (values, indices), both (N, C, L_out) or (C, L_out), whatever return_indices says.
+
+    Errors: RuntimeError for another number of dimensions or a negative size.
 
     >>> F.adaptive_max_pool1d_with_indices(torch.tensor([[1.0, 3.0, 2.0, 5.0]]), 2)
     (tensor([[3., 5.]]), tensor([[1, 3]]))
@@ -51,7 +53,9 @@ def adaptive_max_pool2d_with_indices(input: Tensor, output_size: int | Sequence[
         output_size: the sizes of the output, a number or one for each dimension; None keeps that of the input.
         return_indices: if True, also return where the maxima were.
 
-    Returns (values, indices), whatever return_indices says.
+    Returns: (values, indices), both (N, C, H_out, W_out) or (C, H_out, W_out), whatever return_indices says.
+
+    Errors: RuntimeError for another number of dimensions or a negative size.
 
     >>> F.adaptive_max_pool2d_with_indices(torch.arange(16.0).reshape(1, 4, 4), 1)
     (tensor([[[15.]]]), tensor([[[15]]]))
@@ -68,7 +72,9 @@ def adaptive_max_pool3d_with_indices(input: Tensor, output_size: int | Sequence[
         output_size: the sizes of the output, a number or one for each dimension; None keeps that of the input.
         return_indices: if True, also return where the maxima were.
 
-    Returns (values, indices), whatever return_indices says.
+    Returns: (values, indices), both (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), whatever return_indices says.
+
+    Errors: RuntimeError for another number of dimensions or a negative size.
 
     >>> F.adaptive_max_pool3d_with_indices(torch.arange(8.0).reshape(1, 2, 2, 2), 1)
     (tensor([[[[7.]]]]), tensor([[[[7]]]]))
@@ -85,7 +91,9 @@ def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int | None], 
         output_size: the size of the output; None keeps that of the input.
         return_indices: if True, also return where the maxima were.
 
-    Returns (N, C, L_out) or (C, L_out), with return_indices (values, indices).
+    Returns: (N, C, L_out) or (C, L_out) of the sizes output_size; with return_indices a pair (values, indices) of such tensors.
+
+    Errors: RuntimeError for another number of dimensions or a negative size.
 
     >>> F.adaptive_max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 5.0, 4.0]]), 2)
     tensor([[3., 5.]])
@@ -102,7 +110,10 @@ def adaptive_max_pool2d(input: Tensor, output_size: int | Sequence[int | None], 
         output_size: the sizes of the output, a number or one for each dimension; None keeps that of the input.
         return_indices: if True, also return where the maxima were.
 
-    Returns (N, C, *output_size) or (C, *output_size), with return_indices (values, indices).
+    Returns: (N, C, H_out, W_out) or (C, H_out, W_out) of the sizes output_size; with return_indices a pair (values, indices) of
+    such tensors.
+
+    Errors: RuntimeError for another number of dimensions or a negative size.
 
     >>> F.adaptive_max_pool2d(torch.arange(16.0).reshape(1, 4, 4), (1, None))
     tensor([[[12., 13., 14., 15.]]])
@@ -119,7 +130,10 @@ def adaptive_max_pool3d(input: Tensor, output_size: int | Sequence[int | None], 
         output_size: the sizes of the output, a number or one for each dimension; None keeps that of the input.
         return_indices: if True, also return where the maxima were.
 
-    Returns (N, C, *output_size) or (C, *output_size), with return_indices (values, indices).
+    Returns: (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out) of the sizes output_size; with return_indices a pair
+    (values, indices) of such tensors.
+
+    Errors: RuntimeError for another number of dimensions or a negative size.
 
     >>> F.adaptive_max_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), (1, 1, 2))
     tensor([[[[6., 7.]]]])
@@ -136,7 +150,9 @@ def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None]) 
         input: the values, (N, C, H, W) or (C, H, W).
         output_size: the sizes of the output, a number or one for each dimension; None keeps that of the input.
 
-    Returns (N, C, *output_size) or (C, *output_size).
+    Returns: (N, C, H_out, W_out) or (C, H_out, W_out) of the sizes output_size.
+
+    Errors: RuntimeError for another number of dimensions or a negative size.
 
     >>> F.adaptive_avg_pool2d(torch.arange(16.0).reshape(1, 4, 4), (1, None))
     tensor([[[6., 7., 8., 9.]]])
@@ -151,7 +167,9 @@ def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int | None]) 
         input: the values, (N, C, D, H, W) or (C, D, H, W).
         output_size: the sizes of the output, a number or one for each dimension; None keeps that of the input.
 
-    Returns (N, C, *output_size) or (C, *output_size).
+    Returns: (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out) of the sizes output_size.
+
+    Errors: RuntimeError for another number of dimensions or a negative size.
 
     >>> F.adaptive_avg_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 1)
     tensor([[[[3.5000]]]])
@@ -172,9 +190,10 @@ def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequenc
         output_ratio: output sizes over input sizes, in (0, 1); used if output_size is None.
         return_indices: if True, also return where the maxima were.
 
-    Returns (values, indices), whatever return_indices says.
+    Returns: (values, indices), both (N, C, H_out, W_out) or (C, H_out, W_out), whatever return_indices says.
 
-    Errors: ValueError for neither of output_size and output_ratio.
+    Errors: ValueError for neither of output_size and output_ratio; RuntimeError for windows that do not fit into the input;
+    IndexError for too few dimensions.
 
     >>> values, indices = F.fractional_max_pool2d_with_indices(torch.randn(1, 1, 9, 9), 2, output_ratio=0.5)
     >>> values.shape, indices.dtype
@@ -199,9 +218,10 @@ def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequenc
         output_ratio: output sizes over input sizes, in (0, 1); used if output_size is None.
         return_indices: if True, also return where the maxima were.
 
-    Returns (values, indices), whatever return_indices says.
+    Returns: (values, indices), both (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), whatever return_indices says.
 
-    Errors: ValueError for neither of output_size and output_ratio.
+    Errors: ValueError for neither of output_size and output_ratio; RuntimeError for windows that do not fit into the input;
+    IndexError for too few dimensions.
 
     >>> values, indices = F.fractional_max_pool3d_with_indices(torch.randn(1, 1, 9, 9, 9), 2, output_ratio=0.5)
     >>> values.shape, indices.dtype
@@ -241,7 +261,10 @@ def fractional_max_pool2d(input: Tensor, kernel_size: int | Sequence[int], outpu
         output_ratio: output size over input size, in (0, 1).
         return_indices: whether to return also where the maxima were.
 
-    Errors: ValueError for neither of output_size and output_ratio.
+    Returns: (N, C, H_out, W_out) or (C, H_out, W_out); with return_indices a pair (values, indices) of such tensors.
+
+    Errors: ValueError for neither of output_size and output_ratio; RuntimeError for windows that do not fit into the input;
+    IndexError for too few dimensions.
 
     >>> F.fractional_max_pool2d(torch.randn(1, 1, 9, 9), 2, output_size=(4, 5)).shape
     torch.Size([1, 1, 4, 5])
@@ -264,7 +287,11 @@ def fractional_max_pool3d(input: Tensor, kernel_size: int | Sequence[int], outpu
         output_ratio: output sizes over input sizes, in (0, 1); used if output_size is None.
         return_indices: if True, also return where the maxima were.
 
-    Errors: ValueError for neither of output_size and output_ratio.
+    Returns: (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out); with return_indices a pair (values, indices) of such
+    tensors.
+
+    Errors: ValueError for neither of output_size and output_ratio; RuntimeError for windows that do not fit into the input;
+    IndexError for too few dimensions.
 
     >>> F.fractional_max_pool3d(torch.randn(1, 1, 9, 9, 9), 2, output_size=4).shape
     torch.Size([1, 1, 4, 4, 4])

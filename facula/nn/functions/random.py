@@ -33,6 +33,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         training: if False, return the input.
         inplace: if True, change the input itself and return it.
 
+    Returns: a tensor of the shape of input, or input itself.
+
     Errors: ValueError for a p outside [0, 1].
 
     >>> dropped = F.dropout(torch.ones(1000), p=0.2)
@@ -82,6 +84,8 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
         training: if False, return the input.
         inplace: if True, change the input itself and return it.
 
+    Returns: a tensor of the shape of input.
+
     Errors: ValueError for a p outside [0, 1].
 
     >>> x = torch.randn(10000)
@@ -101,6 +105,8 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
         training: if False, return the input.
         inplace: if True, change the input itself and return it.
 
+    Returns: a tensor of the shape of input.
+
     Errors: ValueError for a p outside [0, 1]; RuntimeError for fewer than 2 dimensions.
 
     >>> F.feature_alpha_dropout(torch.ones(1, 3, 2), p=0.5, training=True).shape
@@ -118,6 +124,8 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         p: the probability of dropping, in [0, 1].
         training: if False, return the input.
         inplace: if True, change the input itself and return it.
+
+    Returns: a tensor of the shape of input.
 
     Errors: ValueError for a p outside [0, 1]; RuntimeError for other numbers of dimensions.
 
@@ -141,6 +149,8 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         p: the probability of dropping, in [0, 1].
         training: if False, return the input.
         inplace: if True, change the input itself and return it.
+
+    Returns: a tensor of the shape of input.
 
     Errors: ValueError for a p outside [0, 1].
 
@@ -167,6 +177,8 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         p: the probability of dropping, in [0, 1].
         training: if False, return the input.
         inplace: if True, change the input itself and return it.
+
+    Returns: a tensor of the shape of input.
 
     Errors: ValueError for a p outside [0, 1].
 
