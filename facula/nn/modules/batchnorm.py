@@ -138,7 +138,7 @@ class _BatchNorm(_NormBase):
 
     Args:
         num_features: number of channels C.
-        eps: added to the variance.
+        eps: a number added to the variance.
         momentum: share of a batch in the running statistics; None: all batches count the same.
         affine: learn a scale (and, with ``bias``, a shift) per channel.
         track_running_stats: keep running statistics for evaluation; otherwise batches always use their own.
@@ -394,18 +394,18 @@ class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation with the statistics of all processes of a group together; with one process it is `BatchNorm1d`,
+    """Apply batch normalization with the statistics of all processes of a group together; with one process it is `BatchNorm1d`,
     `2d` or `3d`.
 
     Args:
         num_features: C, the number of channels.
-        eps: added to the variance.
+        eps: a number added to the variance.
         momentum: the share of a new batch in the running statistics; None for the mean over all batches.
-        affine: whether weight and bias are learned; without it there are none.
-        track_running_stats: whether to keep running statistics for evaluation.
+        affine: if True, learn a weight and a bias for each channel.
+        track_running_stats: if True, keep running statistics for evaluation.
         process_group: the processes that compute together. Default: all.
-        device, dtype: of parameters and statistics.
-        bias: whether there is a bias beside the weight.
+        device, dtype: the device and the dtype of parameters and statistics.
+        bias: if False, learn the weight only.
 
     Shapes: input (N, C, ...); output the same.
 

@@ -417,7 +417,7 @@ class ParameterDict(Module):
 
 
 class Container(Module):
-    """A Module with submodules that are given by keyword. Deprecated: `Module` does this; a warning tells so.
+    """A Module with submodules that are given by keyword. Deprecated: `Module` does this; they warn.
 
     Args:
         kwargs: the submodules.

@@ -39,14 +39,15 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """In training, sets elements to zero with probability p and scales the others by 1 / (1 - p), so that the expected
-    value stays; in evaluation it hands its input on (Hinton et al. 2012).
+    """Set elements to zero in training, with probability p, and multiply the others by 1 / (1 - p) (Hinton et al. 2012).
+
+    So the expected value stays. In evaluation the input is returned.
 
     Args:
         p: the probability that an element is dropped, in [0, 1].
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     Errors: ValueError for p outside [0, 1].
 
@@ -122,14 +123,15 @@ class Dropout3d(_DropoutNd):
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that goes with `SELU`: dropped elements take SELU's lower limit, and all are scaled and shifted so that
-    mean and variance stay (Klambauer et al. 2017).
+    """Apply dropout that goes with `SELU` (Klambauer et al. 2017).
+
+    Dropped elements take SELU's lower limit, and all are scaled and shifted so that mean and variance stay.
 
     Args:
         p: the probability that an element is dropped, in [0, 1].
-        inplace: kept for old calls; the input is never changed.
+        inplace: accepted without effect: the input is never changed.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     Errors: ValueError for p outside [0, 1].
 
@@ -143,11 +145,11 @@ class AlphaDropout(_DropoutNd):
 
 
 class FeatureAlphaDropout(_DropoutNd):
-    """`AlphaDropout` that drops whole channels.
+    """Apply `AlphaDropout` to whole channels.
 
     Args:
         p: the probability that a channel is dropped, in [0, 1].
-        inplace: kept for old calls; the input is never changed.
+        inplace: accepted without effect: the input is never changed.
 
     Shapes: input (N, C, ...) and output the same.
 

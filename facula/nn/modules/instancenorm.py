@@ -29,7 +29,7 @@ class _InstanceNorm(_NormBase):
 
     Args:
         num_features: number of channels C.
-        eps: added to the variance.
+        eps: a number added to the variance.
         momentum: share of a batch in the running statistics.
         affine: learn a scale (and, with ``bias``, a shift) per channel.
         track_running_stats: keep running statistics, and use them in evaluation.

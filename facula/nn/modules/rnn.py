@@ -64,7 +64,7 @@ class RNNBase(Module):
         dropout: the probability of dropping between layers, in training.
         bidirectional: whether a second network runs from the end.
         proj_size: of 'LSTM' only: the size to which hidden states are projected, or 0.
-        device, dtype: of the parameters.
+        device, dtype: the device and the dtype of the parameters.
 
     Errors: ValueError for another mode, sizes that are not positive and a dropout outside [0, 1]; TypeError for sizes
     that are no integers.
@@ -425,7 +425,7 @@ class RNNCellBase(Module):
         hidden_size: features of the hidden state.
         bias: whether biases are added.
         num_chunks: gates of a hidden unit.
-        device, dtype: of the parameters.
+        device, dtype: the device and the dtype of the parameters.
 
     >>> nn.RNNCellBase(2, 3, bias=True, num_chunks=4).weight_ih.shape
     torch.Size([12, 2])
@@ -499,7 +499,7 @@ class RNNCell(RNNCellBase):
         hidden_size: H, features of the hidden state.
         bias: whether b_ih and b_hh are added.
         nonlinearity: 'tanh' or 'relu'.
-        device, dtype: of the parameters.
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes: called with x (N, input_size) or (input_size,) and h (N, H) or (H,), zeros where it is not given; output like
     h. ``weight_ih`` is (H, input_size), ``weight_hh`` (H, H), the biases (H,), all drawn uniformly within 1 / sqrt(H).
@@ -558,7 +558,7 @@ class LSTMCell(RNNCellBase):
         input_size: features of the input.
         hidden_size: H, features of the hidden state.
         bias: whether b_ih and b_hh are added.
-        device, dtype: of the parameters.
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes: called with x (N, input_size) or (input_size,) and (h, c), each (N, H) or (H,), zeros where they are not
     given; output the new (h, c). ``weight_ih`` is (4 * H, input_size), ``weight_hh`` (4 * H, H), the biases (4 * H,),
@@ -609,7 +609,7 @@ class GRUCell(RNNCellBase):
         input_size: features of the input.
         hidden_size: H, features of the hidden state.
         bias: whether b_ih and b_hh are added.
-        device, dtype: of the parameters.
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes: called with x (N, input_size) or (input_size,) and h (N, H) or (H,), zeros where it is not given; output like
     h. ``weight_ih`` is (3 * H, input_size), ``weight_hh`` (3 * H, H), the biases (3 * H,), with the gates in the order r,
@@ -661,7 +661,7 @@ class RNN(RNNBase):
         dropout: the probability of dropping between layers, in training.
         bidirectional: whether a second network runs from the end, whose outputs are appended to the features.
         proj_size: of `LSTM` only; not to be given here.
-        device, dtype: of the parameters.
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes, with H = hidden_size and D = 2 if bidirectional else 1: input (L, N, input_size), (L, input_size) or a
     `PackedSequence`; hidden states (num_layers * D, N, H), zeros where none are given; output (L, N, D * H).
@@ -705,7 +705,7 @@ class LSTM(RNNBase):
         dropout: the probability of dropping between layers, in training.
         bidirectional: whether a second network runs from the end, whose outputs are appended to the features.
         proj_size: where positive, h' is multiplied by a matrix ``weight_hr_lk`` (proj_size, H) and has so many features.
-        device, dtype: of the parameters.
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes, with H = hidden_size and D = 2 if bidirectional else 1: input (L, N, input_size), (L, input_size) or a
     `PackedSequence`; the state is a pair: h (num_layers * D, N, P) with P = proj_size or H,
@@ -795,7 +795,7 @@ class GRU(RNNBase):
         dropout: the probability of dropping between layers, in training.
         bidirectional: whether a second network runs from the end, whose outputs are appended to the features.
         proj_size: of `LSTM` only; not to be given here.
-        device, dtype: of the parameters.
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes, with H = hidden_size and D = 2 if bidirectional else 1: input (L, N, input_size), (L, input_size) or a
     `PackedSequence`; hidden states (num_layers * D, N, H), zeros where none are given; output (L, N, D * H).

@@ -330,7 +330,7 @@ class Transformer(Module):
         batch_first: whether tensors are (N, L, E) in the place of (L, N, E).
         norm_first: whether normalisation comes before attention and the linear layers, in the place of after.
         bias: whether linear layers and normalisations have biases.
-        device, dtype: of the parameters.
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes: called with src (S, N, E) and tgt (T, N, E), or both without N; output like tgt. Masks: src_mask (S, S),
     tgt_mask (T, T) and memory_mask (T, S) are added to the scores, or forbid a pair where they are True; those with
