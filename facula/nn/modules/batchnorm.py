@@ -329,6 +329,8 @@ class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
     Shapes: those of `BatchNorm1d`. The parameters have no shape before the first call: move and convert the module as usual,
     but make the optimizer afterwards.
 
+    Errors: those of `BatchNorm1d`.
+
     >>> layer = nn.LazyBatchNorm1d()
     >>> _ = layer(torch.randn(2, 3, 8))
     >>> type(layer).__name__, layer.num_features
@@ -355,6 +357,8 @@ class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
     Shapes: those of `BatchNorm2d`. The parameters have no shape before the first call: move and convert the module as usual,
     but make the optimizer afterwards.
 
+    Errors: those of `BatchNorm2d`.
+
     >>> layer = nn.LazyBatchNorm2d()
     >>> _ = layer(torch.randn(2, 3, 8, 8))
     >>> type(layer).__name__, layer.num_features
@@ -380,6 +384,8 @@ class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
 
     Shapes: those of `BatchNorm3d`. The parameters have no shape before the first call: move and convert the module as usual,
     but make the optimizer afterwards.
+
+    Errors: those of `BatchNorm3d`.
 
     >>> layer = nn.LazyBatchNorm3d()
     >>> _ = layer(torch.randn(2, 3, 8, 8, 8))

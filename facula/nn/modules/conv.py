@@ -682,6 +682,8 @@ class LazyConv1d(_LazyConv, Conv1d):
     Shapes: those of `Conv1d`. The parameters have no shape before the first call: move and convert the module as usual, but
     make the optimizer afterwards.
 
+    Errors: those of `Conv1d`.
+
     >>> layer = nn.LazyConv1d(16, kernel_size=3)
     >>> _ = layer(torch.randn(2, 3, 8))
     >>> type(layer).__name__, layer.in_channels
@@ -709,6 +711,8 @@ class LazyConv2d(_LazyConv, Conv2d):
 
     Shapes: those of `Conv2d`. The parameters have no shape before the first call: move and convert the module as usual, but
     make the optimizer afterwards.
+
+    Errors: those of `Conv2d`.
 
     >>> layer = nn.LazyConv2d(16, kernel_size=3)
     >>> _ = layer(torch.randn(2, 3, 8, 8))
@@ -738,6 +742,8 @@ class LazyConv3d(_LazyConv, Conv3d):
     Shapes: those of `Conv3d`. The parameters have no shape before the first call: move and convert the module as usual, but
     make the optimizer afterwards.
 
+    Errors: those of `Conv3d`.
+
     >>> layer = nn.LazyConv3d(16, kernel_size=3)
     >>> _ = layer(torch.randn(2, 3, 8, 8, 8))
     >>> type(layer).__name__, layer.in_channels
@@ -765,6 +771,8 @@ class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
 
     Shapes: those of `ConvTranspose1d`. The parameters have no shape before the first call: move and convert the module as
     usual, but make the optimizer afterwards.
+
+    Errors: those of `ConvTranspose1d`.
 
     >>> layer = nn.LazyConvTranspose1d(8, kernel_size=2, stride=2)
     >>> _ = layer(torch.randn(2, 3, 8))
@@ -795,6 +803,8 @@ class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
     Shapes: those of `ConvTranspose2d`. The parameters have no shape before the first call: move and convert the module as
     usual, but make the optimizer afterwards.
 
+    Errors: those of `ConvTranspose2d`.
+
     >>> layer = nn.LazyConvTranspose2d(8, kernel_size=2, stride=2)
     >>> _ = layer(torch.randn(2, 3, 8, 8))
     >>> type(layer).__name__, layer.in_channels
@@ -823,6 +833,8 @@ class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
 
     Shapes: those of `ConvTranspose3d`. The parameters have no shape before the first call: move and convert the module as
     usual, but make the optimizer afterwards.
+
+    Errors: those of `ConvTranspose3d`.
 
     >>> layer = nn.LazyConvTranspose3d(8, kernel_size=2, stride=2)
     >>> _ = layer(torch.randn(2, 3, 8, 8, 8))

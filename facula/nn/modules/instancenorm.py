@@ -195,6 +195,8 @@ class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
     Shapes: those of `InstanceNorm1d`. The parameters have no shape before the first call: move and convert the module as usual,
     but make the optimizer afterwards.
 
+    Errors: those of `InstanceNorm1d`.
+
     >>> layer = nn.LazyInstanceNorm1d()
     >>> _ = layer(torch.randn(2, 3, 8))
     >>> type(layer).__name__, layer.num_features
@@ -219,6 +221,8 @@ class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
     Shapes: those of `InstanceNorm2d`. The parameters have no shape before the first call: move and convert the module as usual,
     but make the optimizer afterwards.
 
+    Errors: those of `InstanceNorm2d`.
+
     >>> layer = nn.LazyInstanceNorm2d()
     >>> _ = layer(torch.randn(2, 3, 8, 8))
     >>> type(layer).__name__, layer.num_features
@@ -242,6 +246,8 @@ class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
 
     Shapes: those of `InstanceNorm3d`. The parameters have no shape before the first call: move and convert the module as usual,
     but make the optimizer afterwards.
+
+    Errors: those of `InstanceNorm3d`.
 
     >>> layer = nn.LazyInstanceNorm3d()
     >>> _ = layer(torch.randn(2, 3, 8, 8, 8))
