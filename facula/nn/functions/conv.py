@@ -31,7 +31,7 @@ def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequ
 
     Returns: (N, C * kernel height * kernel width, number of windows), or without N.
 
-    Errors: RuntimeError or IndexError for another number of dimensions; RuntimeError for a window larger than the padded image.
+    Errors: RuntimeError for another number of dimensions, and for a window larger than the padded image.
 
     >>> F.unfold(torch.arange(9.0).reshape(1, 1, 3, 3), 2)
     tensor([[[0., 1., 3., 4.],

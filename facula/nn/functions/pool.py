@@ -340,7 +340,7 @@ def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int],
 
     Returns: (N, C, L_out) or (C, L_out), where a dimension of size L becomes ``(L - kernel_size) // stride + 1``.
 
-    Errors: RuntimeError or IndexError for another number of dimensions; ZeroDivisionError for a norm_type of 0.
+    Errors: RuntimeError for another number of dimensions; ZeroDivisionError for a norm_type of 0.
 
     >>> F.lp_pool1d(torch.tensor([[3.0, 4.0, 0.0, 1.0]]), 2, 2)
     tensor([[5., 1.]])
@@ -365,7 +365,7 @@ def lp_pool2d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int],
 
     Returns: (N, C, H_out, W_out) or (C, H_out, W_out), where a dimension of size L becomes ``(L - kernel_size) // stride + 1``.
 
-    Errors: RuntimeError or IndexError for another number of dimensions; ZeroDivisionError for a norm_type of 0.
+    Errors: RuntimeError for another number of dimensions; ZeroDivisionError for a norm_type of 0.
 
     >>> F.lp_pool2d(torch.tensor([[[3.0, 0.0], [0.0, 4.0]]]), 2, 2)
     tensor([[[5.]]])
@@ -391,7 +391,7 @@ def lp_pool3d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int],
     Returns: (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), where a dimension of size L becomes
     ``(L - kernel_size) // stride + 1``.
 
-    Errors: RuntimeError or IndexError for another number of dimensions; ZeroDivisionError for a norm_type of 0.
+    Errors: RuntimeError for another number of dimensions; ZeroDivisionError for a norm_type of 0.
 
     >>> F.lp_pool3d(torch.ones(1, 2, 2, 2), 3, 2)
     tensor([[[[2.]]]])

@@ -10,7 +10,7 @@ from facula import _C
 from facula._C import adaptive_avg_pool1d
 from facula.autograd.function import Function
 
-from .pool import adaptive_avg_pool2d, adaptive_avg_pool3d
+from .pool_adaptive import adaptive_avg_pool2d, adaptive_avg_pool3d
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -385,7 +385,7 @@ class ReLU(_InplaceActivation):
 
     Shapes: input of any shape; output the same.
 
-    Errors: RuntimeError, when called, for bool; NotImplementedError for complex numbers.
+    Errors: NotImplementedError, when called, for bool and for complex numbers.
 
     >>> nn.ReLU()(torch.tensor([-1.0, 0.0, 2.0]))
     tensor([0., 0., 2.])
@@ -625,8 +625,6 @@ class Hardshrink(_Shrink):
 
     Shapes: input of any shape; output the same.
 
-    Errors: NotImplementedError, when called, for integers.
-
     >>> nn.Hardshrink()(torch.tensor([-1.0, 0.5, 0.75]))
     tensor([-1.0000,  0.0000,  0.7500])
     """
@@ -744,8 +742,6 @@ class LogSigmoid(_PlainActivation):
     """Compute ``log(1 / (1 + exp(-x)))`` without overflow for large numbers of either sign.
 
     Shapes: input of any shape; output the same.
-
-    Errors: NotImplementedError, when called, for integers.
 
     >>> nn.LogSigmoid()(torch.tensor([-100.0, 0.0, 1.0]))
     tensor([-100.0000,   -0.6931,   -0.3133])
@@ -911,8 +907,6 @@ class Softplus(Module):
         threshold: the number from which on x stands for the formula.
 
     Shapes: input of any shape; output the same.
-
-    Errors: NotImplementedError, when called, for integers.
 
     >>> nn.Softplus()(torch.tensor([-1.0, 0.0, 30.0]))
     tensor([ 0.3133,  0.6931, 30.0000])

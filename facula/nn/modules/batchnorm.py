@@ -1,4 +1,8 @@
-"""Batch normalisation layers, and what they share with instance normalisation."""
+"""Batch normalization layers, and what they share with instance normalization.
+
+Long because PyTorch has all of these layers in one file of this name, and each class stands there with its docstring and
+example.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Pooling layers; each calls the function of the same name in nn.functional."""
+"""Pooling layers; each calls the function of the same name in nn.functional.
+
+Long because PyTorch has all pooling layers in one file of this name, and each class stands there with its docstring and
+example.
+"""
 
 from __future__ import annotations
 
