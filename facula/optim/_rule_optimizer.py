@@ -108,17 +108,17 @@ class RuleOptimizer(Optimizer):
         raise NotImplementedError(f"{type(self).__name__}: _update is not implemented, got a call")
 
     @staticmethod
-    def _run(rule: str, group, param, grad, states, decay=None, **numbers):
+    def _run(rule: str, group, param, grad, states, numbers, decay=None):
         """Return a step of a rule, for run_steps(), or None where it was made, in ops.
 
         Args:
+            numbers: a tuple of the rule's numbers: variables of the names that the rule has for them in `_update_rules`.
             decay: the L2 weight decay. Default: the group's.
-            numbers: the numbers of the rule by their names in `_update_rules`, in its order, in which the core reads them.
         """
         sign = -1.0 if group["maximize"] else 1.0
         decay = group["weight_decay"] if decay is None else decay
-        step = (rule, param, grad, states, (sign, decay, *numbers.values()))
-        on_device = group.get("capturable") and any(isinstance(n, Tensor) for n in numbers.values())
+        step = (rule, param, grad, states, (sign, decay, *numbers))
+        on_device = group.get("capturable") and any(isinstance(n, Tensor) for n in numbers)
         if not (group["differentiable"] or on_device):
             return step
         with facula.set_grad_enabled(facula.is_grad_enabled() and bool(group["differentiable"])):

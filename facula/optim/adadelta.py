@@ -61,7 +61,8 @@ class Adadelta(RuleOptimizer):
 
     def _update(self, group, param, grad, state, step):
         states = (state["square_avg"], state["acc_delta"])
-        return self._run("adadelta", group, param, grad, states, lr=group["lr"], rho=group["rho"], eps=group["eps"])
+        lr, rho, eps = group["lr"], group["rho"], group["eps"]
+        return self._run("adadelta", group, param, grad, states, (lr, rho, eps))
 
 
 def adadelta(params: Sequence[Tensor], grads: Sequence[Tensor], square_avgs: Sequence[Tensor], acc_deltas: Sequence[Tensor],

@@ -104,8 +104,8 @@ class Adagrad(RuleOptimizer):
         param.add_(facula.sparse_coo_tensor(places, values / deviation, grad.shape, is_coalesced=True), alpha=-size)
 
     def _update(self, group, param, grad, state, step):
-        lr = group["lr"] / (1 + (step - 1) * group["lr_decay"])
-        return self._run("adagrad", group, param, grad, (state["sum"],), lr=lr, eps=group["eps"])
+        lr, eps = group["lr"] / (1 + (step - 1) * group["lr_decay"]), group["eps"]
+        return self._run("adagrad", group, param, grad, (state["sum"],), (lr, eps))
 
 
 def adagrad(params: Sequence[Tensor], grads: Sequence[Tensor], state_sums: Sequence[Tensor], state_steps: Sequence[Tensor],

@@ -96,11 +96,10 @@ class Adam(RuleOptimizer):
         (beta1, beta2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
         decoupled = group["decoupled_weight_decay"]
         states = (state["exp_avg"], state["exp_avg_sq"], state["max_exp_avg_sq"] if group["amsgrad"] else None)
-        return self._run(
-            "adam", group, param, grad, states, 0.0 if decoupled else decay, shrink=1 - lr * decay if decoupled else 1.0,
-            rest1=1 - beta1, beta2=beta2, step_size=lr / (1 - beta1**step), root_correction=(1 - beta2**step) ** 0.5,
-            eps=group["eps"], rest2=1 - beta2,
-        )  # fmt: skip
+        shrink, rest1, rest2, eps = 1 - lr * decay if decoupled else 1.0, 1 - beta1, 1 - beta2, group["eps"]
+        step_size, root_correction = lr / (1 - beta1**step), (1 - beta2**step) ** 0.5
+        numbers = (shrink, rest1, beta2, step_size, root_correction, eps, rest2)
+        return self._run("adam", group, param, grad, states, numbers, 0.0 if decoupled else decay)
 
 
 def check_tensor_rates(name: str, betas: tuple[float, float], foreach: bool | None, capturable: bool) -> None:

@@ -61,10 +61,8 @@ class Adamax(RuleOptimizer):
 
     def _update(self, group, param, grad, state, step):
         beta1, beta2 = group["betas"]
-        return self._run(
-            "adamax", group, param, grad, (state["exp_avg"], state["exp_inf"]), rest1=1 - beta1, beta2=beta2,
-            rate=group["lr"] / (1 - beta1**step), eps=group["eps"],
-        )  # fmt: skip
+        rest1, rate, eps = 1 - beta1, group["lr"] / (1 - beta1**step), group["eps"]
+        return self._run("adamax", group, param, grad, (state["exp_avg"], state["exp_inf"]), (rest1, beta2, rate, eps))
 
 
 def adamax(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_infs: Sequence[Tensor],

@@ -71,7 +71,8 @@ class ASGD(RuleOptimizer):
 
     def _update(self, group, param, grad, state, step):
         eta, mu, lr, lambd = counted(group, state["eta"]), counted(group, state["mu"]), group["lr"], group["lambd"]
-        prepared = self._run("asgd", group, param, grad, (state["ax"],), shrink=1 - lambd * eta, eta=eta, mu=mu)
+        shrink = 1 - lambd * eta
+        prepared = self._run("asgd", group, param, grad, (state["ax"],), (shrink, eta, mu))
         next_eta = lr / (1 + lambd * lr * step) ** group["alpha"]
         if isinstance(step, facula.Tensor):
             state["eta"].copy_(next_eta)

@@ -85,11 +85,10 @@ class NAdam(RuleOptimizer):
             product = counted(group, product)
         decoupled = group["decoupled_weight_decay"]
         states = (state["exp_avg"], state["exp_avg_sq"])
-        return self._run(
-            "nadam", group, param, grad, states, 0.0 if decoupled else decay, shrink=1 - lr * decay if decoupled else 1.0,
-            rest1=1 - beta1, beta2=beta2, correction=1 - beta2**step, eps=group["eps"],
-            rate_gradient=lr * (1.0 - mu) / (1.0 - product), rate_average=lr * mu_next / (1.0 - product * mu_next),
-        )  # fmt: skip
+        shrink, rest1, correction, eps = 1 - lr * decay if decoupled else 1.0, 1 - beta1, 1 - beta2**step, group["eps"]
+        rate_gradient, rate_average = lr * (1.0 - mu) / (1.0 - product), lr * mu_next / (1.0 - product * mu_next)
+        numbers = (shrink, rest1, beta2, correction, eps, rate_gradient, rate_average)
+        return self._run("nadam", group, param, grad, states, numbers, 0.0 if decoupled else decay)
 
 
 def nadam(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],

@@ -84,10 +84,9 @@ class RAdam(RuleOptimizer):
                 rectified = math.sqrt(rectification) * math.sqrt(correction2)
         decoupled = group["decoupled_weight_decay"]
         states = (state["exp_avg"], state["exp_avg_sq"])
-        return self._run(
-            "radam", group, param, grad, states, 0.0 if decoupled else decay, shrink=1 - lr * decay if decoupled else 1.0,
-            rest1=1 - beta1, beta2=beta2, correction=1 - beta1**step, eps=group["eps"], lr=lr, rectified=rectified,
-        )  # fmt: skip
+        shrink, rest1, correction, eps = 1 - lr * decay if decoupled else 1.0, 1 - beta1, 1 - beta1**step, group["eps"]
+        numbers = (shrink, rest1, beta2, correction, eps, lr, rectified)
+        return self._run("radam", group, param, grad, states, numbers, 0.0 if decoupled else decay)
 
 
 def radam(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],

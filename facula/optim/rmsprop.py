@@ -73,10 +73,8 @@ class RMSprop(RuleOptimizer):
     def _update(self, group, param, grad, state, step):
         buffer = state["momentum_buffer"] if group["momentum"] > 0 else None
         average = state["grad_avg"] if group["centered"] else None
-        return self._run(
-            "rmsprop", group, param, grad, (state["square_avg"], buffer, average), lr=group["lr"], alpha=group["alpha"],
-            eps=group["eps"], momentum=group["momentum"],
-        )  # fmt: skip
+        lr, alpha, eps, momentum = group["lr"], group["alpha"], group["eps"], group["momentum"]
+        return self._run("rmsprop", group, param, grad, (state["square_avg"], buffer, average), (lr, alpha, eps, momentum))
 
 
 def rmsprop(params: Sequence[Tensor], grads: Sequence[Tensor], square_avgs: Sequence[Tensor], grad_avgs: Sequence[Tensor],

@@ -70,7 +70,7 @@ class Rprop(RuleOptimizer):
 
     def _update(self, group, param, grad, state, step):
         states, (minus, plus), (least, most) = (state["prev"], state["step_size"]), group["etas"], group["step_sizes"]
-        return self._run("rprop", group, param, grad, states, 0.0, minus=minus, plus=plus, least=least, most=most)
+        return self._run("rprop", group, param, grad, states, (minus, plus, least, most), 0.0)
 
 
 def rprop(params: Sequence[Tensor], grads: Sequence[Tensor], prevs: Sequence[Tensor], step_sizes: Sequence[Tensor],

@@ -113,10 +113,8 @@ class SGD(RuleOptimizer):
             if buffer is None:  # the first time, the buffer is the gradient itself: no damping
                 state["momentum_buffer"] = buffer = facula.zeros_like(param, memory_format=facula.preserve_format)
                 undamped = 1.0
-        return self._run(
-            "sgd", group, param, grad, (buffer,), lr=group["lr"], momentum=momentum, undamped=undamped,
-            nesterov=float(group["nesterov"]),
-        )  # fmt: skip
+        lr, nesterov = group["lr"], float(group["nesterov"])
+        return self._run("sgd", group, param, grad, (buffer,), (lr, momentum, undamped, nesterov))
 
 
 def sgd(params: Sequence[Tensor], d_p_list: Sequence[Tensor], momentum_buffer_list: Sequence[Tensor | None],

@@ -69,7 +69,7 @@ class Unfold(Module):
     Shapes: input (N, C, H, W) or (C, H, W); output (N, C * elements of the window, number of blocks) or without N. A
     convolution is a matrix product with these columns.
 
-    Errors: RuntimeError, when called, for a window larger than the padded image; RuntimeError or IndexError for another number
+    Errors: RuntimeError, when called, for a window larger than the padded image, and for another number
     of dimensions.
 
     >>> nn.Unfold(kernel_size=2)(torch.arange(9.0).reshape(1, 1, 3, 3))
