@@ -66,7 +66,7 @@ class RuleOptimizer(Optimizer):
     _update_sparse = None  # (group, parameter, gradient, state): a step with a sparse gradient, where the rule has one
 
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """Update all parameters that have a gradient; return the closure's loss, or None."""
+        """Update all parameters that have a gradient; return the loss of the closure, or None."""
         loss = self._evaluate(closure)
         self._check_capture()
         for group in self.param_groups:

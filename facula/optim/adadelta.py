@@ -32,6 +32,9 @@ class Adadelta(RuleOptimizer):
         maximize: if True, go up the gradient, not down.
         differentiable: if True, record steps for gradients; the parameters are then results of ops.
 
+    Shapes: parameters p of any shape; in ``state[p]``, ``square_avg`` and ``acc_delta`` have the shape of p, and ``step`` is
+    ().
+
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 
     >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
@@ -86,6 +89,11 @@ def adadelta(params: Sequence[Tensor], grads: Sequence[Tensor], square_avgs: Seq
         eps: a number added to both averages under their roots.
         weight_decay: the factor of the parameter that is added to its gradient (L2 penalty).
         maximize: if True, go up the gradient, not down.
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable, and for a
+    sparse gradient; AssertionError for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.adadelta import adadelta
     >>> p, g, v, u, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)

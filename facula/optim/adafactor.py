@@ -35,6 +35,9 @@ class Adafactor(Optimizer):
         foreach: accepted without effect.
         maximize: if True, go up the gradient, not down.
 
+    Shapes: parameters p of any shape; in ``state[p]``, ``row_var`` (..., rows, 1) and ``col_var`` (..., 1, columns), or
+    ``variance`` of the shape of a p of one dimension, and ``step`` is ().
+
     Errors: ValueError for options out of range; RuntimeError, at a step, for a complex parameter.
 
     >>> weight = torch.ones(3, 2, requires_grad=True)
@@ -80,7 +83,7 @@ class Adafactor(Optimizer):
 
     @facula.no_grad()
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """Update all parameters that have a gradient; return the closure's loss, or None."""
+        """Update all parameters that have a gradient; return the loss of the closure, or None."""
         loss = self._evaluate(closure)
         for group in self.param_groups:
             for param in group["params"]:

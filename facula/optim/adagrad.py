@@ -36,6 +36,8 @@ class Adagrad(RuleOptimizer):
         differentiable: if True, record steps for gradients; the parameters are then results of ops.
         fused: accepted without effect: one kernel updates a parameter and its state in any case.
 
+    Shapes: parameters p of any shape; in ``state[p]``, ``sum`` has the shape of p, and ``step`` is ().
+
     Errors: ValueError for options out of range; RuntimeError for a sparse gradient and weight_decay.
 
     >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
@@ -131,6 +133,11 @@ def adagrad(params: Sequence[Tensor], grads: Sequence[Tensor], state_sums: Seque
         lr_decay: the rate at step t is ``lr / (1 + (t - 1) * lr_decay)``.
         eps: a number added to the divisor.
         maximize: if True, go up the gradient, not down.
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable; AssertionError
+    for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.adagrad import adagrad
     >>> p, g, total, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.tensor(0.0)

@@ -42,6 +42,9 @@ class Adam(RuleOptimizer):
         fused: accepted without effect: one kernel updates a parameter and its state in any case.
         decoupled_weight_decay: if True, apply weight_decay to the parameter and not to the gradient.
 
+    Shapes: parameters p of any shape; in ``state[p]``, ``exp_avg`` and ``exp_avg_sq`` (with amsgrad also ``max_exp_avg_sq``)
+    have the shape of p, and ``step`` is ().
+
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient (`SparseAdam` takes those).
 
     >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
@@ -80,7 +83,7 @@ class Adam(RuleOptimizer):
         return state
 
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """Update all parameters that have a gradient; return the closure's loss, or None."""
+        """Update all parameters that have a gradient; return the loss of the closure, or None."""
         loss = None if closure is None else self._evaluate(closure)
         self._check_capture()
         for group in self.param_groups:
@@ -144,6 +147,11 @@ def adam(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[T
             parameter itself, times lr.
         eps: a number added to the divisor.
         maximize: if True, go up the gradient, not down.
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable, and for a
+    sparse gradient; AssertionError for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.adam import adam
     >>> p, g, m, v, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)

@@ -33,6 +33,8 @@ class Adamax(RuleOptimizer):
         differentiable: if True, record steps for gradients; the parameters are then results of ops.
         capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
 
+    Shapes: parameters p of any shape; in ``state[p]``, ``exp_avg`` and ``exp_inf`` have the shape of p, and ``step`` is ().
+
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 
     >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
@@ -87,6 +89,11 @@ def adamax(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence
         beta2: decay rate of the maximum.
         lr: the learning rate, a number or a tensor of one element.
         weight_decay: the factor of the parameter that is added to its gradient (L2 penalty).
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable, and for a
+    sparse gradient; AssertionError for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.adamax import adamax
     >>> p, g, m, u, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)

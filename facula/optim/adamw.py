@@ -33,6 +33,9 @@ class AdamW(Adam):
         differentiable: if True, record steps for gradients; the parameters are then results of ops.
         fused: accepted without effect: one kernel updates a parameter and its state in any case.
 
+    Shapes: parameters p of any shape; in ``state[p]``, ``exp_avg`` and ``exp_avg_sq`` (with amsgrad also ``max_exp_avg_sq``)
+    have the shape of p, and ``step`` is ().
+
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 
     >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
@@ -88,6 +91,11 @@ def adamw(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[
         weight_decay: the factor of the parameter that is subtracted from it at each step, times lr.
         eps: a number added to the divisor.
         maximize: if True, go up the gradient, not down.
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable, and for a
+    sparse gradient; AssertionError for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.adamw import adamw
     >>> p, g, m, v, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)

@@ -37,6 +37,9 @@ class ASGD(RuleOptimizer):
         differentiable: if True, record steps for gradients; the parameters are then results of ops.
         capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
 
+    Shapes: parameters p of any shape; in ``state[p]``, ``ax`` has the shape of p, ``eta`` and ``mu`` are (), and ``step`` is
+    ().
+
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 
     >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
@@ -106,6 +109,11 @@ def asgd(params: Sequence[Tensor], grads: Sequence[Tensor], axs: Sequence[Tensor
         t0: the step after which the average begins.
         alpha: the power of the rate's decay.
         weight_decay: the factor of the parameter that is added to its gradient (L2 penalty).
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable, and for a
+    sparse gradient; AssertionError for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.asgd import asgd
     >>> p, g, ax, mu, eta, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.ones(1), torch.tensor(0.1), torch.tensor(0.0)

@@ -137,6 +137,8 @@ class LBFGS(Optimizer):
         history_size: the number of changes that are remembered.
         line_search_fn: None or 'strong_wolfe'.
 
+    Shapes: parameters of any shape; history and directions are stored as vectors of all elements.
+
     Errors: ValueError for several groups, or a negative lr; TypeError for a step without closure; RuntimeError, at a step, for
     another line_search_fn.
 

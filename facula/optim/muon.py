@@ -62,6 +62,8 @@ class Muon(Optimizer):
         adjust_lr_fn: how the rate depends on the shape: 'original', sqrt(max(1, rows / columns)), also for None; or
             'match_rms_adamw', 0.2 * sqrt(max(rows, columns)).
 
+    Shapes: parameters p (rows, columns); ``momentum_buffer`` in ``state[p]`` has the shape of p.
+
     Errors: ValueError for options out of range, or parameters that are not 2-D; RuntimeError, at a step, for a complex one.
 
     >>> weight = torch.eye(2, requires_grad=True)
@@ -93,7 +95,7 @@ class Muon(Optimizer):
 
     @facula.no_grad()
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """Update all parameters that have a gradient; return the closure's loss, or None."""
+        """Update all parameters that have a gradient; return the loss of the closure, or None."""
         loss = self._evaluate(closure)
         for group in self.param_groups:
             for param in group["params"]:

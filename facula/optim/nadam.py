@@ -38,6 +38,9 @@ class NAdam(RuleOptimizer):
         capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
         differentiable: if True, record steps for gradients; the parameters are then results of ops.
 
+    Shapes: parameters p of any shape; in ``state[p]``, ``exp_avg`` and ``exp_avg_sq`` have the shape of p, ``mu_product`` is
+    (), and ``step`` is ().
+
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 
     >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
@@ -118,6 +121,11 @@ def nadam(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[
             parameter itself, times lr.
         momentum_decay: the rate at which the momentum grows.
         eps: a number added to the divisor.
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable, and for a
+    sparse gradient; AssertionError for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.nadam import nadam
     >>> p, g, m, v, product, t = (torch.full((1,), value) for value in (1.0, 1.0, 0.0, 0.0, 1.0, 0.0))

@@ -39,6 +39,8 @@ class RAdam(RuleOptimizer):
         capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
         differentiable: if True, record steps for gradients; the parameters are then results of ops.
 
+    Shapes: parameters p of any shape; in ``state[p]``, ``exp_avg`` and ``exp_avg_sq`` have the shape of p, and ``step`` is ().
+
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 
     >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
@@ -113,6 +115,11 @@ def radam(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[
         weight_decay: the factor of the parameter that is added to its gradient or, when decoupled, subtracted from the
             parameter itself, times lr.
         eps: a number added to the divisor.
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable, and for a
+    sparse gradient; AssertionError for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.radam import radam
     >>> p, g, m, v, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)

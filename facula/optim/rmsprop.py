@@ -35,6 +35,9 @@ class RMSprop(RuleOptimizer):
         maximize: if True, go up the gradient, not down.
         differentiable: if True, record steps for gradients; the parameters are then results of ops.
 
+    Shapes: parameters p of any shape; in ``state[p]``, ``square_avg`` (with momentum also ``momentum_buffer``, if centered also
+    ``grad_avg``) has the shape of p, and ``step`` is ().
+
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 
     >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
@@ -101,6 +104,11 @@ def rmsprop(params: Sequence[Tensor], grads: Sequence[Tensor], square_avgs: Sequ
         weight_decay: the factor of the parameter that is added to its gradient (L2 penalty).
         momentum: the factor of the last step in the next one.
         centered: if True, subtract the square of the average of g under the root, which leaves the variance.
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable, and for a
+    sparse gradient; AssertionError for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.rmsprop import rmsprop
     >>> p, g, v, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.tensor(0.0)

@@ -34,6 +34,8 @@ class Rprop(RuleOptimizer):
         maximize: if True, go up the gradient, not down.
         differentiable: if True, record steps for gradients; the parameters are then results of ops.
 
+    Shapes: parameters p of any shape; in ``state[p]``, ``prev`` and ``step_size`` have the shape of p, and ``step`` is ().
+
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 
     >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
@@ -94,6 +96,11 @@ def rprop(params: Sequence[Tensor], grads: Sequence[Tensor], prevs: Sequence[Ten
         step_size_max: the largest step size.
         etaminus: factor of a step size where the sign turned.
         etaplus: factor of a step size where the sign stayed.
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable, and for a
+    sparse gradient; AssertionError for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.rprop import rprop
     >>> p, g, t = torch.ones(2), torch.tensor([1.0, -1.0]), torch.tensor(0.0)

@@ -38,6 +38,8 @@ class SGD(RuleOptimizer):
         differentiable: if True, record steps for gradients; the parameters are then results of ops.
         fused: accepted without effect: one kernel updates a parameter and its state in any case.
 
+    Shapes: parameters p of any shape; with momentum, ``momentum_buffer`` in ``state[p]`` has the shape of p.
+
     Errors: ValueError for options out of range, or nesterov without momentum or with dampening.
 
     >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
@@ -71,7 +73,7 @@ class SGD(RuleOptimizer):
         )  # fmt: skip
 
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """Update all parameters that have a gradient; return the closure's loss, or None."""
+        """Update all parameters that have a gradient; return the loss of the closure, or None."""
         loss = None if closure is None else self._evaluate(closure)
         for group in self.param_groups:
             if group["differentiable"]:
@@ -138,6 +140,10 @@ def sgd(params: Sequence[Tensor], d_p_list: Sequence[Tensor], momentum_buffer_li
         dampening: one minus the factor of the gradient in the momentum.
         nesterov: if True, look ahead along the momentum.
         maximize: if True, go up the gradient, not down.
+
+    Shapes: the lists have one length, and tensors at the same place one shape.
+
+    Errors: RuntimeError for fused together with foreach.
 
     >>> from torch.optim.sgd import sgd
     >>> p, g, buffers = torch.ones(1), torch.ones(1), [None]

@@ -31,6 +31,8 @@ class SparseAdam(Optimizer):
         eps: a number added to the divisor.
         maximize: if True, go up the gradient, not down.
 
+    Shapes: parameters p of any shape; in ``state[p]``, ``exp_avg`` and ``exp_avg_sq`` have the shape of p, and ``step`` is ().
+
     Errors: ValueError for options out of range, or a parameter that is not strided; RuntimeError, at a step, for a dense
     gradient.
 
