@@ -542,12 +542,12 @@ class CumulativeDistributionTransform(Transform):
     """The distribution function of a distribution, which makes its values uniform.
 
     Args:
-        distribution: one with cdf and icdf.
+        distribution: a distribution with cdf and icdf.
         cache_size: 1 stores the last input and output, see `Transform`.
 
     Shapes: input of any shape; output the same.
 
-    Errors: ValueError for a cache_size other than 0 and 1.
+    Errors: TypeError for something other than a distribution; ValueError for a cache_size other than 0 and 1.
 
     >>> t = torch.distributions.transforms.CumulativeDistributionTransform(torch.distributions.Normal(0.0, 1.0))
     >>> t(torch.tensor([0.0, 1.0])), t.inv(torch.tensor(0.5))
