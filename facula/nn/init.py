@@ -1,7 +1,9 @@
-"""Initialisers: each fills a tensor in place, without recording gradients, and returns it.
+"""Initializers: each fills a tensor in place, without recording gradients, and returns it.
 
 ``generator`` is the random generator to draw from (default: the global one). The order and amount of random
 numbers are PyTorch's, so that the same seed gives the same weights.
+
+Long because PyTorch has all initializers in one file of this name, and each stands there with its docstring and example.
 """
 
 from __future__ import annotations
