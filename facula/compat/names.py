@@ -82,14 +82,16 @@ ELSEWHERE = {
     "torch._C._distributed_rpc._is_current_rpc_agent_set": "facula.distributed.rpc.api._is_current_rpc_agent_set",
 }
 
-DECORATORS = frozenset(
-    """
-    torch._jit_internal._copy_to_script_wrapper torch._jit_internal._overload torch._jit_internal.ignore
-    torch._jit_internal.unused torch._jit_internal.export torch._jit_internal.boolean_dispatch
-    torch.testing._internal.common_utils.slowTest
-    torch.overrides.wrap_torch_function
-    """.split()
-)
+DECORATORS = frozenset((
+    "torch._jit_internal._copy_to_script_wrapper",
+    "torch._jit_internal._overload",
+    "torch._jit_internal.ignore",
+    "torch._jit_internal.unused",
+    "torch._jit_internal.export",
+    "torch._jit_internal.boolean_dispatch",
+    "torch.testing._internal.common_utils.slowTest",
+    "torch.overrides.wrap_torch_function",
+))  # fmt: skip
 
 ANSWERS: dict[Any, Any] = {
     "torch.autograd._is_checkpoint_valid": True,

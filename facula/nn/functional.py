@@ -73,6 +73,7 @@ from .functions.loss_regression import *
 from .functions.matmul import *
 from .functions.norm import *
 from .functions.pool import *
+from .functions.pool_adaptive import *
 from .functions.random import *
 from .functions.resample import *
 from .functions.split_join import *

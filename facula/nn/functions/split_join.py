@@ -22,13 +22,16 @@ def pad(input: Tensor, pad: Sequence[int] | tuple[int, ...], mode: str = "consta
     """Add elements (or, with negative numbers, remove them) at both ends of the last dimensions.
 
     Args:
-        input: any shape; of 'reflect', 'replicate' and 'circular' at most the last three dimensions are padded.
+        input: the values, of any shape; 'reflect', 'replicate' and 'circular' pad at most the last three dimensions.
         pad: (before, after) of the last dimension, then of the last but one, ...
         mode: 'constant', 'reflect' (mirrored without the edge), 'replicate' (the edge) or 'circular' (the other end).
-        value: of the constant mode. Default: 0.
+        value: the number that the constant mode adds. Default: 0.
 
-    Errors: RuntimeError for an odd number of entries, or more of them than the input has ends; NotImplementedError for another
-    mode, or a mode that does not take so many dimensions.
+    Returns: a tensor like input, whose padded dimensions are longer by the sum of their two numbers.
+
+    Errors: RuntimeError for an odd number of entries, more of them than the input has ends, a value with another mode than
+    'constant', or a result without elements in a dimension; NotImplementedError for another mode, or a mode that does not take
+    so many dimensions.
 
     >>> x = torch.tensor([[1, 2, 3]])
     >>> F.pad(x, (1, 2), value=9)

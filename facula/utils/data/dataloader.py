@@ -44,31 +44,34 @@ class _InfiniteConstantSampler(Sampler["None"]):
 
 
 class DataLoader(Generic[_T_co]):
-    """An iterable over batches of `dataset`.
+    """Iterate over batches of `dataset`, which workers can fetch ahead.
 
     Args:
-        dataset: a Dataset or IterableDataset; anything with `__getitem__` and `__len__`.
-        batch_size: samples per batch; None gives single samples, not collated.
-        shuffle: draw samples in a new random order each epoch.
+        dataset: a Dataset, an IterableDataset, or anything with `__getitem__` and `__len__`.
+        batch_size: the number of samples in a batch; None yields single samples, not collated.
+        shuffle: if True, draw samples in a new random order in each epoch.
         sampler: an iterable of indices, instead of `shuffle`.
         batch_sampler: an iterable of lists of indices, instead of batch_size, shuffle, sampler and drop_last.
-        num_workers: processes (or threads) that fetch ahead; 0 fetches in this one.
-        collate_fn: list of samples -> batch; `default_collate` by default.
-        pin_memory: copy batches to page-locked memory; without a GPU this warns and does nothing.
-        drop_last: leave out a last batch that is not full.
-        timeout: seconds to wait for a batch from workers; 0 waits for ever.
-        worker_init_fn: called with the worker's number in each worker, after seeding.
+        num_workers: the number of processes (or threads) that fetch ahead; 0 fetches in this one.
+        collate_fn: a function from a list of samples to a batch. Default: `default_collate`.
+        pin_memory: if True, copy batches to page-locked memory; without a GPU this warns and does nothing.
+        drop_last: if True, leave out a last batch that is not full.
+        timeout: the seconds to wait for a batch from workers; 0 waits forever.
+        worker_init_fn: a function that is called with the worker's number in each worker, after seeding.
         multiprocessing_context: a context or start method for the workers; "threads" for threads of this process. These
             share the dataset, which must serve several at once, and help where it works without the interpreter lock: in NumPy,
             zlib, files, Facula. Nothing is pickled or copied.
-        generator: where the order and the workers' seeds come from; the global one by default.
-        prefetch_factor: batches each worker has under way; 2 by default.
-        persistent_workers: keep workers from one epoch to the next.
-        pin_memory_device: deprecated, ignored.
-        in_order: give batches in the sampler's order, rather than as they come.
+        generator: the generator of the order and of the workers' seeds. Default: the global one.
+        prefetch_factor: the number of batches that each worker has under way. Default: 2.
+        persistent_workers: if True, do not end workers between epochs.
+        pin_memory_device: deprecated; it has no effect.
+        in_order: if True, yield batches in the sampler's order, otherwise as they come.
+
+    Shapes: a batch is what collate_fn returns: with `default_collate`, a tensor (batch_size, ...) for each tensor (...) of a
+    sample.
 
     Errors: ValueError for arguments that exclude each other (shuffle and sampler, batch_sampler and batch_size, an order for a
-    stream, settings of workers without workers) and negative numbers; what a worker raises is raised here.
+    stream, settings of workers without workers) and negative numbers; an error of a worker is raised here, of the same class.
 
     >>> data = torch.utils.data.TensorDataset(torch.arange(5), torch.arange(5) * 10)
     >>> loader = torch.utils.data.DataLoader(data, batch_size=2)

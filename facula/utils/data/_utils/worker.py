@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """What `get_worker_info` gives.
+    """Hold what `get_worker_info` returns.
 
     Attributes:
-        id: which worker this is, from 0.
-        num_workers: how many there are.
-        seed: what `random` and Facula were seeded with; in a thread, `rng`.
+        id: the number of this worker, from 0.
+        num_workers: the number of workers.
+        seed: the seed of `random` and Facula; in a thread, `rng`.
         dataset: this process's copy of the dataset; of threads, the one that all share.
         rng: None in a process; in a thread its own generators, as `random` and Facula's are those of the whole process.
         worker_method: "multiprocessing" or "thread".
@@ -64,7 +64,7 @@ _of_thread = threading.local()
 def get_worker_info() -> Any:
     """Return what a dataset can know of the worker that reads it: its number ``id``, ``num_workers``, ``seed``, ``dataset``.
 
-    Returns a WorkerInfo; None outside of workers of a DataLoader.
+    Returns: a WorkerInfo; None outside of workers of a DataLoader.
 
     >>> torch.utils.data.get_worker_info() is None
     True

@@ -10,12 +10,12 @@ __all__ = ["swap_in_optimizer_params_and_state"]
 
 @contextlib.contextmanager
 def swap_in_optimizer_params_and_state(optimizer, swapin_parameters, swapin_optim_state):
-    """Return a block in which an optimizer acts on other parameters with another state.
+    """Return a context manager in which an optimizer acts on other parameters with another state.
 
     Args:
-        optimizer: has a state already.
-        swapin_parameters: dict of tensors, in the order of the optimizer's parameters.
-        swapin_optim_state: as `state_dict` gives it; its tensors are used themselves, so writes to them stay.
+        optimizer: an optimizer that has a state already.
+        swapin_parameters: a dict of tensors, in the order of the optimizer's parameters.
+        swapin_optim_state: a state dict of an optimizer; its tensors are used themselves, so writes to them stay.
 
     Errors: RuntimeError when the optimizer has no state or the numbers of parameters or groups differ.
 
