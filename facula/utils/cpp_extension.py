@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 
 from . import _cpp_build
 
