@@ -331,7 +331,7 @@ def is_pinned(self, device=None):
     False
     """
     if device is not None and _C.device(device).type != "cuda":
-        raise RuntimeError(f"is_pinned: a CUDA device, got {device}")
+        raise RuntimeError(f"is_pinned: expected a CUDA device, got {device}")
     return _C._is_pinned(self)
 
 

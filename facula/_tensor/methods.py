@@ -245,7 +245,7 @@ def resize(self, *sizes):
     warnings.warn("resize: deprecated, use view, reshape or resize_", UserWarning, stacklevel=2)
     shape = list(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else list(sizes)
     if math.prod(shape) != self.numel():
-        raise RuntimeError(f"resize: a shape of {self.numel()} elements, got {shape}")
+        raise RuntimeError(f"resize: expected a shape of {self.numel()} elements, got {tuple(shape)}")
     return self.contiguous().view(shape)
 
 

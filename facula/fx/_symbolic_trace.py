@@ -559,7 +559,7 @@ class Tracer(TracerBase):
         """Return the function of a root module."""
         self.root: Module = root
         if not hasattr(type(root), self.traced_func_name):
-            raise AssertionError(f"Tracer: {type(root).__name__} must have the method traced_func_name, got {self.traced_func_name}")
+            raise AssertionError(f"Tracer: {type(root).__name__} must have traced_func_name, got {self.traced_func_name}")
         fn = getattr(type(root), self.traced_func_name)
         self.root_module_name: str = root._get_name()
         self.submodule_paths: dict[Any, Any] | None = {module: name for name, module in root.named_modules()}
