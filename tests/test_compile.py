@@ -169,7 +169,7 @@ def test_nothing_is_kept_alive():
         (lambda: facula.compile(double, options={"nope": 1}), RuntimeError, "^compile: an option is .*got 'nope'$"),
         (lambda: facula.compile(double, options={"max_autotune": 3}), RuntimeError, "of type bool, got 3$"),
         (lambda: facula.compile(double, options=[1]), TypeError, "options are a dict, got list$"),
-        (lambda: facula.compile(double, backend="nonsense"), exc.InvalidBackend, "a backend is one of .*, got 'nonsense'$"),
+        (lambda: facula.compile(double, backend="nonsense"), exc.InvalidBackend, "a backend must be .*, got 'nonsense'$"),
         (lambda: facula.compile(double, backend="indutcor"), exc.InvalidBackend, r"got 'indutcor'. Did you mean: 'inductor'\?$"),
         (lambda: facula.compile(double, backend=3), exc.InvalidBackend, ", got 3$"),
         (lambda: facula.compile(double, dynamic="x"), TypeError, "dynamic is True or False, got 'x'$"),

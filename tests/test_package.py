@@ -173,7 +173,7 @@ def test_mocked_modules_refuse_to_be_used(shop):
 
     module = opened(fill).import_module("pk_shop")
     assert "TAX" in repr(module.pk_tools.TAX)
-    with pytest.raises(NotImplementedError, match="pk_tools.TAX is only a mock in this package, and __add__"):
+    with pytest.raises(NotImplementedError, match="pk_tools.TAX: it is only a mock in this package, and __add__"):
         module.price()
 
     def hold(exporter):
