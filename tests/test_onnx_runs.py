@@ -88,7 +88,7 @@ def test_a_file_that_computes_something_else():
         assert_onnx_program(program)
     with pytest.raises(NotImplementedError, match="got compare_intermediates"):
         verify_onnx_program(program, compare_intermediates=True)
-    with pytest.raises(ValueError, match=r"^assert_onnx_program: backend is .*, got 'none'"):
+    with pytest.raises(ValueError, match=r"^assert_onnx_program: backend must be .*, got 'none'"):
         assert_onnx_program(program, backend="none")
     with pytest.raises(ValueError, match=r"^assert_onnx_program: .*, got strategy='Other'"):
         assert_onnx_program(program, strategy="Other")

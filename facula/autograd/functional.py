@@ -64,9 +64,9 @@ def _vector(v, like, name, argument, what="the input of func is"):
     for i, (item, x) in enumerate(zip(items, like)):
         if item.shape != x.shape:
             raise RuntimeError(
-                f"{name}: element {i} of {argument} has invalid size: should be {tuple(x.shape)}, got {tuple(item.shape)}"
+                f"{name}: element {i} of {argument} must have shape {tuple(x.shape)}, got {tuple(item.shape)}"
                 if len(like) > 1
-                else f"{name}: {argument} has invalid size: should be {tuple(x.shape)}, got {tuple(item.shape)}"
+                else f"{name}: {argument} must have shape {tuple(x.shape)}, got {tuple(item.shape)}"
             )
     return items
 
