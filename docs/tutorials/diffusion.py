@@ -19,10 +19,9 @@ torch.manual_seed(0)
 
 
 def draw(count):
-    """Return points on two spirals, (count, 2), with a spread of about 1."""
-    angle = 3.5 * math.pi * torch.rand(count).sqrt()
-    arm = torch.randint(2, (count,)) * math.pi
-    points = torch.stack([angle * (angle + arm).cos(), angle * (angle + arm).sin()], 1)
+    """Return points on a spiral, (count, 2), with a spread of about 1."""
+    angle = 3 * math.pi * torch.rand(count).sqrt()
+    points = torch.stack([angle * angle.cos(), angle * angle.sin()], 1)
     return (points + 0.2 * torch.randn(count, 2)) / 5
 
 
@@ -61,8 +60,8 @@ class Denoiser(nn.Module):
 
 model = Denoiser()
 optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
-schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 2500)
-for step in range(1, 2501):
+schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 4000)
+for step in range(1, 4001):
     points, t = draw(512), torch.randint(STEPS, (512,))
     noise = torch.randn_like(points)
     noisy = share[t].sqrt()[:, None] * points + (1 - share[t]).sqrt()[:, None] * noise
@@ -71,7 +70,7 @@ for step in range(1, 2501):
     loss.backward()
     optimizer.step()
     schedule.step()
-    if step % 500 == 0:
+    if step % 1000 == 0:
         print(f"step {step}  loss {loss.item():.3f}")
 
 # %% [markdown]
@@ -100,12 +99,12 @@ def generate(count):
 seen = generate(2000)
 figure, axes = plt.subplots(1, 5, figsize=(10, 2.3))
 for cell, t in zip(axes, (STEPS, 40, 15, 0)):
-    cell.scatter(*seen[t].T, s=1.2, c=torch.atan2(*seen[0].T), cmap="twilight")
+    cell.scatter(*seen[t].T, s=1.2, c=torch.atan2(*seen[0].T), cmap="twilight", rasterized=True)
     cell.set_title("noise" if t == STEPS else f"{t} steps left" if t else "drawn")
-axes[-1].scatter(*draw(2000).T, s=1.2, color="gray")
+axes[-1].scatter(*draw(2000).T, s=1.2, color="gray", rasterized=True)
 axes[-1].set_title("the data")
 for cell in axes:
     cell.set(xlim=(-2.6, 2.6), ylim=(-2.6, 2.6), xticks=[], yticks=[], aspect="equal")
 
 # %% [markdown]
-# A point's colour is the direction in which it ends: neighbours in the noise often end up in one arm.
+# A point's color is the direction in which it ends: neighbors in the noise often end up near each other.

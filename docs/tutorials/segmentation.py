@@ -57,7 +57,7 @@ def block(inputs, outputs):
 
 
 class UNet(nn.Module):
-    def __init__(self, widths=(12, 24, 48), classes=len(NAMES)):
+    def __init__(self, widths=(12, 24, 48), classes=4):
         super().__init__()
         self.down = nn.ModuleList(block(a, b) for a, b in zip((1, *widths), widths))
         self.enlarge = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, stride=2) for a, b in zip(widths, widths[1:]))

@@ -108,7 +108,8 @@ for way, found in results.items():
 
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
-bars = [(f"{way.__name__.replace('_', ' ')}\n{rank}", parts) for way, found in results.items() for rank, (_, parts) in enumerate(found)]
+titles = {whole: "whole", data_parallel: "data\nparallel", sharded: "sharded"}
+bars = [(f"{titles[way]}, {rank}", parts) for way, found in results.items() for rank, (_, parts) in enumerate(found)]
 below = [0.0] * len(bars)
 for kind, name in enumerate(("parameters", "gradients", "optimizer's state")):
     heights = [parts[kind] / 2**20 for _, parts in bars]
@@ -123,6 +124,6 @@ axes[1].set(xlabel="step", ylabel="loss", yscale="log")
 axes[1].legend(fontsize=8)
 
 # %% [markdown]
-# The numbers below the bars are ranks. The losses agree but for rounding: gradients of two halves are added in another
-# order. [Several processes](processes.py) shows collectives, and what happens when a process fails; `examples/fsdp_text.py`
-# also saves the parts in a checkpoint.
+# The numbers below the bars are the ranks of processes. The losses agree but for rounding: gradients of two halves are
+# added in another order. [Several processes](processes.py) shows collectives, and what happens when a process fails;
+# `examples/fsdp_text.py` also saves the parts in a checkpoint.

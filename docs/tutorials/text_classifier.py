@@ -88,12 +88,14 @@ tests, answers = zip(*(review() for _ in range(1000)))
 tests, answers = batch_of(tests), torch.tensor(answers)
 for model in (BagOfWords(), Transformer()):
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for _ in range(500):
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-3, total_steps=600)
+    for _ in range(600):
         texts, friendly = zip(*(review() for _ in range(64)))
         loss = F.cross_entropy(model(batch_of(texts)), torch.tensor(friendly))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        schedule.step()
     model.eval()
     with torch.no_grad():
         right = (model(tests).argmax(1) == answers).float().mean()
@@ -102,18 +104,17 @@ for model in (BagOfWords(), Transformer()):
 # %% [markdown]
 # ## Which words matter?
 #
-# One word at a time is replaced by padding. By how much the score changes says what the word adds: blue words speak for
-# a friendly review, red ones against it.
+# One word at a time is left out. By how much the score changes says what the word adds: blue words speak for a friendly
+# review, red ones against it.
 
 
 # %%
 @torch.no_grad()
 def influence(text):
-    x = batch_of([text])
-    without = x.repeat(x.shape[1] - 1, 1)
-    without[torch.arange(len(without)), torch.arange(1, x.shape[1])] = 0
-    score, others = (model(y).log_softmax(1).diff(dim=1)[:, 0] for y in (x, without))
-    return score.item(), score - others
+    words = text.split()
+    without = [" ".join(words[:i] + words[i + 1 :]) for i in range(len(words))]
+    scores = model(batch_of([text, *without])).diff(dim=1)[:, 0]
+    return scores[0].item(), scores[0] - scores[1:]
 
 
 figure, axes = plt.subplots(figsize=(9, 2.6))

@@ -183,7 +183,7 @@ class NestedTensor(OfRows):
 
     @property
     def layout(self):
-        """jagged."""
+        """Return torch.jagged."""
         return facula.jagged
 
     @property
