@@ -22,7 +22,7 @@ def draw(count):
     """Return points on a spiral, (count, 2), with a spread of about 1."""
     angle = 3 * math.pi * torch.rand(count).sqrt()
     points = torch.stack([angle * angle.cos(), angle * angle.sin()], 1)
-    return (points + 0.2 * torch.randn(count, 2)) / 5
+    return (points + 0.2 * torch.randn(count, 2)) / 4.7
 
 
 # %% [markdown]
@@ -40,28 +40,29 @@ share[[0, STEPS // 2, -1]]
 # %% [markdown]
 # ## The network
 #
-# It sees a noisy point and the time, and says which noise it contains. The time is given as sines of several
+# It sees a noisy point and the time, and says which noise the point contains. Both are also given as sines of several
 # frequencies, because a network tells close numbers apart badly.
 
 
 # %%
 class Denoiser(nn.Module):
-    def __init__(self, width=128, waves=8):
+    def __init__(self, width=96):
         super().__init__()
-        self.register_buffer("frequencies", math.pi * 2.0 ** torch.arange(waves) / 4)
-        sizes = (2 + 2 * waves, width, width, width)
+        self.register_buffer("of_time", math.pi * 2.0 ** torch.arange(-2, 6))
+        self.register_buffer("of_place", math.pi * 2.0 ** torch.arange(-1, 2))
+        sizes = (2 + 2 * 8 + 4 * 3, width, width, width)
         hidden = [layer for a, b in zip(sizes, sizes[1:]) for layer in (nn.Linear(a, b), nn.SiLU())]
         self.layers = nn.Sequential(*hidden, nn.Linear(width, 2))
 
     def forward(self, points, t):
-        angle = (t / STEPS)[:, None] * self.frequencies
-        return self.layers(torch.cat([points, angle.sin(), angle.cos()], 1))
+        angles = torch.cat([(t / STEPS)[:, None] * self.of_time, (points[:, :, None] * self.of_place).flatten(1)], 1)
+        return self.layers(torch.cat([points, angles.sin(), angles.cos()], 1))
 
 
 model = Denoiser()
-optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
-schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 4000)
-for step in range(1, 4001):
+optimizer = torch.optim.Adam(model.parameters(), lr=4e-3)
+schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 3000)
+for step in range(1, 3001):
     points, t = draw(512), torch.randint(STEPS, (512,))
     noise = torch.randn_like(points)
     noisy = share[t].sqrt()[:, None] * points + (1 - share[t]).sqrt()[:, None] * noise

@@ -3,9 +3,9 @@
 #
 # A small transformer learns whether a review is friendly, and shows which words its decision rests on.
 #
-# Most words of a review say little by themselves: "good" is praise, "not good" is not, and "not very good" is not quite as
-# bad as "very bad". A model that counts words cannot know. A transformer lets each word look at the others. The reviews
-# are made here, so that the right answer is known.
+# A word of a review says little by itself: "good" is praise, "not good" is not, and "very" makes either stronger. A model
+# that only adds up words cannot know that. A transformer lets each word look at the others. The reviews are made here, so
+# that the right answer is known.
 
 # %%
 import random
@@ -42,17 +42,19 @@ review(), review(), review()
 # %% [markdown]
 # ## Words as numbers
 #
-# A batch has to be a rectangle, so short reviews are filled up with padding, which is number 0.
+# A batch has to be a rectangle, so short reviews are filled up with padding, which is number 0. In training, one word in
+# ten is replaced by `<gone>`. So the models learn to judge with a word missing, which is used below.
 
 # %%
-vocabulary = ["<pad>", "<all>", *sorted({*THINGS, *WORDS, "the", "was", "not", "very", "and", "but"})]
+vocabulary = ["<pad>", "<all>", "<gone>", *sorted({*THINGS, *WORDS, "the", "was", "not", "very", "and", "but"})]
 number = {word: i for i, word in enumerate(vocabulary)}
 
 
-def batch_of(reviews):
-    """Return numbers of words, (reviews, longest), each row behind the word <all>."""
+def batch_of(reviews, gone=0.0):
+    """Return numbers of words, (reviews, longest), each row behind the word <all>; a share of the words is gone."""
     rows = [torch.tensor([number[word] for word in f"<all> {text}".split()]) for text in reviews]
-    return nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    found = nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    return found.masked_fill((torch.rand(found.shape) < gone) & (found > 1), number["<gone>"])
 
 
 # %% [markdown]
@@ -88,10 +90,10 @@ tests, answers = zip(*(review() for _ in range(1000)))
 tests, answers = batch_of(tests), torch.tensor(answers)
 for model in (BagOfWords(), Transformer()):
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-3, total_steps=600)
-    for _ in range(600):
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-3, total_steps=800)
+    for _ in range(800):
         texts, friendly = zip(*(review() for _ in range(64)))
-        loss = F.cross_entropy(model(batch_of(texts)), torch.tensor(friendly))
+        loss = F.cross_entropy(model(batch_of(texts, gone=0.1)), torch.tensor(friendly))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -104,7 +106,7 @@ for model in (BagOfWords(), Transformer()):
 # %% [markdown]
 # ## Which words matter?
 #
-# One word at a time is left out. By how much the score changes says what the word adds: blue words speak for a friendly
+# One word at a time is replaced by `<gone>`. By how much the score changes says what the word adds: blue words speak for a friendly
 # review, red ones against it.
 
 
@@ -112,7 +114,7 @@ for model in (BagOfWords(), Transformer()):
 @torch.no_grad()
 def influence(text):
     words = text.split()
-    without = [" ".join(words[:i] + words[i + 1 :]) for i in range(len(words))]
+    without = [" ".join([*words[:i], "<gone>", *words[i + 1 :]]) for i in range(len(words))]
     scores = model(batch_of([text, *without])).diff(dim=1)[:, 0]
     return scores[0].item(), scores[0] - scores[1:]
 
