@@ -106,8 +106,8 @@ for model in (BagOfWords(), Transformer()):
 # %% [markdown]
 # ## Which words matter?
 #
-# One word at a time is replaced by `<gone>`. By how much the score changes says what the word adds: blue words speak for a friendly
-# review, red ones against it.
+# One word at a time is replaced by `<gone>`. By how much the score changes says what the word adds: blue words speak for
+# a friendly review, red ones against it.
 
 
 # %%
