@@ -54,13 +54,6 @@ print(budget.summary())
 again == loss, all(torch.equal(p.grad, g) for p, g in zip(model.parameters(), gradients))
 
 # %% [markdown]
-# `picture` draws one step: how much is held over the time, the budget as a line, and marks where values were dropped and
-# computed again.
-
-# %%
-budget.picture("budget.svg")
-
-# %% [markdown]
 # ## How low can it go?
 #
 # Each budget is measured with three steps. Parameters, gradients and what a single op needs have to be in memory at the
@@ -86,6 +79,15 @@ figure, axes = plt.subplots(figsize=(6, 2.8))
 axes.plot(shares, [100 * (cost / costs[0] - 1) for cost in costs], marker="o")
 axes.invert_xaxis()
 axes.set(xlabel="budget, % of what the step would hold", ylabel="more time, %")
+
+# %% [markdown]
+# ## One step, drawn
+#
+# `picture` shows the last step within the half: how much was held over the time, the budget as a line, and marks where
+# values were dropped and computed again.
+
+# %%
+budget.picture("budget.svg")
 
 # %% [markdown]
 # [A memory budget](../memory_budget.md) has all settings, and what cannot be dropped. `examples/memory_budget.py` trains a
