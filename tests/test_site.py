@@ -94,6 +94,44 @@ def test_tutorials_are_programs_in_cells(path):
             compile(text, path.name, "exec")
 
 
+def recipes():
+    """Programs that the gallery lists."""
+    return [match[2] for match in stage.CARD.finditer((ROOT / "docs" / "gallery.md").read_text())]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("link", recipes(), ids=lambda link: Path(link).stem)
+def test_recipes_run_and_draw(link, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setenv("PYTHONPATH", str(Path(facula.__file__).parents[1]))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    command = [sys.executable, str(SITE / "tutorial.py"), str(ROOT / "docs" / link), "--folder", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    drawn = list(tmp_path.glob("*.svg"))
+    assert drawn and all("</svg>" in path.read_text() for path in drawn)
+
+
+def test_the_gallery_shows_the_last_picture_of_each_recipe(tmp_path):
+    made = stage.Stage(tmp_path)
+    for link in recipes():
+        for at in (2, 10, 9):
+            made.write(f"{link.removesuffix('.py')}-{at}-1.svg", "<svg></svg>")
+    made.gallery()
+    page = (tmp_path / "gallery.md").read_text()
+    for link in recipes():
+        name = link.removesuffix(".py")
+        assert f"]({name}-10-1.svg)]({name}.md)" in page and f"{name}-9-1.svg" not in page
+    assert page.count("::::{container} card\n") == len(recipes()) > 10 and "\n- [" not in page
+    with pytest.raises(SystemExit, match="draws nothing"):
+        stage.Stage(tmp_path).gallery()
+
+
+def test_every_recipe_is_in_the_gallery():
+    tree = re.search(r":caption: Gallery\n\ngallery\n(.*?)```", (ROOT / "docs" / "index.md").read_text(), re.S)[1]
+    assert {f"{page}.py" for page in tree.split()} <= set(recipes())
+
+
 def test_what_a_tutorial_shows(tmp_path):
     program = tmp_path / "short.py"
     program.write_text("# %% [markdown]\n# # Title\n#\n# Text.\n\n# %%\nx = 2\nprint('told')\nx, x + 1\n\n# %%\nx = 3\n")
@@ -101,6 +139,10 @@ def test_what_a_tutorial_shows(tmp_path):
     assert done.returncode == 0, done.stderr
     shown = "# Title\n\nText.\n\n```python\nx = 2\nprint('told')\nx, x + 1\n```\n\n````text\ntold\n2\n3\n````\n\n```python\nx = 3\n```\n\n"
     assert done.stdout == shown
+    program.write_text("# %%\nfile = open('a.svg', 'w').write('<svg></svg>')\n")
+    done = subprocess.run([sys.executable, str(SITE / "tutorial.py"), str(program), "--folder", str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0 and (tmp_path / "short-0-a.svg").read_text() == "<svg></svg>"
+    assert "![What the program drew](short-0-a.svg)" in (tmp_path / "short.md").read_text()
     program.write_text("# %%\n1 / 0\n")
     done = subprocess.run([sys.executable, str(SITE / "tutorial.py"), str(program)], capture_output=True, text=True)
     assert done.returncode != 0 and "ZeroDivisionError" in done.stderr

@@ -2,8 +2,8 @@
 
 Pages stand in the repository where their readers find them (docs/, ARCHITECTURE.md, ops/README.md, examples/); here
 they get the place that they have on the site, and their links are turned to it. A link to a file that is no page
-carries the file along; one to nothing fails. Made on the way: the pages of the API, those of tutorials (which run),
-charts, the table of names. Files are written only when they change, so a second build is short.
+carries the file along; one to nothing fails. Made on the way: the pages of the API, those of tutorials (which run), the
+pictures of the gallery, charts, the table of names. Files are written only when they change, so a second build is short.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ sys.path.append(str(ROOT))
 
 from codegen import supported  # noqa: E402  (beside the package, not in it)
 
+CARD = re.compile(r"(?m)^- \[([^\]]+)\]\((tutorials/(\w+)\.py)\): (.+)$")  # a recipe in docs/gallery.md
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 FILTER = """
 ```{raw} html
@@ -137,6 +138,8 @@ class Stage:
         """Run a tutorial in a process of its own; its page ends with the program as a file and as a notebook."""
         with_pages = self.folder.parent / f"{self.folder.name}-tutorials"
         with_pages.mkdir(parents=True, exist_ok=True)
+        for picture in with_pages.glob(f"{path.stem}-*.svg"):  # of another build
+            picture.unlink()
         command = [sys.executable, str(DOCS / "site" / "tutorial.py"), str(path), "--folder", str(with_pages)]
         done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
         if done.returncode:
@@ -151,6 +154,22 @@ class Stage:
         source = f"docs/tutorials/{path.name}"
         self.write(f"tutorials/{path.stem}.md", self.turned(text, source, f"tutorials/{path.stem}") + links)
 
+    def gallery(self) -> None:
+        """Write the gallery: each list of recipes as cards with the last picture that the recipe drew."""
+
+        def card(match: re.Match) -> str:
+            title, link, name, sentence = match.groups()
+            drawn = [path for path in self.written if re.fullmatch(rf"{name}-\d+-\w+\.svg", path.name)]
+            pictures = sorted(drawn, key=lambda path: int(path.stem.split("-")[1]))
+            if not pictures:
+                raise SystemExit(f"docs/gallery.md: {link} draws nothing")
+            picture = f"[![{title}](tutorials/{pictures[-1].name})]({link})"
+            return f"::::{{container}} card\n{picture}\n\n**[{title}]({link})**\\\n{sentence[0].upper()}{sentence[1:]}\n::::"
+
+        text = (DOCS / "gallery.md").read_text()
+        text = re.sub(r"(?m)(^- .+\n)+", lambda cards: f":::::{{container}} cards\n{cards[0]}:::::\n", text)
+        self.write("gallery.md", self.turned(CARD.sub(card, text), "docs/gallery.md", "gallery"))
+
     def names(self, site: api.Site) -> None:
         """Write every public name of PyTorch with its page, or the reason why it is not here: what the filter looks through."""
         table, (_, public) = supported.table(), supported.names()
@@ -161,7 +180,7 @@ class Stage:
         for reason, modules in table["NAMES"].items():
             why, instead = table["REASONS"][reason]
             for module, listed in modules.items():
-                for name in listed.split():
+                for name in listed:
                     reasons[module, name] = why + (f"; use {instead}" if instead else "")
         rows = []
         for module, listed in sorted(public.items()):
@@ -177,7 +196,7 @@ class Stage:
 
     def everything(self) -> int:
         for source in self.places:
-            if source.endswith(".md"):
+            if source.endswith(".md") and source != "docs/gallery.md":
                 self.page(source, FILTER if source == "docs/supported.md" else "")
         for path in examples():
             self.example(path)
@@ -188,6 +207,7 @@ class Stage:
         self.names(site)
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(self.tutorial, tutorials()))
+        self.gallery()
         self.clear()
         return count
 
