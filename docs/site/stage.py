@@ -20,7 +20,10 @@ from pathlib import Path
 
 import api
 import charts
+import curves  # noqa: F401  (adds its pictures)
+import pictures
 import tutorial
+import windows  # noqa: F401  (adds its pictures)
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -61,6 +64,24 @@ def places() -> dict[str, str]:
         "ops/README.md": "internals/ops",
         "bindings/rust/README.md": "rust", "examples": "examples/index",
     }  # fmt: skip
+
+
+def with_readme(text: str, source: str) -> str:
+    """Return the text of a page with sections of README in the place of what refers to them: `<!-- of README: title -->`."""
+    readme = (ROOT / "README.md").read_text()
+
+    def near(match: re.Match) -> str:
+        outside = re.match(r"\w+:", match.group(2))
+        target = match.group(2) if outside else posixpath.relpath(match.group(2), posixpath.dirname(source) or ".")
+        return match.group(1) + target + match.group(3)
+
+    def section(match: re.Match) -> str:
+        found = re.search(rf"(?ms)^## {re.escape(match.group(1))}\n(.*?)(?=^## |\Z)", readme)
+        if found is None:
+            raise SystemExit(f"{source}: README has no section '{match.group(1)}'")
+        return LINK.sub(near, found.group(1).strip()) + "\n"
+
+    return re.sub(r"(?ms)^<!-- of README: ([^\n]+) -->\n.*?^<!-- end -->\n", section, text)
 
 
 class Stage:
@@ -115,7 +136,7 @@ class Stage:
         if more:
             head, blank, rest = text.partition("\n\n")
             text = head + blank + more + rest
-        self.write(f"{page}.md", self.turned(text, source, page))
+        self.write(f"{page}.md", self.turned(with_readme(text, source), source, page))
 
     def example(self, path: Path) -> None:
         text = path.read_text()
@@ -183,6 +204,7 @@ class Stage:
             self.example(path)
         self.example_index()
         charts.write(self.folder)
+        pictures.write(self.folder)
         site = api.Site()
         count = api.write(self.folder, site.build())
         self.names(site)

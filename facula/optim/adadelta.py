@@ -25,9 +25,13 @@ __all__ = ["Adadelta", "adadelta"]
     eps="added to both averages under their roots.",
 )
 class Adadelta(RuleOptimizer):
-    """Steps in the parameter's own unit: ``p -= lr * sqrt(u + eps) / sqrt(v + eps) * g``, with v the average of g ** 2 and u
-    that of
-    the squared steps (without lr) before.
+    """Steps in the parameter's own unit, from averages v of the squared gradient and u of the squared steps (Zeiler 2012).
+
+    Formula:
+        v = rho * v + (1 - rho) * g ** 2
+        d = sqrt(u + eps) / sqrt(v + eps) * g
+        u = rho * u + (1 - rho) * d ** 2
+        p -= lr * d
 
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 

@@ -26,7 +26,11 @@ __all__ = ["Adagrad", "adagrad"]
     initial_accumulator_value="where the sum starts.",
 )
 class Adagrad(RuleOptimizer):
-    """Steps scaled by all gradients so far: ``p -= lr * g / (sqrt(sum of g ** 2) + eps)``. Takes sparse gradients.
+    """Steps scaled by the squares of all gradients so far. Takes sparse gradients.
+
+    Formula:
+        s += g ** 2
+        p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)
 
     Errors: ValueError for options out of range; RuntimeError for a sparse gradient and weight_decay.
 

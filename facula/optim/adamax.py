@@ -20,7 +20,12 @@ __all__ = ["Adamax", "adamax"]
 
 @explained(OPTIONS, betas="decay rates of the average of g and of the maximum of ``|g|``, each in [0, 1).")
 class Adamax(RuleOptimizer):
-    """`Adam` with the infinity norm: ``p -= lr * m / (1 - beta1 ** t) / u`` with ``u = max(beta2 * u, |g| + eps)``.
+    """`Adam` with the infinity norm: u is the largest gradient, which fades.
+
+    Formula:
+        m = beta1 * m + (1 - beta1) * g
+        u = max(beta2 * u, abs(g) + eps)
+        p -= lr * m / ((1 - beta1 ** t) * u)
 
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 

@@ -25,7 +25,15 @@ __all__ = ["AdamW", "adamw"]
     amsgrad="whether to divide by the largest average of g ** 2 so far.",
 )
 class AdamW(Adam):
-    """`Adam` that first takes ``lr * weight_decay * p`` from every parameter.
+    """`Adam` with decoupled weight decay: parameters shrink by themselves, not through the gradient (Loshchilov, Hutter 2019).
+
+    Formula:
+        p -= lr * weight_decay * p
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g ** 2
+        m_hat = m / (1 - beta1 ** t)
+        v_hat = v / (1 - beta2 ** t)
+        p -= lr * m_hat / (sqrt(v_hat) + eps)
 
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 

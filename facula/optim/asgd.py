@@ -26,7 +26,12 @@ __all__ = ["ASGD", "asgd"]
     t0="the step after which the average begins.",
 )
 class ASGD(RuleOptimizer):
-    """Gradient descent with a decaying rate ``lr / (1 + lambd * lr * t) ** alpha``, and averages of the parameters.
+    """Gradient descent with a decaying rate eta, and averages a of the parameters.
+
+    Formula:
+        eta = lr / (1 + lambd * lr * (t - 1)) ** alpha
+        p -= eta * (g + lambd * p)
+        a += (p - a) / max(1, t - 1 - t0)
 
     The state ``ax`` of a parameter is its average over the steps after t0, before that the parameter itself.
 

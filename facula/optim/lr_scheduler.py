@@ -303,6 +303,8 @@ class _LambdaScheduler(LRScheduler):
 class LambdaLR(_LambdaScheduler):
     """The initial rate times a function of the epoch.
 
+    Formula: lr = initial_lr * lr_lambda(epoch)
+
     Args:
         optimizer: whose rates are set.
         lr_lambda: epoch -> factor; one function, or a list with one for each group. Its attributes are part of the state dict
@@ -362,6 +364,8 @@ class MultiplicativeLR(_LambdaScheduler):
 
 class StepLR(LRScheduler):
     """The rate times ``gamma`` every ``step_size`` epochs.
+
+    Formula: lr = initial_lr * gamma ** (epoch // step_size)
 
     Args:
         optimizer: whose rates are set.
@@ -441,6 +445,8 @@ class MultiStepLR(LRScheduler):
 class ConstantLR(LRScheduler):
     """The rate times ``factor`` during the first epochs, then the rate itself.
 
+    Formula: lr = initial_lr * factor if epoch < total_iters else initial_lr
+
     Args:
         optimizer: whose rates are set.
         factor: in [0, 1]; 0 cannot be undone: the step that should raises ZeroDivisionError.
@@ -483,6 +489,8 @@ class ConstantLR(LRScheduler):
 
 class LinearLR(LRScheduler):
     """The rate times a factor that goes along a line, such as for a warm-up.
+
+    Formula: lr = initial_lr * (start_factor + (end_factor - start_factor) * min(epoch, total_iters) / total_iters)
 
     Args:
         optimizer: whose rates are set.
@@ -537,6 +545,8 @@ class LinearLR(LRScheduler):
 class ExponentialLR(LRScheduler):
     """The rate times ``gamma`` every epoch.
 
+    Formula: lr = initial_lr * gamma ** epoch
+
     Args:
         optimizer: whose rates are set.
         gamma: the factor.
@@ -567,7 +577,9 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """The initial rate times ``(1 - epoch / total_iters) ** power``, then 0.
+    """A polynomial from the initial rate to 0.
+
+    Formula: lr = initial_lr * (1 - min(epoch, total_iters) / total_iters) ** power
 
     Args:
         optimizer: whose rates are set.
@@ -612,8 +624,9 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the initial rate to ``eta_min`` in ``T_max`` epochs, and back again:
-    ``eta_min + (initial - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``.
+    """Half a cosine from the initial rate to ``eta_min`` in ``T_max`` epochs, and back again.
+
+    Formula: lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2
 
     Args:
         optimizer: whose rates are set.
@@ -664,6 +677,8 @@ class CosineAnnealingLR(LRScheduler):
 
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Half a cosine from the initial rate to ``eta_min``, again and again.
+
+    Formula: lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * T_cur / T_i)) / 2  # T_cur of the T_i epochs of a fall
 
     Args:
         optimizer: whose rates are set.

@@ -21,8 +21,17 @@ __all__ = ["NAdam", "nadam"]
 
 @explained(OPTIONS | DECOUPLED, momentum_decay="how fast the momentum grows.")
 class NAdam(RuleOptimizer):
-    """`Adam` that looks ahead along its first average, with a momentum that grows to betas[0]:
-    ``beta1 * (1 - 0.5 * 0.96 ** (t * momentum_decay))`` at step t.
+    """`Adam` that looks ahead along its first average, with a momentum that grows to betas[0] (Dozat 2016).
+
+    Formula:
+        mu_t = beta1 * (1 - 0.96 ** (t * momentum_decay) / 2)
+        mu_next = beta1 * (1 - 0.96 ** ((t + 1) * momentum_decay) / 2)
+        product *= mu_t
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g ** 2
+        m_hat = mu_next * m / (1 - product * mu_next) + (1 - mu_t) * g / (1 - product)
+        v_hat = v / (1 - beta2 ** t)
+        p -= lr * m_hat / (sqrt(v_hat) + eps)
 
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 

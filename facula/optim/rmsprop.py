@@ -26,7 +26,12 @@ __all__ = ["RMSprop", "rmsprop"]
     centered="whether the squared average of g is subtracted under the root.",
 )
 class RMSprop(RuleOptimizer):
-    """Steps scaled by an average of the squared gradient: ``p -= lr * g / (sqrt(v) + eps)``, with momentum if wanted.
+    """Steps scaled by an average of the squared gradient, with momentum if wanted.
+
+    Formula:
+        v = alpha * v + (1 - alpha) * g ** 2
+        b = momentum * b + g / (sqrt(v) + eps)
+        p -= lr * b
 
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 

@@ -26,7 +26,13 @@ __all__ = ["Rprop", "rprop"]
     step_sizes="the smallest and the largest step size.",
 )
 class Rprop(RuleOptimizer):
-    """Steps from signs: each element has a step size that grows while its gradient keeps its sign, and shrinks when it turns.
+    """Steps from signs: each element has a step size s that grows while its gradient keeps its sign, and shrinks when it turns.
+
+    Formula:
+        s = min(s * eta_plus, s_max) if g * g_old > 0 else max(s * eta_minus, s_min) if g * g_old < 0 else s
+        g = 0 if g * g_old < 0 else g
+        p -= s * sign(g)
+        g_old = g
 
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 

@@ -28,7 +28,11 @@ __all__ = ["SGD", "sgd"]
     nesterov="whether to look ahead along the momentum: ``g + momentum * b``.",
 )
 class SGD(RuleOptimizer):
-    """Gradient descent: ``p -= lr * g``, or with a momentum ``b = momentum * b + (1 - dampening) * g`` in the place of g.
+    """Gradient descent, along the gradient g or a momentum b.
+
+    Formula:
+        b = momentum * b + (1 - dampening) * g
+        p -= lr * b  # nesterov: p -= lr * (g + momentum * b)
 
     The first b is g itself. Takes sparse gradients.
 

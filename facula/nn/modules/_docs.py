@@ -44,20 +44,24 @@ def lazy(text: str, n: int, eager: str, unknown: str, call: str, **words: str):
 
 CONV = """Convolution (cross-correlation) over {n} dimensions.
 
+    Formula:
+        y[o, i] = bias[o] + sum(weight[o, c, k] * x[c, stride * i + dilation * k - padding] for c in channels for k in window)
+        L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
+
     Args:
         in_channels: C_in, channels of the input.
         out_channels: C_out, channels of the output, each from a kernel of its own.
-        kernel_size, stride, dilation: of the window, its step, and the step between its elements; a number, or one for each
-            dimension.
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window.
         padding: elements added at both ends of each dimension, a number or one for each; 'valid' for none, 'same' for as
             many as keep the size (with stride 1).
+        dilation: the step between the elements of a window.
         groups: into how many blocks the channels are cut, which are convolved separately; divides both numbers of channels.
         bias: whether a learned number is added to each output channel.
         padding_mode: what is added: 'zeros', 'reflect', 'replicate' or 'circular'.
         device, dtype: of the parameters.
 
-    Shapes: input (N, C_in, {sizes}) or (C_in, {sizes}); output the same with C_out, and along a dimension of size L
-    ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``. ``weight`` is (C_out, C_in / groups, *kernel_size)
+    Shapes: input (N, C_in, {sizes}) or (C_in, {sizes}); output the same with C_out, and L_out for a size L. ``weight`` is (C_out, C_in / groups, *kernel_size)
     and ``bias`` (C_out), both drawn uniformly within 1 / sqrt(C_in / groups * elements of a window).
 
     Errors: ValueError for channels that groups does not divide, for 'same' with a stride, and for unknown words.
@@ -69,19 +73,23 @@ CONV = """Convolution (cross-correlation) over {n} dimensions.
 
 CONV_TRANSPOSE = """The transpose of a convolution over {n} dimensions: what `Conv{n}d` does to gradients, not its inverse.
 
+    Formula: L_out = (L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1
+
     Args:
         in_channels: C_in, channels of the input.
         out_channels: C_out, channels of the output.
-        kernel_size, stride, padding, dilation: of the convolution whose transpose this is; a number, or one for each dimension.
+        kernel_size: the window of the convolution whose transpose this is, a number or one for each dimension.
+        stride: the step of that convolution.
+        padding: what that convolution adds at both ends.
         output_padding: elements added at one end of the output, below the stride: it settles which of the sizes that a strided
             convolution maps to the same size is meant.
         groups: into how many blocks the channels are cut; divides both numbers of channels.
         bias: whether a learned number is added to each output channel.
+        dilation: the step between the elements of its window.
         padding_mode: 'zeros' only.
         device, dtype: of the parameters.
 
-    Shapes: input (N, C_in, {sizes}) or (C_in, {sizes}); output the same with C_out, and along a dimension of size L
-    ``(L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``; a call may name the wanted sizes as
+    Shapes: input (N, C_in, {sizes}) or (C_in, {sizes}); output the same with C_out, and L_out for a size L; a call may name the wanted sizes as
     ``output_size``. ``weight`` is (C_in, C_out / groups, *kernel_size).
 
     Errors: ValueError for channels that groups does not divide, for another padding_mode, and, when called, for an
@@ -105,6 +113,8 @@ LAZY = """`{eager}` that takes {unknown} from its first input; from then on it i
 
 MAX_POOL = """The maximum of each window over {n} dimensions.
 
+    Formula: L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
+
     Args:
         kernel_size: of the window, a number or one for each dimension.
         stride: the step of the window. Default: kernel_size.
@@ -113,8 +123,7 @@ MAX_POOL = """The maximum of each window over {n} dimensions.
         return_indices: whether to return also where the maxima were, for `MaxUnpool{n}d`.
         ceil_mode: whether sizes are rounded up, so that a last window may reach over the end.
 
-    Shapes: input {batched} or {single}; output the same, and along a dimension of size L
-    ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``.
+    Shapes: input {batched} or {single}; output the same with L_out for a size L.
 
     >>> nn.{name}(2)(torch.randn(2, 3, {eights})).shape
     torch.Size([2, 3, {fours}])
@@ -135,6 +144,8 @@ MAX_UNPOOL = """A partial inverse of `MaxPool{n}d`: values go back to where the 
 
 AVG_POOL = """The average of each window over {n} dimensions.
 
+    Formula: L_out = (L + 2 * padding - kernel_size) // stride + 1
+
     Args:
         kernel_size: of the window, a number or one for each dimension.
         stride: the step of the window. Default: kernel_size.
@@ -142,8 +153,7 @@ AVG_POOL = """The average of each window over {n} dimensions.
         ceil_mode: whether sizes are rounded up.
         count_include_pad: whether the added zeros count in the divisor.{divisor}
 
-    Shapes: input {batched} or {single}; output the same, and along a dimension of size L
-    ``(L + 2 * padding - kernel_size) // stride + 1``.
+    Shapes: input {batched} or {single}; output the same with L_out for a size L.
 
     >>> nn.{name}(2)(torch.ones(1, 1, {fours})).unique()
     tensor([1.])
@@ -183,7 +193,9 @@ FRACTIONAL_POOL = """The maximum of windows over {n} dimensions whose places are
     torch.Size([2, 3, {fours}])
     """
 
-LP_POOL = """Power-average pooling over {n} dimensions: ``(sum of x ** norm_type over a window) ** (1 / norm_type)``.
+LP_POOL = """Power-average pooling over {n} dimensions: the norm of each window.
+
+    Formula: y = sum(x[k] ** norm_type for k in window) ** (1 / norm_type)
 
     Args:
         norm_type: the power; 1 gives sums, and large numbers come near the maximum.
@@ -214,8 +226,12 @@ PAD_VALUE = """
 
 BATCH_NORM = """Batch normalisation: each channel is shifted to mean 0 and scaled to variance 1 over batch and positions.
 
-    ``y = (x - mean) / sqrt(var + eps) * weight + bias``, in training with mean and variance of the batch (the biased variance),
-    in evaluation with running ones (Ioffe, Szegedy 2015).
+    Formula:
+        y = (x - mean) / sqrt(var + eps) * weight + bias
+        running_mean = (1 - momentum) * running_mean + momentum * mean  # in training
+
+    In training mean and variance are those of the batch (the biased variance), in evaluation the running ones (Ioffe, Szegedy
+    2015).
 
     Args:
         num_features: C, the number of channels.
@@ -236,6 +252,8 @@ BATCH_NORM = """Batch normalisation: each channel is shifted to mean 0 and scale
     """
 
 INSTANCE_NORM = """Instance normalisation: each channel of each sample gets mean 0 and variance 1 over its positions.
+
+    Formula: y = (x - mean) / sqrt(var + eps) * weight + bias
 
     Args:
         num_features: C, the number of channels.

@@ -84,9 +84,10 @@ class _PlainActivation(Module):
 
 
 class MultiheadAttention(Module):
-    """Attention of several heads (Vaswani et al. 2017): queries, keys and values are projected, each head takes a part of
-    the features, computes ``softmax(q @ k.T / sqrt(E / num_heads)) @ v``, and the heads' results, joined, are projected
-    once more.
+    """Attention of several heads (Vaswani et al. 2017): queries, keys and values are projected, each head takes a part of the
+    features, and the heads' results, joined, are projected once more.
+
+    Formula: head = softmax(q @ k.T / sqrt(d)) @ v  # d = embed_dim / num_heads
 
     Args:
         embed_dim: E, the size of queries and outputs.
@@ -299,7 +300,9 @@ class _AlongDim(Module):
 
 
 class Softmin(_AlongDim):
-    """``exp(-x)`` divided by its sum along dim: positive numbers that sum to 1, the greatest where x is least.
+    """The softmin along dim: positive numbers that sum to 1, the greatest where x is least.
+
+    Formula: y[i] = exp(-x[i]) / sum(exp(-x[j]) for j in all)
 
     Args:
         dim: the dimension along which the numbers sum to 1; without it one is guessed, with a warning.
@@ -315,8 +318,10 @@ class Softmin(_AlongDim):
 
 
 class Softmax(_AlongDim):
-    """``exp(x)`` divided by its sum along dim: positive numbers that sum to 1. `NLLLoss` wants their logarithms:
-    `LogSoftmax`, which is faster and more exact than the two in turn.
+    """The softmax along dim: positive numbers that sum to 1. `NLLLoss` wants their logarithms: `LogSoftmax`, which is faster
+    and more exact than the two in turn.
+
+    Formula: y[i] = exp(x[i]) / sum(exp(x[j]) for j in all)
 
     Args:
         dim: the dimension along which the numbers sum to 1; without it one is guessed, with a warning.
@@ -333,7 +338,9 @@ class Softmax(_AlongDim):
 
 
 class LogSoftmax(_AlongDim):
-    """``log(exp(x) / sum(exp(x)))`` along dim, computed without overflow.
+    """The logarithm of the softmax along dim, computed without overflow.
+
+    Formula: y[i] = log(exp(x[i]) / sum(exp(x[j]) for j in all))
 
     Args:
         dim: the dimension along which the probabilities sum to 1; without it one is guessed, with a warning.
@@ -370,7 +377,9 @@ class Softmax2d(_PlainActivation):
 
 
 class ReLU(_InplaceActivation):
-    """The larger of 0 and each element: ``max(0, x)``.
+    """The rectified linear unit: the larger of 0 and each element.
+
+    Formula: y = max(0, x)
 
     Args:
         inplace: whether the input itself is changed, and returned.
@@ -386,7 +395,9 @@ class ReLU(_InplaceActivation):
 
 
 class Hardsigmoid(_InplaceActivation):
-    """A sigmoid of three straight lines: ``min(max(0, x + 3), 6) / 6``.
+    """A sigmoid of three straight lines.
+
+    Formula: y = min(max(0, x + 3), 6) / 6
 
     Args:
         inplace: whether the input itself is changed, and returned.
@@ -405,7 +416,9 @@ class Hardsigmoid(_InplaceActivation):
 
 
 class Hardswish(_InplaceActivation):
-    """``x * min(max(0, x + 3), 6) / 6``: swish with a sigmoid of straight lines (Howard et al. 2019).
+    """Swish with a sigmoid of straight lines (Howard et al. 2019).
+
+    Formula: y = x * min(max(0, x + 3), 6) / 6
 
     Args:
         inplace: whether the input itself is changed, and returned.
@@ -424,7 +437,9 @@ class Hardswish(_InplaceActivation):
 
 
 class LeakyReLU(Module):
-    """``x`` where x is positive, else ``negative_slope * x``.
+    """A rectified linear unit with a small slope for negative elements.
+
+    Formula: y = x if x > 0 else negative_slope * x
 
     Args:
         negative_slope: the factor of negative numbers.
@@ -453,8 +468,10 @@ class LeakyReLU(Module):
 
 
 class RReLU(Module):
-    """``x`` where x is positive, else x times a slope, which in training is drawn for each element from U(lower, upper),
-    and in evaluation is their mean (Xu et al. 2015).
+    """A rectified linear unit whose slope for negative elements is drawn for each in training, and in evaluation is the mean of
+    the bounds (Xu et al. 2015).
+
+    Formula: y = x if x > 0 else a * x  # a is drawn from U(lower, upper) in training, else (lower + upper) / 2
 
     Args:
         lower: the least slope.
@@ -488,7 +505,9 @@ class RReLU(Module):
 
 
 class Threshold(Module):
-    """``x`` where x is greater than threshold, else ``value``.
+    """Elements greater than a threshold; the others become a value.
+
+    Formula: y = x if x > threshold else value
 
     Args:
         threshold: the number that x must exceed.
@@ -520,7 +539,9 @@ class Threshold(Module):
 
 
 class Hardtanh(Module):
-    """``x`` limited to [min_val, max_val].
+    """Elements limited to [min_val, max_val].
+
+    Formula: y = min(max(x, min_val), max_val)
 
     Args:
         min_val: the least value.
@@ -568,7 +589,9 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """``min(max(0, x), 6)``.
+    """A rectified linear unit that ends at 6.
+
+    Formula: y = min(max(0, x), 6)
 
     Args:
         inplace: whether the input itself is changed, and returned.
@@ -601,7 +624,9 @@ class _Shrink(Module):
 
 
 class Hardshrink(_Shrink):
-    """``x`` where ``|x| > lambd``, else 0.
+    """Elements whose absolute value is greater than lambd; the others become 0.
+
+    Formula: y = x if abs(x) > lambd else 0
 
     Args:
         lambd: the greatest absolute value that becomes 0.
@@ -619,7 +644,9 @@ class Hardshrink(_Shrink):
 
 
 class Softshrink(_Shrink):
-    """``x`` moved towards 0 by lambd: ``sign(x) * max(0, |x| - lambd)``.
+    """Elements moved towards 0 by lambd, and not across it.
+
+    Formula: y = x - lambd if x > lambd else x + lambd if x < -lambd else 0
 
     Args:
         lambd: by how much; not negative.
@@ -639,9 +666,10 @@ class Softshrink(_Shrink):
 
 
 class SELU(_InplaceActivation):
-    """``1.0507 * x`` where x is positive, else ``1.7581 * (exp(x) - 1)``: an ELU with constants that keep activations at
-    mean 0 and variance 1 through many layers (Klambauer et al. 2017), where weights are drawn with
-    `init.kaiming_normal_(nonlinearity="linear")`.
+    """An `ELU` with constants that keep activations at mean 0 and variance 1 through many layers (Klambauer et al. 2017), where
+    weights are drawn with `init.kaiming_normal_(nonlinearity="linear")`.
+
+    Formula: y = 1.0507 * x if x > 0 else 1.7581 * (exp(x) - 1)
 
     Args:
         inplace: whether the input itself is changed, and returned.
@@ -657,7 +685,9 @@ class SELU(_InplaceActivation):
 
 
 class SiLU(_InplaceActivation):
-    """``x * sigmoid(x)``, also known as swish.
+    """The sigmoid linear unit, also known as swish.
+
+    Formula: y = x / (1 + exp(-x))
 
     Args:
         inplace: whether the input itself is changed, and returned.
@@ -673,7 +703,9 @@ class SiLU(_InplaceActivation):
 
 
 class Mish(_InplaceActivation):
-    """``x * tanh(softplus(x))``, a smooth function with one minimum (Misra 2019).
+    """A smooth function with one minimum (Misra 2019).
+
+    Formula: y = x * tanh(log(1 + exp(x)))
 
     Args:
         inplace: whether the input itself is changed, and returned.
@@ -689,7 +721,9 @@ class Mish(_InplaceActivation):
 
 
 class Sigmoid(_PlainActivation):
-    """``1 / (1 + exp(-x))``, which maps every number into (0, 1).
+    """The logistic function, which maps every number into (0, 1).
+
+    Formula: y = 1 / (1 + exp(-x))
 
     Shapes: input and output of any one shape.
 
@@ -704,6 +738,8 @@ class Sigmoid(_PlainActivation):
 class Tanh(_PlainActivation):
     """The hyperbolic tangent, which maps every number into (-1, 1).
 
+    Formula: y = (exp(x) - exp(-x)) / (exp(x) + exp(-x))
+
     Shapes: input and output of any one shape.
 
     >>> nn.Tanh()(torch.tensor([-1.0, 0.0, 1.0]))
@@ -715,7 +751,9 @@ class Tanh(_PlainActivation):
 
 
 class LogSigmoid(_PlainActivation):
-    """``log(1 / (1 + exp(-x)))``, computed so that large numbers of either sign do not overflow.
+    """The logarithm of the logistic function, computed so that large numbers of either sign do not overflow.
+
+    Formula: y = log(1 / (1 + exp(-x)))
 
     Shapes: input and output of any one shape.
 
@@ -728,7 +766,9 @@ class LogSigmoid(_PlainActivation):
 
 
 class Softsign(_PlainActivation):
-    """``x / (1 + |x|)``, which comes near -1 and 1 more slowly than tanh.
+    """A function that comes near -1 and 1 more slowly than tanh.
+
+    Formula: y = x / (1 + abs(x))
 
     Shapes: input and output of any one shape.
 
@@ -741,7 +781,9 @@ class Softsign(_PlainActivation):
 
 
 class Tanhshrink(_PlainActivation):
-    """``x - tanh(x)``: almost 0 near 0, and a step of 1 nearer to 0 far from it.
+    """A function that is almost 0 near 0, and a step of 1 nearer to 0 far from it.
+
+    Formula: y = x - tanh(x)
 
     Shapes: input and output of any one shape.
 
@@ -754,7 +796,9 @@ class Tanhshrink(_PlainActivation):
 
 
 class ELU(Module):
-    """``x`` where x is positive, else ``alpha * (exp(x) - 1)``.
+    """The exponential linear unit: negative elements come near -alpha.
+
+    Formula: y = x if x > 0 else alpha * (exp(x) - 1)
 
     Args:
         alpha: minus the limit for very negative numbers.
@@ -783,7 +827,9 @@ class ELU(Module):
 
 
 class CELU(Module):
-    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``, whose slope is 1 at 0 whatever alpha is.
+    """An exponential linear unit whose slope is 1 at 0 whatever alpha is.
+
+    Formula: y = x if x > 0 else alpha * (exp(x / alpha) - 1)
 
     Args:
         alpha: minus the limit for very negative numbers; not 0.
@@ -814,7 +860,12 @@ class CELU(Module):
 
 
 class GELU(Module):
-    """``x * P(x)``, where P is the distribution function of the standard normal distribution (Hendrycks, Gimpel 2016).
+    """The Gaussian error linear unit, with the distribution function of the standard normal distribution (Hendrycks, Gimpel
+    2016).
+
+    Formula:
+        y = x * Phi(x)
+        y = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))  # approximate='tanh'
 
     Args:
         approximate: 'none', or 'tanh' for ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))``.
@@ -844,7 +895,9 @@ class GELU(Module):
 
 
 class GLU(Module):
-    """``a * sigmoid(b)``, where a and b are the first and second half of the input along dim (Dauphin et al. 2017).
+    """The gated linear unit, where a and b are the first and second half of the input along dim (Dauphin et al. 2017).
+
+    Formula: y = a * sigmoid(b)
 
     Args:
         dim: the dimension that is halved; its size is even.
@@ -872,7 +925,9 @@ class GLU(Module):
 
 
 class Softplus(Module):
-    """``log(1 + exp(beta * x)) / beta``, a smooth ReLU; x itself where ``beta * x > threshold``, where both are the same.
+    """A smooth ReLU; beyond the threshold, where both are the same, x itself.
+
+    Formula: y = x if beta * x > threshold else log(1 + exp(beta * x)) / beta
 
     Args:
         beta: how sharp the bend at 0 is.
@@ -901,7 +956,9 @@ class Softplus(Module):
 
 
 class PReLU(Module):
-    """``x`` where x is positive, else ``weight * x`` with a slope that is learned (He et al. 2015).
+    """A rectified linear unit whose slope for negative elements is learned (He et al. 2015).
+
+    Formula: y = x if x > 0 else weight * x
 
     Args:
         num_parameters: 1 slope for all, or one for each of the channels.

@@ -80,7 +80,9 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """The absolute difference ``|input - target|``.
+    """The absolute difference.
+
+    Formula: loss = abs(input - target)
 
     Args:
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
@@ -100,7 +102,9 @@ class L1Loss(_Loss):
 
 
 class MSELoss(_Loss):
-    """The squared difference ``(input - target) ** 2``.
+    """The squared difference.
+
+    Formula: loss = (input - target) ** 2
 
     Args:
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
@@ -122,8 +126,12 @@ class MSELoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """With ``d = |input - target|``: ``0.5 * d ** 2 / beta`` where d is below beta, else ``d - 0.5 * beta``. It punishes
-    outliers less than `MSELoss` (Girshick 2015).
+    """The squared difference where it is small, the absolute one elsewhere: it punishes outliers less than `MSELoss` (Girshick
+    2015).
+
+    Formula:
+        d = abs(input - target)
+        loss = d ** 2 / (2 * beta) if d < beta else d - beta / 2
 
     Args:
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
@@ -151,8 +159,12 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """With ``d = |input - target|``: ``0.5 * d ** 2`` where d is below delta, else ``delta * (d - 0.5 * delta)`` (Huber
-    1964): delta times the `SmoothL1Loss` with that beta.
+    """The squared difference where it is small, the absolute one elsewhere (Huber 1964): delta times the `SmoothL1Loss` with
+    that beta.
+
+    Formula:
+        d = abs(input - target)
+        loss = d ** 2 / 2 if d < delta else delta * (d - delta / 2)
 
     Args:
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
@@ -180,8 +192,9 @@ class HuberLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """The Kullback-Leibler divergence, ``target * (log(target) - input)``, of the target from a distribution whose
-    logarithm is the input.
+    """The Kullback-Leibler divergence of the target from a distribution whose logarithm is the input.
+
+    Formula: loss = target * (log(target) - input)
 
     Args:
         reduction: 'batchmean', which is the divergence: the sum divided by the size of the batch; 'mean' over the
@@ -213,8 +226,11 @@ class KLDivLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """The negative log-likelihood of counts under Poisson distributions: ``exp(input) - target * input``, or for rates
-    ``input - target * log(input + eps)``, without ``log(target!)``.
+    """The negative log-likelihood of counts under Poisson distributions, without ``log(target!)``.
+
+    Formula:
+        loss = exp(input) - target * input
+        loss = input - target * log(input + eps)  # log_input=False
 
     Args:
         log_input: whether the input is the logarithm of the rate.
@@ -257,8 +273,9 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """The negative log-likelihood of the target under normal distributions whose mean is the input: ``0.5 * (log(max(var,
-    eps)) + (input - target) ** 2 / max(var, eps))``.
+    """The negative log-likelihood of the target under normal distributions whose mean is the input.
+
+    Formula: loss = (log(max(var, eps)) + (input - target) ** 2 / max(var, eps)) / 2
 
     Args:
         full: whether ``0.5 * log(2 * pi)`` is added.
@@ -289,8 +306,10 @@ class GaussianNLLLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """The input, a distance, where the target is 1, and ``max(0, margin - input)`` where it is -1: alike things shall be
-    near, others at least margin apart.
+    """A distance where the target is 1, and what it lacks to the margin where it is -1: alike things shall be near, others at
+    least margin apart.
+
+    Formula: loss = input if target == 1 else max(0, margin - input)  # target is 1 or -1
 
     Args:
         margin: the distance beyond which unlike things cost nothing.
@@ -315,8 +334,12 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class CosineEmbeddingLoss(_Loss):
-    """With the cosine of the angle between two vectors: ``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where
+    """A loss of the cosine of the angle between two vectors, which shall be 1 where the target is 1, and at most margin where
     it is -1.
+
+    Formula:
+        c = input1 @ input2 / (norm(input1) * norm(input2))
+        loss = 1 - c if target == 1 else max(0, c - margin)  # target is 1 or -1
 
     Args:
         margin: the cosine below which unlike vectors cost nothing, in [-1, 1].
@@ -345,8 +368,9 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
-    """``max(0, -target * (input1 - input2) + margin)``: for target 1 the first shall be greater by margin, for -1 the
-    second.
+    """A loss of the order of two inputs: for target 1 the first shall be greater by margin, for -1 the second.
+
+    Formula: loss = max(0, -target * (input1 - input2) + margin)
 
     Args:
         margin: the difference beyond which a pair costs nothing.
@@ -374,8 +398,9 @@ class MarginRankingLoss(_Loss):
 
 
 class TripletMarginLoss(_Loss):
-    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with the p-norm of the difference as distance: what
-    belongs to the anchor shall be nearer to it, by margin, than what does not.
+    """A loss of distances: what belongs to the anchor shall be nearer to it, by margin, than what does not.
+
+    Formula: loss = max(0, norm(anchor - positive, p) - norm(anchor - negative, p) + margin)
 
     Args:
         margin: the difference beyond which a triplet costs nothing; greater than 0.
@@ -432,7 +457,9 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with any distance d.
+    """`TripletMarginLoss` with any distance d.
+
+    Formula: loss = max(0, d(anchor, positive) - d(anchor, negative) + margin)
 
     Args:
         distance_function: takes two tensors (N, ...) and returns the distances (N,). Default: the Euclidean distance.
@@ -479,8 +506,9 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Minus the log-probability of the target class: ``-weight[target] * input[target]``. With `LogSoftmax` before it, it
-    is `CrossEntropyLoss`.
+    """Minus the log-probability of the target class. With `LogSoftmax` before it, it is `CrossEntropyLoss`.
+
+    Formula: loss = -weight[target] * input[target]
 
     Args:
         weight: (C,): a factor for each class; 'mean' then divides by the sum of the factors of the targets.
@@ -543,7 +571,9 @@ class NLLLoss2d(NLLLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """The negative log-likelihood of the target under ``softmax(input)``: what a classifier minimises.
+    """The negative log-likelihood of the target under the softmax of the input: what a classifier minimises.
+
+    Formula: loss = -weight[target] * log(exp(input[target]) / sum(exp(input[c]) for c in classes))
 
     Args:
         weight: (C,): a factor for each class; 'mean' then divides by the sum of the factors of the targets.
@@ -590,8 +620,10 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """Binary cross entropy ``-(target * log(input) + (1 - target) * log(1 - input))``, with logarithms of at least -100.
-    For what comes before a sigmoid, `BCEWithLogitsLoss` is more exact.
+    """Binary cross entropy, with logarithms of at least -100. For what comes before a sigmoid, `BCEWithLogitsLoss` is more
+    exact.
+
+    Formula: loss = -weight * (target * log(input) + (1 - target) * log(1 - input))
 
     Args:
         weight: factors that broadcast to the input.
@@ -614,7 +646,11 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """Binary cross entropy of ``sigmoid(input)``, computed so that large numbers do not overflow.
+    """Binary cross entropy of the sigmoid of the input, computed so that large numbers do not overflow.
+
+    Formula:
+        p = sigmoid(input)
+        loss = -weight * (pos_weight * target * log(p) + (1 - target) * log(1 - p))
 
     Args:
         weight: factors that broadcast to the input.
@@ -646,8 +682,9 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """A margin between all target classes and all others: the sum of ``max(0, 1 - (x[j] - x[i])) / C`` over the target
-    classes j and the other classes i.
+    """A margin between all target classes and all others.
+
+    Formula: loss = sum(max(0, 1 - (input[j] - input[i])) for j in targets for i in others) / C
 
     Args:
         reduction: 'mean' over the samples, 'sum', or 'none' for the loss of each.
@@ -669,7 +706,9 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class SoftMarginLoss(_Loss):
-    """``log(1 + exp(-target * input))`` for targets of -1 and 1: a logistic loss.
+    """A logistic loss for targets of -1 and 1.
+
+    Formula: loss = log(1 + exp(-target * input))
 
     Args:
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
@@ -688,8 +727,11 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The mean over the classes of ``-(target * log(sigmoid(x)) + (1 - target) * log(1 - sigmoid(x)))``: each class is a
-    question of its own.
+    """The mean over the classes of a binary cross entropy: each class is a question of its own.
+
+    Formula:
+        p = sigmoid(input)
+        loss = -sum(target[c] * log(p[c]) + (1 - target[c]) * log(1 - p[c]) for c in classes) / C
 
     Args:
         weight: (C,): a factor for each class.
@@ -709,8 +751,9 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """The sum of ``max(0, margin - x[target] + x[i]) ** p / C`` over the other classes i, times the weight of the target
-    class.
+    """A margin between the score of the target class and those of the others.
+
+    Formula: loss = weight[target] * sum(max(0, margin - input[target] + input[i]) ** p for i in others) / C
 
     Args:
         p: the power, 1 or 2.
@@ -758,6 +801,8 @@ class MultiMarginLoss(_WeightedLoss):
 class CTCLoss(_Loss):
     """Connectionist temporal classification (Graves et al. 2006): minus the log-probability, summed over all ways to
     spread the target over the time steps, with blanks between, that the target is said.
+
+    Formula: loss = -log(sum(prod(p[t, path[t]] for t in times) for path in paths))  # paths that say the target
 
     Args:
         blank: the class that stands for nothing.

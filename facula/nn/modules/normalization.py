@@ -45,8 +45,10 @@ class _OverChannels(Module):
 
 
 class LocalResponseNorm(_OverChannels):
-    """Divides each element by ``(k + alpha * s) ** beta``, where s is the mean of the squares at its position over size
-    neighbouring channels (Krizhevsky et al. 2012).
+    """Normalisation of each element by the mean of the squares at its position over size neighbouring channels (Krizhevsky et
+    al. 2012).
+
+    Formula: y[c] = x[c] / (k + alpha * sum(x[i] ** 2 for i in window) / size) ** beta
 
     Args:
         size: of the window of channels; beyond the first and the last there are zeros.
@@ -112,8 +114,9 @@ class CrossMapLRN2d(_OverChannels):
 
 
 class LayerNorm(Module):
-    """Layer normalisation (Ba et al. 2016): ``(x - mean) / sqrt(var + eps) * weight + bias``, with mean and (biased)
-    variance of the last dimensions of each sample.
+    """Layer normalisation (Ba et al. 2016), with mean and (biased) variance of the last dimensions of each sample.
+
+    Formula: y = (x - mean) / sqrt(var + eps) * weight + bias
 
     Args:
         normalized_shape: the sizes of those dimensions; a number for the last one.
@@ -187,6 +190,8 @@ class GroupNorm(Module):
     """Group normalisation (Wu, He 2018): the channels of each sample are cut into groups, and each group gets mean 0 and
     variance 1 over its channels and positions; then each channel is scaled and shifted.
 
+    Formula: y = (x - mean) / sqrt(var + eps) * weight + bias
+
     Args:
         num_groups: how many groups; 1 normalises each sample, num_channels each channel.
         num_channels: C.
@@ -259,8 +264,9 @@ class GroupNorm(Module):
 
 
 class RMSNorm(Module):
-    """Root mean square normalisation (Zhang, Sennrich 2019): ``x / sqrt(mean(x ** 2) + eps) * weight``, with the mean
-    over the last dimensions of each sample.
+    """Root mean square normalisation (Zhang, Sennrich 2019), with the mean over the last dimensions of each sample.
+
+    Formula: y = x / sqrt(mean(x ** 2) + eps) * weight
 
     Args:
         normalized_shape: the sizes of those dimensions; a number for the last one.

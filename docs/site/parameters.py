@@ -1,0 +1,180 @@
+"""What signatures and docstrings say of parameters, put together: `described(signatures, blocks, link)`.
+
+A page of the API names each parameter by itself, with its type, its default and a sentence, then what is returned and
+what is raised. Types and defaults stand in signatures, sentences in the sections Args, Returns and Errors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Link = Callable[[str], "str | None"]
+
+ARGUMENTS = ("Args", "Arguments", "Keyword arguments")
+#: Sections that come behind the parameters.
+LATER = ("Returns", "Yields", "Shape", "Shapes", "Errors", "Raises", "Example", "Examples")
+RAISED = re.compile(r"((?:torch\.|facula\.)?\w*(?:Error|Exception|Interrupt|StopIteration|Warning|Exit)\b)")
+
+
+@dataclass
+class Parameter:
+    """A parameter of a signature: its name with its stars, its type and its default as they are written."""
+
+    name: str
+    type: str = ""
+    default: str = ""
+
+
+@dataclass
+class Signature:
+    """A signature in parts; `other` is text that is none, such as the type of a property."""
+
+    parameters: list[Parameter]
+    returns: str = ""
+    other: str = ""
+
+    def data(self) -> list:
+        return [[[p.name, p.type, p.default] for p in self.parameters], self.returns, self.other]
+
+    @property
+    def named(self) -> list[Parameter]:
+        return [p for p in self.parameters if p.name not in ("*", "/", "self", "cls") and not p.name.lstrip("*").startswith("_")]
+
+
+def split(text: str, at: str) -> list[str]:
+    """Return the parts of a text between letters `at` that stand outside of brackets and quotes."""
+    parts, depth, start, quote = [], 0, 0, ""
+    for place, letter in enumerate(text):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        else:
+            depth += (letter in "([{") - (letter in ")]}")
+            if letter == at and depth == 0:
+                parts.append(text[start:place])
+                start = place + 1
+    return [*parts, text[start:]]
+
+
+def read(text: str) -> Signature:
+    """Return the parts of `(a: int, *, b=1) -> Tensor`."""
+    if not text.startswith("("):
+        return Signature([], "", text)
+    depth = end = 0
+    for end, letter in enumerate(text):
+        depth += (letter in "([{") - (letter in ")]}")
+        if depth == 0:
+            break
+    found = []
+    for part in filter(None, map(str.strip, split(text[1:end], ","))):
+        head, *default = split(part, "=")
+        name, *kind = split(head, ":")
+        found.append(Parameter(name.strip(), ":".join(kind).strip(), "=".join(default).strip()))
+    return Signature(found, text[end + 1 :].strip().removeprefix("->").strip().removesuffix(":"))
+
+
+def merged(signatures: list[Signature]) -> dict[str, Parameter]:
+    """Return the parameters of all signatures by name; types that differ are joined by `|`."""
+    found: dict[str, Parameter] = {}
+    for signature in signatures:
+        for p in signature.named:
+            name = p.name.lstrip("*")
+            if name not in found:
+                found[name] = Parameter(p.name, p.type, p.default)
+                continue
+            known = found[name]
+            known.default = known.default or p.default
+            kinds = [kind.strip() for kind in split(known.type, "|")]
+            known.type = " | ".join(dict.fromkeys(filter(None, [*kinds, *(kind.strip() for kind in split(p.type, "|"))])))
+    return found
+
+
+def type_of(text: str, link: Link) -> list:
+    """Return a type as inline text whose names are links."""
+    parts: list[list[str]] = []
+    for word in re.split(r"((?<![\w.'\"])[A-Za-z_][\w.]*)", text):
+        if target := link(word) if re.match(r"[A-Za-z_]", word) else None:
+            parts.append(["a", word, target])
+        elif word:
+            if parts and parts[-1][0] == "c":
+                parts[-1][1] += word
+            else:
+                parts.append(["c", word])
+    return parts
+
+
+def described(signatures: list[Signature], found: list[list], link: Link) -> list[list]:
+    """Return the blocks of a docstring with Args as parameters, and with what is returned and raised."""
+    known = merged(signatures)
+    returns = list(dict.fromkeys(s.returns for s in signatures if s.returns not in ("", "None")))
+    rows: list[list] = []
+    kept: list[list] = []
+    place = None
+    for block in found:
+        if block[0] == "fields" and block[1].startswith(ARGUMENTS):
+            place = len(kept) if place is None else place
+            rows += block[2]
+        elif block[0] in ("fields", "note") and block[1].startswith(("Errors", "Raises")):
+            kept.append(raised(block))
+        else:
+            kept.append(block)
+    if place is None:
+        later = (i for i, b in enumerate(kept) if (b[0] in ("note", "fields") and b[1].startswith(LATER)) or b[:2] == ["code", "pycon"])
+        place = next(later, len(kept))
+    made = []
+    if shown := parameter_rows(rows, known, link):
+        made.append(["parameters", "Parameters", shown])
+    for i, block in enumerate(kept):
+        if block[0] in ("note", "fields") and block[1].partition(",")[0] in ("Returns", "Yields"):
+            if returns:
+                kept[i] = ["returns", block[1], type_of(" or ".join(returns), link), *([block[2]] if block[0] == "note" else [[block]])]
+            break
+    else:
+        if returns:
+            made.append(["returns", "Returns", type_of(" or ".join(returns), link), []])
+    return [*kept[:place], *made, *kept[place:]]
+
+
+def parameter_rows(rows: list[list], known: dict[str, Parameter], link: Link) -> list[list]:
+    """Return `[[[name, type, default], ...], blocks]` for every entry of Args, in its order, then for what Args leaves out."""
+    result, seen = [], set()
+    for (key,), body in rows:
+        heads = []
+        for name in re.split(r", | and ", key[1]):
+            plain = name.lstrip("*")
+            p = known.get(plain) or known.get(plain + "_") or Parameter(name)
+            seen |= {plain, plain + "_"}
+            heads.append([p.name.rstrip("_") if p.name.endswith("_") else p.name, type_of(p.type, link), p.default])
+        result.append([heads, body])
+    for name, p in known.items():
+        if name not in seen and name not in ("args", "kwargs"):
+            result.append([[[p.name, type_of(p.type, link), p.default]], []])
+    order = {name: at for at, name in enumerate(known)}
+    return sorted(result, key=lambda row: order.get(row[0][0][0].lstrip("*"), len(order)))
+
+
+def raised(block: list) -> list:
+    """Return a section of errors with a row for each kind of error, where its text names one at the start of each part."""
+    if block[0] != "note" or len(block[2]) != 1 or block[2][0][0] != "p":
+        return ["note", "Raises", block[2]] if block[0] == "note" else [block[0], "Raises", block[2]]
+    parts: list[list[list[str]]] = [[]]
+    for kind, text, *more in block[2][0][1]:
+        pieces = re.split(r"[;.,] (?:and )?(?=(?:torch\.|facula\.)?[A-Z]\w*(?:Error|Exception)\b)", text) if kind == "t" else [text]
+        for i, piece in enumerate(pieces):
+            if i:
+                parts.append([])
+            if piece:
+                parts[-1].append([kind, piece, *more])
+    rows = []
+    for part in parts:
+        match = RAISED.match(part[0][1]) if part and part[0][0] in ("t", "c", "a") else None
+        if match is None:
+            return ["note", "Raises", block[2]]
+        rest = [["t", re.sub(r"^,? ?", "", part[0][1][match.end() :])], *part[1:]] if part[0][0] == "t" else part[1:]
+        if rest and rest[-1][0] == "t":
+            rest[-1] = ["t", rest[-1][1].rstrip("., ") + "."]
+        rows.append([[["c", match.group(1)]], [["p", rest]]])
+    return ["fields", "Raises", rows]
