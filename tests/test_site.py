@@ -19,6 +19,8 @@ import api  # noqa: E402  (in docs/site)
 import blocks  # noqa: E402
 import check_links  # noqa: E402
 import drawings  # noqa: E402
+import parameters  # noqa: E402
+import pictures  # noqa: E402
 import stage  # noqa: E402
 import tutorial  # noqa: E402
 
@@ -132,7 +134,7 @@ def test_notebooks_run(path, tmp_path, monkeypatch):
 
 
 def blocks_of(text):
-    return blocks.parse(text, lambda code: "api/torch.add" if code == "torch.add" else None)
+    return blocks.parse(text, lambda code, named: "api/torch.add" if code == "torch.add" or (code == "add" and named) else None)
 
 
 def test_blocks_of_a_docstring():
@@ -169,6 +171,34 @@ def test_blocks_of_a_docstring():
     assert listed == ["list", [[["p", [["t", "one goes on"]]]], [["p", [["t", "two"]]]]]]
     assert example == ["code", "pycon", ">>> 1 + 1\n2\n\n>>> 2\n2"]
     assert words[0] == "p" and code == ["code", "python", "x = 1"]
+
+
+def test_formulas_and_references():
+    assert blocks_of("Formula: y = x") == [["formula", ["y = x"]]]
+    assert blocks_of("Formula:\n    a = 1\n    b = 2\n\nText.") == [["formula", ["a = 1", "b = 2"]], ["p", [["t", "Text."]]]]
+    assert blocks_of("`add` ``add``") == [["p", [["a", "add", "api/torch.add"], ["t", " "], ["c", "add"]]]]
+
+
+def test_signatures_in_parts():
+    read = parameters.read("(a: int | Sequence[int], *, b: str = 'x, y', **more: dict[str, int]) -> tuple[Tensor, int]")
+    assert read.data() == [[["a", "int | Sequence[int]", ""], ["*", "", ""], ["b", "str", "'x, y'"], ["**more", "dict[str, int]", ""]], "tuple[Tensor, int]", ""]
+    assert parameters.read("int").data() == [[], "", "int"]
+    both = parameters.merged([parameters.read("(x: int, self, _y)"), parameters.read("(x: int | None = None)")])
+    assert both == {"x": parameters.Parameter("x", "int | None", "None")}
+
+
+def test_parameters_are_described():
+    text = "Text.\n\nArgs:\n  x, y: numbers.\n  z: of its own.\n\nErrors: ValueError for x < 0; torch.OutOfMemoryError where there is no memory.\n\n>>> 1\n1"
+    signature = parameters.read("(z: Tensor, x: int = 1, y: int = 2, w: int = 3) -> Tensor")
+    made = parameters.described([signature], blocks_of(text), lambda word: "api/torch.Tensor" if word == "Tensor" else None)
+    assert [block[0] for block in made] == ["p", "parameters", "returns", "fields", "code"]
+    heads = [head for heads, _ in made[1][2] for head in heads]
+    assert heads == [["z", [["a", "Tensor", "api/torch.Tensor"]], ""], ["x", [["c", "int"]], "1"], ["y", [["c", "int"]], "2"], ["w", [["c", "int"]], "3"]]
+    assert made[1][2][1][1] == [["p", [["t", "numbers."]]]] and made[1][2][2][1] == []
+    assert made[2] == ["returns", "Returns", [["a", "Tensor", "api/torch.Tensor"]], []]
+    assert [(key, body[0][1]) for ((_, key),), body in made[3][2]] == [
+        ("ValueError", [["t", "for x < 0."]]), ("torch.OutOfMemoryError", [["t", "where there is no memory."]])
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -211,6 +241,44 @@ def test_pages_say_what_docstrings_and_the_schema_say(site):
     page = json.dumps(site.pages["api/torch.Tensor.add"])
     assert "torch.Tensor.add_" in page and len(nn.Linear.__doc__) > 0
     assert "torch.nn.Linear" in json.dumps(site.pages["api/torch.nn"])
+
+
+def test_parameters_have_types_and_sentences(site):
+    """Of all parameters with a type; `python docs/site/api.py` prints the names of the others."""
+    rows = list(api.parameters_of(site))
+    told = sum(bool(kind) and bool(body) for _, _, kind, body in rows)
+    assert len(rows) > 14000 and told / len(rows) > 0.5, f"{told} of {len(rows)}"
+
+
+def test_pages_of_functions_show_what_layers_do(site):
+    page = json.dumps(site.pages["api/torch.nn.functional.mish"])
+    assert '"formula"' in page and "pictures/nn.Mish.svg" in page and '"torch.nn.Mish", "api/torch.nn.Mish"' in page
+    assert site.twins["nn.CrossEntropyLoss"] == "nn.functional.cross_entropy" and site.twins["nn.functional.binary_cross_entropy"] == "nn.BCELoss"
+
+
+def test_pictures_have_pages_and_words(site):
+    known = {name.path for name in site.tops} | {other for others in site.aliases.values() for other in others}
+    assert set(pictures.PICTURES) <= known, set(pictures.PICTURES) - known
+    every = {picture.file: picture for found in pictures.PICTURES.values() for picture in found}
+    assert len(every) > 120 and all(len(picture.words) > 25 for picture in every.values())
+    shown = json.dumps(list(site.pages.values()))
+    assert [file for file in every if f"pictures/{file}" not in shown] == []
+
+
+@pytest.mark.parametrize("name", ["nn.GELU", "nn.Conv2d", "distributions.Beta", "optim.lr_scheduler.StepLR"])
+def test_pictures_are_drawn(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(pictures, "PICTURES", {name: pictures.PICTURES[name]})
+    assert pictures.write(tmp_path) == 1
+    (path,) = (tmp_path / "pictures").glob("*.svg")
+    text = path.read_text()
+    assert "</svg>" in text and pictures.INK in text and "#ffffff" not in text  # no background, and readable on any
+
+
+def test_the_front_page_has_sections_of_readme():
+    text = stage.with_readme((ROOT / "docs" / "index.md").read_text(), "docs/index.md")
+    assert "none has run on a real GPU" in " ".join(text.replace("\n>", "").split()) and "](drawings/ratios.svg)" in text
+    with pytest.raises(SystemExit, match="no section 'Gone'"):
+        stage.with_readme("<!-- of README: Gone -->\n<!-- end -->\n", "docs/index.md")
 
 
 def test_the_filter_knows_every_name_of_pytorch(site, tmp_path):

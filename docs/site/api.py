@@ -7,6 +7,7 @@ the rest from its cache.
 
 from __future__ import annotations
 
+import enum
 import inspect
 import json
 import re
@@ -35,6 +36,12 @@ LAYERS = {
     "binary_cross_entropy": "BCELoss", "binary_cross_entropy_with_logits": "BCEWithLogitsLoss", "interpolate": "Upsample",
     "multi_head_attention_forward": "MultiheadAttention", "batch_norm": "BatchNorm2d", "instance_norm": "InstanceNorm2d",
 }  # fmt: skip
+#: What is said of parameters of which their docstrings say nothing.
+COMMON = {
+    word: f"{text[0].upper()}{text[1:]}"
+    for word, text in emit_docs.COMMON.items()
+    if word in ("device", "dtype", "generator", "layout", "memory_format", "pin_memory", "requires_grad")
+} | dict.fromkeys(("size_average", "reduce"), "A flag that `reduction` has replaced.")
 DTYPES = {
     "bool": ("Bool",), "integers": schema_words.INTEGERS, "float16, bfloat16": ("Float16", "BFloat16"),
     "float32, float64": ("Float32", "Float64"), "complex": schema_words.COMPLEX,
@@ -70,6 +77,7 @@ class Site:
                 self.ops[path].append(op)
             if "method" in op.variants and op.names:
                 self.ops[f"Tensor.{op.names[0].rpartition('.')[2]}"].append(op)
+        self.stubs = parameters.stubs(Path(facula.__file__).parent / "_C")
         self.targets = self._targets()
         self.aliases = self._aliases()
         self.twins = self._twins()
@@ -171,7 +179,9 @@ class Site:
         link = self.link(module, self.targets[name.path], owner or name.path, own)
         shown = blocks.parse(text, link)
         place = next((at + 1 for at, block in enumerate(shown) if block[0] == "formula"), min(1, len(shown)))
-        shown = parameters.described(signatures, [*shown[:place], *more, *shown[place:]], link)
+        shown = [*shown[:place], *more, *shown[place:]]
+        texts = {word: blocks.parse(text, link) for word, text in COMMON.items()}
+        shown = parameters.described(signatures, shown, link, self.stubs.get(name.path, {}), texts)
         return ["object", {
             "kind": kind, "name": public(name.path), "signatures": [s.data() for s in signatures] or [None],
             "blocks": shown, "property": name.is_property,
@@ -418,7 +428,7 @@ def dtypes(op: schema.Op) -> str:
 
 def signature(name: docstrings.Name) -> list[str]:
     """Return what `inspect` sees, readable."""
-    if name.is_property:
+    if name.is_property or (inspect.isclass(name.value) and issubclass(name.value, enum.Enum)):
         return []
     try:
         found = inspect.signature(name.value)
@@ -447,3 +457,35 @@ def write(folder: Path, pages: dict[str, dict]) -> int:
         if f"api/{file.name.removesuffix('.api')}" not in pages:
             file.unlink()
     return len(pages)
+
+
+def parameters_of(site: Site) -> Iterable[tuple[str, str, list, list]]:
+    """Yield every parameter of every page: the public name, its own, its type and its text."""
+
+    def objects(found: list) -> Iterable[dict]:
+        for block in found:
+            if block[0] == "object":
+                yield block[1]
+            elif block[0] == "section":
+                yield from objects(block[3])
+
+    for page in site.pages.values():
+        for what in objects(page["blocks"]):
+            for block in what["blocks"]:
+                if block[0] == "parameters":
+                    yield from ((what["name"], name, kind, body) for heads, body in block[2] for name, kind, _ in heads)
+
+
+def main() -> None:
+    """Print the parameters that lack a type or a sentence, and how many do not."""
+    site = Site()
+    site.build()
+    rows = list(parameters_of(site))
+    lacking = [(name, word, kind, body) for name, word, kind, body in rows if not (kind and body)]
+    for name, word, kind, body in lacking:
+        print(f"{name}: {word}: {'' if kind else 'type '}{'' if body else 'sentence'}")
+    print(f"{len(rows)} parameters, {len(rows) - len(lacking)} with a type and a sentence")
+
+
+if __name__ == "__main__":
+    main()

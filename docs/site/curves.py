@@ -1,16 +1,16 @@
-"""Curves on the API's pages: activations, losses, schedules of learning rates, densities and windows of signals, each computed
-by the function that it shows."""
+"""Curves on the API's pages: activations, losses, schedules of learning rates and windows of signals, each computed by the
+function that it shows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from operator import attrgetter
 
-from pictures import BLUE, COLOURS, INK, ORANGE, add, plt
+from pictures import BLUE, INK, ORANGE, add, plt
 
 import facula
-from facula import distributions, nn, optim
+from facula import nn, optim
+
 
 def axes(width: float = 4.4, height: float = 2.6, cross: bool = False):
     """Return axes; as a cross through 0 where that is asked for."""
@@ -64,8 +64,16 @@ for _name, _module in ACTIVATIONS.items():
 def rrelu() -> None:
     x = facula.linspace(-4, 4, 401)
     made = axes(cross=True)
-    made.fill_between(x.tolist(), (x / 8).tolist(), (x / 3).tolist(), where=(x < 0).tolist(), color=ORANGE, alpha=0.4,
-                      linewidth=0, label="slopes in training")  # fmt: skip
+    made.fill_between(
+        x.tolist(),
+        (x / 8).tolist(),
+        (x / 3).tolist(),
+        where=(x < 0).tolist(),
+        color=ORANGE,
+        alpha=0.4,
+        linewidth=0,
+        label="slopes in training",
+    )
     made.plot(x.tolist(), nn.functional.rrelu(x).tolist(), label="in evaluation")
     made.set(xlabel="x", ylim=(-1.6, 4))
     made.legend()
@@ -87,8 +95,11 @@ def along_softmax(function: Callable, what: str) -> Callable[[], None]:
 for _name in ("softmax", "softmin", "log_softmax"):
     _class = {"softmax": "Softmax", "softmin": "Softmin", "log_softmax": "LogSoftmax"}[_name]
     _more = f" {_name}" if _name != "softmin" else ""
-    add(f"nn.{_class} nn.functional.{_name}{_more}", f"{_name} of the three numbers x, 0 and -1, for x between -5 and 5",
-        along_softmax(getattr(nn.functional, _name), f"{_name} of (x, 0, -1)"))  # fmt: skip
+    add(
+        f"nn.{_class} nn.functional.{_name}{_more}",
+        f"{_name} of the three numbers x, 0 and -1, for x between -5 and 5",
+        along_softmax(getattr(nn.functional, _name), f"{_name} of (x, 0, -1)"),
+    )
 
 
 def glu() -> None:
@@ -105,7 +116,9 @@ add("nn.GLU nn.functional.glu", "GLU: the half a, let through by the sigmoid of 
 ERROR = "input - target"
 
 
-def losses(lines: Callable[[facula.Tensor], dict], low: float, high: float, xlabel: str = ERROR, **limits) -> Callable[[], None]:
+def losses(
+    lines: Callable[[facula.Tensor], dict], low: float, high: float, xlabel: str = ERROR, **limits
+) -> Callable[[], None]:
     """Return what draws losses as functions of one number."""
 
     def draw() -> None:
@@ -118,7 +131,9 @@ def losses(lines: Callable[[facula.Tensor], dict], low: float, high: float, xlab
 def distance(layer: type, name: str, values: tuple, **more) -> Callable[[facula.Tensor], dict]:
     zero = facula.zeros(())
     return lambda x: {
-        (f"{name} = {value}" if name else ""): layer(**({name: value} if name else {}), reduction="none", **more)(x, zero.expand(x.shape))
+        (f"{name} = {value}" if name else ""): layer(**({name: value} if name else {}), reduction="none", **more)(
+            x, zero.expand(x.shape)
+        )
         for value in values
     }
 
@@ -126,28 +141,71 @@ def distance(layer: type, name: str, values: tuple, **more) -> Callable[[facula.
 F = nn.functional
 add("nn.L1Loss nn.functional.l1_loss", "L1Loss: the absolute value of the error", losses(distance(nn.L1Loss, "", (0,)), -3, 3))
 add("nn.MSELoss nn.functional.mse_loss", "MSELoss: the square of the error", losses(distance(nn.MSELoss, "", (0,)), -3, 3))
-add("nn.SmoothL1Loss nn.functional.smooth_l1_loss", "SmoothL1Loss: a parabola within beta, with lines of slope 1 outside",
-    losses(distance(nn.SmoothL1Loss, "beta", (0.5, 1.0, 2.0)), -3, 3))  # fmt: skip
-add("nn.HuberLoss nn.functional.huber_loss", "HuberLoss: a parabola within delta, with lines of slope delta outside",
-    losses(distance(nn.HuberLoss, "delta", (0.5, 1.0, 2.0)), -3, 3))  # fmt: skip
-add("nn.BCELoss nn.functional.binary_cross_entropy", "BCELoss: minus the logarithm of the probability of what was true",
-    losses(lambda x: {f"target {t}": F.binary_cross_entropy(x, facula.full_like(x, t), reduction="none") for t in (1, 0)},
-           0.004, 0.996, "input, a probability"))  # fmt: skip
-add("nn.BCEWithLogitsLoss nn.functional.binary_cross_entropy_with_logits",
+add(
+    "nn.SmoothL1Loss nn.functional.smooth_l1_loss",
+    "SmoothL1Loss: a parabola within beta, with lines of slope 1 outside",
+    losses(distance(nn.SmoothL1Loss, "beta", (0.5, 1.0, 2.0)), -3, 3),
+)
+add(
+    "nn.HuberLoss nn.functional.huber_loss",
+    "HuberLoss: a parabola within delta, with lines of slope delta outside",
+    losses(distance(nn.HuberLoss, "delta", (0.5, 1.0, 2.0)), -3, 3),
+)
+add(
+    "nn.BCELoss nn.functional.binary_cross_entropy",
+    "BCELoss: minus the logarithm of the probability of what was true",
+    losses(
+        lambda x: {f"target {t}": F.binary_cross_entropy(x, facula.full_like(x, t), reduction="none") for t in (1, 0)},
+        0.004,
+        0.996,
+        "input, a probability",
+    ),
+)
+add(
+    "nn.BCEWithLogitsLoss nn.functional.binary_cross_entropy_with_logits",
     "BCEWithLogitsLoss: almost 0 far on the right side, almost a line on the wrong one",
-    losses(lambda x: {f"target {t}": F.binary_cross_entropy_with_logits(x, facula.full_like(x, t), reduction="none")
-                      for t in (1, 0)}, -5, 5, "input, a logit"))  # fmt: skip
-add("nn.SoftMarginLoss nn.functional.soft_margin_loss", "SoftMarginLoss: almost 0 where the signs agree, almost a line elsewhere",
-    losses(lambda x: {f"target {t}": F.soft_margin_loss(x, facula.full_like(x, t), reduction="none") for t in (1, -1)}, -5, 5,
-           "input"))  # fmt: skip
-add("nn.HingeEmbeddingLoss nn.functional.hinge_embedding_loss",
+    losses(
+        lambda x: {
+            f"target {t}": F.binary_cross_entropy_with_logits(x, facula.full_like(x, t), reduction="none") for t in (1, 0)
+        },
+        -5,
+        5,
+        "input, a logit",
+    ),
+)
+add(
+    "nn.SoftMarginLoss nn.functional.soft_margin_loss",
+    "SoftMarginLoss: almost 0 where the signs agree, almost a line elsewhere",
+    losses(
+        lambda x: {f"target {t}": F.soft_margin_loss(x, facula.full_like(x, t), reduction="none") for t in (1, -1)},
+        -5,
+        5,
+        "input",
+    ),
+)
+add(
+    "nn.HingeEmbeddingLoss nn.functional.hinge_embedding_loss",
     "HingeEmbeddingLoss: the distance of what is alike; what is not costs as far as it is nearer than the margin",
-    losses(lambda x: {f"target {t}": F.hinge_embedding_loss(x, facula.full_like(x, t), reduction="none") for t in (1, -1)}, 0, 3,
-           "input, a distance"))  # fmt: skip
-add("nn.MarginRankingLoss nn.functional.margin_ranking_loss",
+    losses(
+        lambda x: {f"target {t}": F.hinge_embedding_loss(x, facula.full_like(x, t), reduction="none") for t in (1, -1)},
+        0,
+        3,
+        "input, a distance",
+    ),
+)
+add(
+    "nn.MarginRankingLoss nn.functional.margin_ranking_loss",
     "MarginRankingLoss: 0 as soon as the inputs are in the right order by the margin",
-    losses(lambda x: {f"target 1, margin {m}": F.margin_ranking_loss(x, facula.zeros_like(x), facula.ones_like(x), m, reduction="none")
-                      for m in (0, 1)}, -3, 3, "input1 - input2"))  # fmt: skip
+    losses(
+        lambda x: {
+            f"target 1, margin {m}": F.margin_ranking_loss(x, facula.zeros_like(x), facula.ones_like(x), m, reduction="none")
+            for m in (0, 1)
+        },
+        -3,
+        3,
+        "input1 - input2",
+    ),
+)
 
 
 def cosine(x: facula.Tensor) -> dict:
@@ -155,9 +213,11 @@ def cosine(x: facula.Tensor) -> dict:
     return {f"target {t}": F.cosine_embedding_loss(*pairs, facula.full_like(x, t), reduction="none") for t in (1, -1)}
 
 
-add("nn.CosineEmbeddingLoss nn.functional.cosine_embedding_loss",
+add(
+    "nn.CosineEmbeddingLoss nn.functional.cosine_embedding_loss",
     "CosineEmbeddingLoss: 1 minus the cosine of the angle for what is alike, the cosine, if positive, for what is not",
-    losses(cosine, 0, math.pi, "angle between the two inputs"))  # fmt: skip
+    losses(cosine, 0, math.pi, "angle between the two inputs"),
+)
 
 
 def several(x: facula.Tensor) -> facula.Tensor:
@@ -168,41 +228,110 @@ def of_class(x: facula.Tensor, target: int) -> facula.Tensor:
     return facula.full((len(x),), target, dtype=facula.int64)
 
 
-add("nn.CrossEntropyLoss nn.functional.cross_entropy",
+add(
+    "nn.CrossEntropyLoss nn.functional.cross_entropy",
     "CrossEntropyLoss of the scores (x, 0, 0): it falls with the score of the target, and rises with that of another class",
-    losses(lambda x: {f"target {t}": F.cross_entropy(several(x), of_class(x, t), reduction="none") for t in (0, 1)}, -6, 6,
-           "score of class 0; the two others have 0"))  # fmt: skip
-add("nn.NLLLoss nn.functional.nll_loss", "NLLLoss: minus the logarithm of the probability of the target",
-    losses(lambda x: {"": F.nll_loss(x.log()[:, None], of_class(x, 0), reduction="none")}, 0.005, 1, "probability of the target"))  # fmt: skip
-add("nn.KLDivLoss nn.functional.kl_div", "KLDivLoss: 0 where both distributions are the same",
-    losses(lambda x: {f"target ({t}, {1 - t:.1f})": F.kl_div(facula.stack([x, 1 - x], 1).log(), facula.tensor([[t, 1 - t]]).expand(len(x), 2),
-                                                  reduction="none").sum(1) for t in (0.2, 0.5)}, 0.01, 0.99,
-           "probability of the first of two classes"))  # fmt: skip
-add("nn.PoissonNLLLoss nn.functional.poisson_nll_loss", "PoissonNLLLoss: least where the exponential of the input is the count",
-    losses(lambda x: {f"target {t}": F.poisson_nll_loss(x, facula.full_like(x, t), reduction="none") for t in (1, 3)}, -2, 2.2,
-           "input, the logarithm of a rate"))  # fmt: skip
-add("nn.GaussianNLLLoss nn.functional.gaussian_nll_loss",
+    losses(
+        lambda x: {f"target {t}": F.cross_entropy(several(x), of_class(x, t), reduction="none") for t in (0, 1)},
+        -6,
+        6,
+        "score of class 0; the two others have 0",
+    ),
+)
+add(
+    "nn.NLLLoss nn.functional.nll_loss",
+    "NLLLoss: minus the logarithm of the probability of the target",
+    losses(
+        lambda x: {"": F.nll_loss(x.log()[:, None], of_class(x, 0), reduction="none")}, 0.005, 1, "probability of the target"
+    ),
+)
+add(
+    "nn.KLDivLoss nn.functional.kl_div",
+    "KLDivLoss: 0 where both distributions are the same",
+    losses(
+        lambda x: {
+            f"target ({t}, {1 - t:.1f})": F.kl_div(
+                facula.stack([x, 1 - x], 1).log(), facula.tensor([[t, 1 - t]]).expand(len(x), 2), reduction="none"
+            ).sum(1)
+            for t in (0.2, 0.5)
+        },
+        0.01,
+        0.99,
+        "probability of the first of two classes",
+    ),
+)
+add(
+    "nn.PoissonNLLLoss nn.functional.poisson_nll_loss",
+    "PoissonNLLLoss: least where the exponential of the input is the count",
+    losses(
+        lambda x: {f"target {t}": F.poisson_nll_loss(x, facula.full_like(x, t), reduction="none") for t in (1, 3)},
+        -2,
+        2.2,
+        "input, the logarithm of a rate",
+    ),
+)
+add(
+    "nn.GaussianNLLLoss nn.functional.gaussian_nll_loss",
     "GaussianNLLLoss: a parabola that is steeper and lower for a smaller variance",
-    losses(lambda x: {f"variance {v}": F.gaussian_nll_loss(x, facula.zeros_like(x), facula.full_like(x, v), reduction="none")
-                      for v in (0.25, 1, 4)}, -3, 3, ylim=(-1, 6)))  # fmt: skip
-add("nn.MultiMarginLoss nn.functional.multi_margin_loss",
+    losses(
+        lambda x: {
+            f"variance {v}": F.gaussian_nll_loss(x, facula.zeros_like(x), facula.full_like(x, v), reduction="none")
+            for v in (0.25, 1, 4)
+        },
+        -3,
+        3,
+        ylim=(-1, 6),
+    ),
+)
+add(
+    "nn.MultiMarginLoss nn.functional.multi_margin_loss",
     "MultiMarginLoss of the scores (x, 0, 0) and the target 0: 0 as soon as the target leads by the margin",
-    losses(lambda x: {f"p = {p}": F.multi_margin_loss(several(x), of_class(x, 0), p=p, reduction="none") for p in (1, 2)}, -2, 3,
-           "score of the target; the two others have 0"))  # fmt: skip
-add("nn.TripletMarginLoss nn.TripletMarginWithDistanceLoss nn.functional.triplet_margin_loss "
+    losses(
+        lambda x: {f"p = {p}": F.multi_margin_loss(several(x), of_class(x, 0), p=p, reduction="none") for p in (1, 2)},
+        -2,
+        3,
+        "score of the target; the two others have 0",
+    ),
+)
+add(
+    "nn.TripletMarginLoss nn.TripletMarginWithDistanceLoss nn.functional.triplet_margin_loss "
     "nn.functional.triplet_margin_with_distance_loss",
     "TripletMarginLoss: 0 as soon as the negative is farther from the anchor than the positive, by the margin",
-    losses(lambda x: {f"margin {m}": F.triplet_margin_loss(facula.zeros(len(x), 1), facula.ones(len(x), 1), x[:, None], m,
-                                                           reduction="none") for m in (1, 0.5)}, 0, 4,
-           "distance of the negative; the positive has 1"))  # fmt: skip
-add("nn.MultiLabelSoftMarginLoss nn.functional.multilabel_soft_margin_loss",
+    losses(
+        lambda x: {
+            f"margin {m}": F.triplet_margin_loss(
+                facula.zeros(len(x), 1), facula.ones(len(x), 1), x[:, None], m, reduction="none"
+            )
+            for m in (1, 0.5)
+        },
+        0,
+        4,
+        "distance of the negative; the positive has 1",
+    ),
+)
+add(
+    "nn.MultiLabelSoftMarginLoss nn.functional.multilabel_soft_margin_loss",
     "MultiLabelSoftMarginLoss of one class: a logistic loss",
-    losses(lambda x: {f"target {t}": F.multilabel_soft_margin_loss(x[:, None], facula.full((len(x), 1), float(t)), reduction="none")
-                      for t in (1, 0)}, -5, 5, "input"))  # fmt: skip
-add("nn.MultiLabelMarginLoss nn.functional.multilabel_margin_loss",
+    losses(
+        lambda x: {
+            f"target {t}": F.multilabel_soft_margin_loss(x[:, None], facula.full((len(x), 1), float(t)), reduction="none")
+            for t in (1, 0)
+        },
+        -5,
+        5,
+        "input",
+    ),
+)
+add(
+    "nn.MultiLabelMarginLoss nn.functional.multilabel_margin_loss",
     "MultiLabelMarginLoss of the scores (x, 0, 0) and the target 0: 0 as soon as the target leads by 1",
-    losses(lambda x: {"": F.multilabel_margin_loss(several(x), facula.tensor([[0, -1, -1]]).expand(len(x), 3), reduction="none")}, -2, 3,
-           "score of the target; the two others have 0"))  # fmt: skip
+    losses(
+        lambda x: {"": F.multilabel_margin_loss(several(x), facula.tensor([[0, -1, -1]]).expand(len(x), 3), reduction="none")},
+        -2,
+        3,
+        "score of the target; the two others have 0",
+    ),
+)
 
 # ---- Schedules of learning rates
 
@@ -227,7 +356,7 @@ def schedule(make: Callable, steps: int, metric: Callable[[int], float] | None =
 S = optim.lr_scheduler
 SCHEDULES = {
     "LambdaLR": (lambda o: S.LambdaLR(o, lambda t: 0.95**t), 50, "with the function 0.95 ** epoch"),
-    "MultiplicativeLR": (lambda o: S.MultiplicativeLR(o, lambda t: 0.9 if t % 2 else 1.0), 50, "with 0.9 in every second epoch"),
+    "MultiplicativeLR": (lambda o: S.MultiplicativeLR(o, lambda t: 0.9 if t % 2 else 1.0), 50, "0.9 in every second epoch"),
     "StepLR": (lambda o: S.StepLR(o, 10, 0.5), 50, "halved every 10 epochs"),
     "MultiStepLR": (lambda o: S.MultiStepLR(o, [10, 30], 0.3), 50, "times 0.3 at epochs 10 and 30"),
     "ConstantLR": (lambda o: S.ConstantLR(o, 0.3, 10), 50, "a factor of 0.3 for 10 epochs"),
@@ -249,132 +378,12 @@ SCHEDULES = {
 }  # fmt: skip
 for _name, (_make, _steps, _said) in SCHEDULES.items():
     add(f"optim.lr_scheduler.{_name}", f"The learning rate under {_name}: {_said}", schedule(_make, _steps))
-add("optim.lr_scheduler.ReduceLROnPlateau",
+add(
+    "optim.lr_scheduler.ReduceLROnPlateau",
     "The learning rate under ReduceLROnPlateau: halved whenever a loss, which stops improving at step 20, has not improved for "
     "more than 5 steps",
-    schedule(lambda o: S.ReduceLROnPlateau(o, factor=0.5, patience=5), 50, lambda step: max(1 - step / 20, 0)))  # fmt: skip
-
-# ---- Densities
-
-
-def density(make: Callable, values: dict[str, tuple], low: float, high: float, top: float | None = None) -> Callable[[], None]:
-    """Return what draws the densities of distributions with several parameters."""
-
-    def draw() -> None:
-        x = facula.linspace(low, high, 400)
-        lines = {}
-        for label, parameters in values.items():
-            found = make(*(facula.tensor(float(p)) for p in parameters), validate_args=False)
-            inside = found.support.check(x)
-            safe = facula.where(inside, x, x[inside][0])
-            lines[label] = facula.where(inside, found.log_prob(safe).exp(), 0.0)
-        curves(x, lines, "x", "density", ylim=(0, top))
-
-    return draw
-
-
-def counts(make: Callable, values: dict[str, tuple], last: int) -> Callable[[], None]:
-    """Return what draws the probabilities of whole numbers."""
-
-    def draw() -> None:
-        made = axes()
-        for at, (label, parameters) in enumerate(values.items()):
-            x = facula.arange(0.0, last + 1)
-            found = make(*(facula.tensor(p) for p in parameters), validate_args=False)
-            places = [value + 0.16 * (at - (len(values) - 1) / 2) for value in x.tolist()]
-            heights = facula.where(found.support.check(x), found.log_prob(x).exp(), 0.0).tolist()
-            made.vlines(places, 0, heights, color=COLOURS[at], linewidth=2.6, label=label)
-        made.set(xlabel="k", ylabel="probability", ylim=(0, None))
-        made.legend()
-
-    return draw
-
-
-D = distributions
-DENSITIES = {
-    "Beta": ({"(0.5, 0.5)": (0.5, 0.5), "(2, 2)": (2, 2), "(2, 5)": (2, 5)}, 0.003, 0.997, 3.2),
-    "Cauchy": ({"scale 0.5": (0, 0.5), "scale 1": (0, 1), "scale 2": (0, 2)}, -6, 6, None),
-    "Chi2": ({"df 1": (1,), "df 2": (2,), "df 4": (4,)}, 0.02, 10, 0.6),
-    "ContinuousBernoulli": ({"probs 0.1": (0.1,), "probs 0.5": (0.5,), "probs 0.9": (0.9,)}, 0.001, 0.999, None),
-    "Exponential": ({"rate 0.5": (0.5,), "rate 1": (1,), "rate 2": (2,)}, 0, 5, None),
-    "FisherSnedecor": ({"(1, 1)": (1, 1), "(5, 2)": (5, 2), "(20, 20)": (20, 20)}, 0.02, 4, 1.4),
-    "Gamma": ({"(1, 1)": (1, 1), "(2, 1)": (2, 1), "(5, 2)": (5, 2)}, 0.005, 8, None),
-    "GeneralizedPareto": ({"concentration 0": (0, 1, 0), "concentration 0.5": (0, 1, 0.5), "concentration -0.5": (0, 1, -0.5)},
-                          0.0, 5, None),
-    "Gumbel": ({"(0, 1)": (0, 1), "(0, 2)": (0, 2), "(2, 1)": (2, 1)}, -4, 8, None),
-    "HalfCauchy": ({"scale 0.5": (0.5,), "scale 1": (1,), "scale 2": (2,)}, 0, 6, None),
-    "HalfNormal": ({"scale 0.5": (0.5,), "scale 1": (1,), "scale 2": (2,)}, 0, 5, None),
-    "InverseGamma": ({"(1, 1)": (1, 1), "(2, 1)": (2, 1), "(3, 0.5)": (3, 0.5)}, 0.01, 3, None),
-    "Kumaraswamy": ({"(0.5, 0.5)": (0.5, 0.5), "(2, 2)": (2, 2), "(2, 5)": (2, 5)}, 0.003, 0.997, 3.2),
-    "Laplace": ({"(0, 0.5)": (0, 0.5), "(0, 1)": (0, 1), "(2, 1)": (2, 1)}, -5, 6, None),
-    "LogNormal": ({"(0, 0.25)": (0, 0.25), "(0, 0.5)": (0, 0.5), "(0, 1)": (0, 1)}, 0.01, 4, None),
-    "Normal": ({"(0, 0.5)": (0, 0.5), "(0, 1)": (0, 1), "(2, 1)": (2, 1)}, -4, 6, None),
-    "Pareto": ({"(1, 1)": (1, 1), "(1, 2)": (1, 2), "(1, 3)": (1, 3)}, 0.5, 5, None),
-    "RelaxedBernoulli": ({"temperature 0.3": (0.3, 0.5), "temperature 0.7": (0.7, 0.5), "temperature 2": (2, 0.5)},
-                         0.004, 0.996, 4),
-    "relaxed_bernoulli.LogitRelaxedBernoulli": ({"temperature 0.5": (0.5, 0.5), "temperature 1": (1, 0.5), "temperature 2": (2, 0.5)}, -6, 6, None),
-    "StudentT": ({"df 1": (1,), "df 3": (3,), "df 30": (30,)}, -5, 5, None),
-    "Uniform": ({"(0, 1)": (0, 1), "(1, 3)": (1, 3)}, -0.5, 3.5, 1.1),
-    "VonMises": ({"concentration 0.5": (0, 0.5), "concentration 1": (0, 1), "concentration 4": (0, 4)}, -math.pi, math.pi, None),
-    "Weibull": ({"(1, 1)": (1, 1), "(1, 2)": (1, 2), "(2, 4)": (2, 4)}, 0.005, 4, None),
-}  # fmt: skip
-COUNTS = {
-    "Bernoulli": ({"probs 0.3": (0.3,), "probs 0.7": (0.7,)}, 1),
-    "Binomial": ({"(10, 0.3)": (10.0, 0.3), "(10, 0.7)": (10.0, 0.7)}, 10),
-    "Geometric": ({"probs 0.2": (0.2,), "probs 0.5": (0.5,)}, 10),
-    "NegativeBinomial": ({"(2, 0.5)": (2.0, 0.5), "(5, 0.5)": (5.0, 0.5)}, 14),
-    "Poisson": ({"rate 1": (1.0,), "rate 4": (4.0,)}, 12),
-    "Categorical": ({"probs (0.1, 0.2, 0.4, 0.3)": ([0.1, 0.2, 0.4, 0.3],)}, 3),
-}  # fmt: skip
-for _name, (_values, _low, _high, _top) in DENSITIES.items():
-    add(f"distributions.{_name}", f"Densities of {_name} for several parameters: {', '.join(_values)}",
-        density(attrgetter(_name)(D), _values, _low, _high, _top))  # fmt: skip
-for _name, (_values, _last) in COUNTS.items():
-    add(f"distributions.{_name}", f"Probabilities of {_name} for several parameters: {', '.join(_values)}",
-        counts(getattr(D, _name), _values, _last))  # fmt: skip
-
-
-def mixture() -> None:
-    x = facula.linspace(-4, 6, 400)
-    shares, means, scales = facula.tensor([0.4, 0.6]), facula.tensor([-1.0, 2.5]), facula.tensor([0.7, 1.0])
-    whole = D.MixtureSameFamily(D.Categorical(shares), D.Normal(means, scales))
-    parts = (shares * D.Normal(means, scales).log_prob(x[:, None]).exp()).unbind(1)
-    curves(x, {"mixture": whole.log_prob(x).exp(), "first part": parts[0], "second part": parts[1]}, "x", "density")
-
-
-add("distributions.MixtureSameFamily", "The density of a mixture of two normal distributions, and those of its parts", mixture)
-
-
-def bell() -> None:
-    made = axes(3.4, 3.0)
-    line = facula.linspace(-3, 3, 121)
-    x, y = facula.meshgrid(line, line, indexing="xy")
-    found = D.MultivariateNormal(facula.zeros(2), facula.tensor([[1.0, 0.8], [0.8, 1.5]]))
-    heights = found.log_prob(facula.stack([x, y], -1)).exp()
-    made.contour(x.numpy(), y.numpy(), heights.numpy(), levels=7, colors=[BLUE], linewidths=1)
-    samples = found.sample((120,))
-    made.scatter(samples[:, 0].tolist(), samples[:, 1].tolist(), s=5, color=ORANGE, linewidth=0)
-    made.set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal")
-
-
-add("distributions.MultivariateNormal",
-    "Lines of equal density of a normal distribution of two correlated numbers, and 120 samples", bell)  # fmt: skip
-
-
-def simplex() -> None:
-    _, all_axes = plt.subplots(1, 3, figsize=(6.4, 2.1))
-    for made, values in zip(all_axes, ([0.5] * 3, [2.0, 2.0, 2.0], [6.0, 3.0, 1.0])):
-        points = D.Dirichlet(facula.tensor(values)).sample((400,))
-        made.plot([0, 1, 0.5, 0], [0, 0, math.sqrt(0.75), 0], color=INK, linewidth=0.8)
-        x, y = points[:, 1] + points[:, 2] / 2, points[:, 2] * math.sqrt(0.75)
-        made.scatter(x.tolist(), y.tolist(), s=4, color=BLUE, linewidth=0, alpha=0.7)
-        made.set(aspect="equal", title=f"({', '.join(f'{v:g}' for v in values)})")
-        made.axis("off")
-
-
-add("distributions.Dirichlet",
-    "400 samples of Dirichlet in the triangle of three shares: at the corners and edges for (0.5, 0.5, 0.5), in the middle for "
-    "(2, 2, 2), towards the first corner for (6, 3, 1)", simplex)  # fmt: skip
+    schedule(lambda o: S.ReduceLROnPlateau(o, factor=0.5, patience=5), 50, lambda step: max(1 - step / 20, 0)),
+)
 
 # ---- Windows of signals
 
@@ -389,5 +398,8 @@ for _name in ("bartlett", "blackman", "cosine", "exponential", "gaussian", "hamm
     _more = {"exponential": {"tau": 12.0}, "gaussian": {"std": 12.0}, "kaiser": {"beta": 12.0}}.get(_name, {})
     _other = f" {_name}_window" if hasattr(facula, f"{_name}_window") else ""
     _said = "".join(f" with {key} {value:g}" for key, value in _more.items())
-    add(f"signal.windows.{_name}{_other}", f"The weights of a {_name} window of 65 samples{_said}",
-        window(lambda n, make=_made, more=_more: make(n, **more)))  # fmt: skip
+    add(
+        f"signal.windows.{_name}{_other}",
+        f"The weights of a {_name} window of 65 samples{_said}",
+        window(lambda n, make=_made, more=_more: make(n, **more)),
+    )

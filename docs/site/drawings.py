@@ -157,9 +157,11 @@ def measured() -> dict[str, list[tuple[str, float]]]:
     def read(stem: str) -> dict:
         return json.loads((RESULTS / f"{stem}.json").read_text())
 
-    importing, small = read("importing_2core_amd"), {row["name"]: row["ratio"] for row in read("micro_v3_2core_amd")["rows"]}
+    importing = read("importing_2core_amd")
+    small = {row["name"]: row["ratio"] for row in read("micro_v3_2core_amd")["rows"]}
     sizes = {"small": "ops on some 250 elements", "middle": "ops on 65,536 elements", "large": "ops on a million elements"}
     cases = read("sweep_v3_1t_2core_amd")["cases"]
+    ratios = {size: [case["ratio"] for case in cases if case["size"] == size] for size in sizes}
     speeds = {row["name"].partition(",")[0]: row["measured"] for row in read("table1_2t_2core_amd")["rows"]}
     steps = {row["name"]: row["ratio"] for row in read("models_v3_2t_2core_amd")["rows"]}
     models = ("NCF", "MobileNet v2", "AlexNet", "ResNet-50")
@@ -171,7 +173,7 @@ def measured() -> dict[str, list[tuple[str, float]]]:
         ],
         "ops": [
             ("a + b of four elements", small["a + b"]),
-            *((f"{text}, median", statistics.median(c["ratio"] for c in cases if c["size"] == size)) for size, text in sizes.items()),
+            *((f"{text}, median", statistics.median(ratios[size])) for size, text in sizes.items()),
         ],
         "training": [
             *((f"{name}", speeds[name]["facula"]["per_second"] / speeds[name]["torch"]["per_second"]) for name in models),

@@ -20,8 +20,9 @@ import ast
 from html import escape
 
 GREEK = {
-    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "eps": "ε", "eta": "η", "theta": "θ", "kappa": "κ", "lambd": "λ", "mu": "μ", "nu": "ν", "pi": "π", "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "φ", "omega": "ω",
-    "Gamma": "Γ", "Phi": "Φ", "Sigma": "Σ", "inf": "∞",
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "eps": "ε", "eta": "η", "theta": "θ", "kappa": "κ", "lambd": "λ",
+    "mu": "μ", "nu": "ν", "pi": "π", "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "φ", "omega": "ω", "Gamma": "Γ",
+    "Phi": "Φ", "Sigma": "Σ", "inf": "∞",
 }  # fmt: skip
 ACCENTS = {"hat": "^", "bar": "¯", "tilde": "~"}
 COMPARED = {
@@ -97,7 +98,7 @@ def name(text: str) -> str:
     if tail and (len(head) == 1 or head in GREEK):
         return f"<msub>{name(head)}{name(tail)}</msub>"
     if letters != text and (len(letters) == 1 or letters in GREEK):
-        return f"<msub>{name(letters)}<mn>{text[len(letters):]}</mn></msub>"
+        return f"<msub>{name(letters)}<mn>{text[len(letters) :]}</mn></msub>"
     return f'<mi mathvariant="normal">{escape(text)}</mi>'
 
 
@@ -148,7 +149,9 @@ def _of_BinOp(node: ast.BinOp) -> tuple[str, int]:
         whole = f"<mfrac><mrow>{_at(left, CASES)}</mrow><mrow>{_at(right, CASES)}</mrow></mfrac>"
         return _fenced(whole, "⌊", "⌋"), ATOM
     if isinstance(node.op, ast.Mod):
-        return _at(left, PRODUCT) + '<mspace width="0.3em"/><mtext>mod</mtext><mspace width="0.3em"/>' + _at(right, SIGN), PRODUCT
+        return _at(left, PRODUCT) + '<mspace width="0.3em"/><mtext>mod</mtext><mspace width="0.3em"/>' + _at(
+            right, SIGN
+        ), PRODUCT
     if isinstance(node.op, ast.Pow):
         power = right
         if isinstance(left, ast.Call) and isinstance(left.func, ast.Name) and left.func.id in ("norm", "abs"):
@@ -191,7 +194,9 @@ def _of_Compare(node: ast.Compare) -> tuple[str, int]:
 
 def _of_BoolOp(node: ast.BoolOp) -> tuple[str, int]:
     word = "and" if isinstance(node.op, ast.And) else "or"
-    return f'<mspace width="0.3em"/><mtext>{word}</mtext><mspace width="0.3em"/>'.join(_at(part, COMPARISON) for part in node.values), LOGIC
+    return f'<mspace width="0.3em"/><mtext>{word}</mtext><mspace width="0.3em"/>'.join(
+        _at(part, COMPARISON) for part in node.values
+    ), LOGIC
 
 
 def _of_IfExp(node: ast.IfExp) -> tuple[str, int]:

@@ -12,7 +12,6 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.parsers import Parser
 
-
 #: What of a signature goes in one line.
 LINE = 76
 
@@ -83,7 +82,10 @@ class ApiParser(Parser):
         if kind:
             shown += [nodes.Text(" "), nodes.inline("", "", *self.inline(kind), classes=["type"])]
         if default:
-            shown += [nodes.Text(" "), nodes.inline("", "", nodes.Text("= "), nodes.literal(default, default), classes=["default"])]
+            shown += [
+                nodes.Text(" "),
+                nodes.inline("", "", nodes.Text("= "), nodes.literal(default, default), classes=["default"]),
+            ]
         return shown
 
     def block_returns(self, title: str, kind: list, body: list) -> nodes.Element:

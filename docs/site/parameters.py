@@ -6,9 +6,11 @@ what is raised. Types and defaults stand in signatures, sentences in the section
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 Link = Callable[[str], "str | None"]
 
@@ -40,7 +42,11 @@ class Signature:
 
     @property
     def named(self) -> list[Parameter]:
-        return [p for p in self.parameters if p.name not in ("*", "/", "self", "cls") and not p.name.lstrip("*").startswith("_")]
+        return [
+            p
+            for p in self.parameters
+            if p.name not in ("*", "/", "self", "$self", "cls") and not p.name.lstrip("*").startswith("_")
+        ]
 
 
 def split(text: str, at: str) -> list[str]:
@@ -63,10 +69,11 @@ def read(text: str) -> Signature:
     """Return the parts of `(a: int, *, b=1) -> Tensor`."""
     if not text.startswith("("):
         return Signature([], "", text)
-    depth = end = 0
-    for end, letter in enumerate(text):
+    depth, end = 0, len(text)
+    for at, letter in enumerate(text):
         depth += (letter in "([{") - (letter in ")]}")
         if depth == 0:
+            end = at
             break
     found = []
     for part in filter(None, map(str.strip, split(text[1:end], ","))):
@@ -106,9 +113,37 @@ def type_of(text: str, link: Link) -> list:
     return parts
 
 
-def described(signatures: list[Signature], found: list[list], link: Link) -> list[list]:
-    """Return the blocks of a docstring with Args as parameters, and with what is returned and raised."""
+def stubs(folder: Path) -> dict[str, dict[str, str]]:
+    """Return the types of the parameters of what the core has, by its public name, from the stubs."""
+    found: dict[str, dict[str, str]] = {}
+
+    def read_function(node: ast.FunctionDef, path: str) -> None:
+        known = found.setdefault(path, {})
+        for arg in [*node.args.args, *node.args.kwonlyargs, *filter(None, [node.args.vararg])]:
+            if arg.annotation is not None:
+                kind = re.sub(r"\b_(?=[A-Za-z])|\bbuiltins\.", "", ast.unparse(arg.annotation))
+                known[arg.arg] = " | ".join(dict.fromkeys(filter(None, [known.get(arg.arg), kind])))
+
+    for path in sorted(folder.glob("*.pyi")):
+        module = path.stem.replace("nn_functional", "nn.functional").removeprefix("__init__")
+        for node in ast.parse(path.read_text()).body:
+            for part in node.body if isinstance(node, ast.ClassDef) else [node]:
+                if isinstance(part, ast.FunctionDef):
+                    names = [module, node.name, part.name] if isinstance(node, ast.ClassDef) else [module, part.name]
+                    read_function(part, ".".join(filter(None, names)))
+    return found
+
+
+def described(
+    signatures: list[Signature], found: list[list], link: Link, types: Mapping[str, str] = {}, texts: Mapping[str, list] = {}
+) -> list[list]:
+    """Return the blocks of a docstring with Args as parameters, and with what is returned and raised.
+
+    `types` are those of parameters without annotation, `texts` blocks for those of which the docstring says nothing.
+    """
     known = merged(signatures)
+    for name, parameter in known.items():
+        parameter.type = parameter.type or types.get(name, "")
     returns = list(dict.fromkeys(s.returns for s in signatures if s.returns not in ("", "None")))
     rows: list[list] = []
     kept: list[list] = []
@@ -122,15 +157,24 @@ def described(signatures: list[Signature], found: list[list], link: Link) -> lis
         else:
             kept.append(block)
     if place is None:
-        later = (i for i, b in enumerate(kept) if (b[0] in ("note", "fields") and b[1].startswith(LATER)) or b[:2] == ["code", "pycon"])
+        later = (
+            i
+            for i, b in enumerate(kept)
+            if (b[0] in ("note", "fields") and b[1].startswith(LATER)) or b[:2] == ["code", "pycon"]
+        )
         place = next(later, len(kept))
     made = []
-    if shown := parameter_rows(rows, known, link):
+    if shown := parameter_rows(rows, known, link, texts):
         made.append(["parameters", "Parameters", shown])
     for i, block in enumerate(kept):
         if block[0] in ("note", "fields") and block[1].partition(",")[0] in ("Returns", "Yields"):
             if returns:
-                kept[i] = ["returns", block[1], type_of(" or ".join(returns), link), *([block[2]] if block[0] == "note" else [[block]])]
+                kept[i] = [
+                    "returns",
+                    block[1],
+                    type_of(" or ".join(returns), link),
+                    *([block[2]] if block[0] == "note" else [[block]]),
+                ]
             break
     else:
         if returns:
@@ -138,7 +182,7 @@ def described(signatures: list[Signature], found: list[list], link: Link) -> lis
     return [*kept[:place], *made, *kept[place:]]
 
 
-def parameter_rows(rows: list[list], known: dict[str, Parameter], link: Link) -> list[list]:
+def parameter_rows(rows: list[list], known: dict[str, Parameter], link: Link, texts: Mapping[str, list]) -> list[list]:
     """Return `[[[name, type, default], ...], blocks]` for every entry of Args, in its order, then for what Args leaves out."""
     result, seen = [], set()
     for (key,), body in rows:
@@ -151,7 +195,7 @@ def parameter_rows(rows: list[list], known: dict[str, Parameter], link: Link) ->
         result.append([heads, body])
     for name, p in known.items():
         if name not in seen and name not in ("args", "kwargs"):
-            result.append([[[p.name, type_of(p.type, link), p.default]], []])
+            result.append([[[p.name, type_of(p.type, link), p.default]], texts.get(name, [])])
     order = {name: at for at, name in enumerate(known)}
     return sorted(result, key=lambda row: order.get(row[0][0][0].lstrip("*"), len(order)))
 
@@ -162,7 +206,9 @@ def raised(block: list) -> list:
         return ["note", "Raises", block[2]] if block[0] == "note" else [block[0], "Raises", block[2]]
     parts: list[list[list[str]]] = [[]]
     for kind, text, *more in block[2][0][1]:
-        pieces = re.split(r"[;.,] (?:and )?(?=(?:torch\.|facula\.)?[A-Z]\w*(?:Error|Exception)\b)", text) if kind == "t" else [text]
+        pieces = (
+            re.split(r"[;.,] (?:and )?(?=(?:torch\.|facula\.)?[A-Z]\w*(?:Error|Exception)\b)", text) if kind == "t" else [text]
+        )
         for i, piece in enumerate(pieces):
             if i:
                 parts.append([])

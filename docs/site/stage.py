@@ -20,10 +20,10 @@ from pathlib import Path
 
 import api
 import charts
-import curves  # noqa: F401  (adds its pictures)
+import densities  # noqa: F401  (adds its pictures)
+import masks  # noqa: F401  (adds its pictures)
 import pictures
 import tutorial
-import windows  # noqa: F401  (adds its pictures)
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

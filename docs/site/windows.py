@@ -1,5 +1,5 @@
-"""Drawings on the API's pages that consist of cells: windows of convolutions and pooling, padding, interpolation, grids, norms
-and masks of attention."""
+"""Drawings on the API's pages that consist of cells: windows of convolutions and pooling, padding, interpolation and
+grids."""
 
 from __future__ import annotations
 
@@ -23,8 +23,19 @@ def panels(count: int, width: float = 6.6, height: float = 2.4) -> list:
     return list(found[0])
 
 
-def cells(axes, rows: int, columns: int, x: float = 0, y: float = 0, colour: str = "none", alpha: float = 0.35, line: float = 0.8,
-          dashed: bool = False, text: Callable[[int, int], str] | None = None, chosen: Iterable[tuple[int, int]] | None = None) -> None:  # fmt: skip
+def cells(
+    axes,
+    rows: int,
+    columns: int,
+    x: float = 0,
+    y: float = 0,
+    colour: str = "none",
+    alpha: float = 0.35,
+    line: float = 0.8,
+    dashed: bool = False,
+    text: Callable[[int, int], str] | None = None,
+    chosen: Iterable[tuple[int, int]] | None = None,
+) -> None:
     """Draw a grid of cells downwards from (x, y); the chosen ones, or all, have a colour."""
     marked = None if chosen is None else set(chosen)
     for row in range(rows):
@@ -44,8 +55,18 @@ def frame(axes, x: float, y: float, width: float, height: float, colour: str = O
 
 
 def arrow(axes, start: tuple[float, float], end: tuple[float, float], colour: str = INK) -> None:
-    axes.add_patch(FancyArrowPatch((start[0], -start[1]), (end[0], -end[1]), arrowstyle="-|>", mutation_scale=8, color=colour,
-                                   shrinkA=0, shrinkB=0, linewidth=1))  # fmt: skip
+    axes.add_patch(
+        FancyArrowPatch(
+            (start[0], -start[1]),
+            (end[0], -end[1]),
+            arrowstyle="-|>",
+            mutation_scale=8,
+            color=colour,
+            shrinkA=0,
+            shrinkB=0,
+            linewidth=1,
+        )
+    )
 
 
 def fit(axes, right: float, bottom: float, left: float = 0, top: float = 0) -> None:
@@ -85,14 +106,17 @@ def convolutions() -> None:
     convolution(fourth, "dilation 2", 7, dilation=2)
 
 
-add("nn.Conv2d nn.functional.conv2d conv2d nn.Conv3d nn.functional.conv3d conv3d",
+add(
+    "nn.Conv2d nn.functional.conv2d conv2d nn.Conv3d nn.functional.conv3d conv3d",
     "Inputs, their first two windows and the elements of the output that come from them: a window of 3 by 3; with stride 2 the "
     "windows are two elements apart; with padding 1 the output keeps the size; with dilation 2 there are gaps in the window",
-    convolutions)  # fmt: skip
+    convolutions,
+)
 
 
-def line_of(axes, title: str, size: int, kernel: int = 3, stride: int = 1, padding: int = 0, dilation: int = 1,
-            across: bool = False) -> None:  # fmt: skip
+def line_of(
+    axes, title: str, size: int, kernel: int = 3, stride: int = 1, padding: int = 0, dilation: int = 1, across: bool = False
+) -> None:
     """Draw a convolution over one dimension as lines from windows to elements; across it is the transposed one."""
     whole, reach = size + 2 * padding, dilation * (kernel - 1) + 1
     out = (whole - reach) // stride + 1
@@ -120,10 +144,12 @@ def convolutions_of_lines() -> None:
     line_of(fourth, "dilation 2", 8, dilation=2)
 
 
-add("nn.Conv1d nn.functional.conv1d conv1d",
-    "Elements of the output, below, and the elements of the input, above, from which each comes: three neighbours; with stride 2 "
-    "every second window; with padding 1 also windows that reach over the ends; with dilation 2 every second element",
-    convolutions_of_lines)  # fmt: skip
+add(
+    "nn.Conv1d nn.functional.conv1d conv1d",
+    "Elements of the output, below, and the elements of the input, above, from which each comes: three neighbours; with stride "
+    "2 every second window; with padding 1 also windows that reach over the ends; with dilation 2 every second element",
+    convolutions_of_lines,
+)
 
 
 def transposed_lines() -> None:
@@ -133,9 +159,12 @@ def transposed_lines() -> None:
     line_of(third, "stride 2, padding 1", 5, stride=2, padding=1, across=True)
 
 
-add(" ".join(f"nn.ConvTranspose{n}d nn.functional.conv_transpose{n}d conv_transpose{n}d" for n in (1, 2, 3)),
-    "Elements of the input, above, and the elements of the output, below, to which each is added: three neighbours; with stride 2 "
-    "they are two elements apart, so the output is larger; padding 1 cuts one element off at each end", transposed_lines)  # fmt: skip
+add(
+    " ".join(f"nn.ConvTranspose{n}d nn.functional.conv_transpose{n}d conv_transpose{n}d" for n in (1, 2, 3)),
+    "Elements of the input, above, and the elements of the output, below, to which each is added: three neighbours; with "
+    "stride 2 they are two elements apart, so the output is larger; padding 1 cuts one element off at each end",
+    transposed_lines,
+)
 
 # ---- Pooling
 
@@ -198,8 +227,11 @@ def adaptive() -> None:
     fit(axes, size, 4)
 
 
-add(pools("AdaptiveAvgPool", "adaptive_avg_pool") + " " + pools("AdaptiveMaxPool", "adaptive_max_pool"),
-    "Seven elements and an output of three: the windows have three elements and overlap by one, so that they cover all", adaptive)  # fmt: skip
+add(
+    pools("AdaptiveAvgPool", "adaptive_avg_pool") + " " + pools("AdaptiveMaxPool", "adaptive_max_pool"),
+    "Seven elements and an output of three: the windows have three elements and overlap by one, so that they cover all",
+    adaptive,
+)
 
 
 def unfolded() -> None:
@@ -215,9 +247,17 @@ def unfolded() -> None:
     fit(axes, 10, 4)
 
 
-add("nn.Unfold nn.functional.unfold", "Nine elements; each of the four windows of 2 by 2 becomes a column of the result", unfolded)
-add("nn.Fold nn.functional.fold", "Nine elements and four columns, one for each window of 2 by 2: Fold adds each column to its "
-    "window, the way back from the columns to the elements", unfolded)  # fmt: skip
+add(
+    "nn.Unfold nn.functional.unfold",
+    "Nine elements; each of the four windows of 2 by 2 becomes a column of the result",
+    unfolded,
+)
+add(
+    "nn.Fold nn.functional.fold",
+    "Nine elements and four columns, one for each window of 2 by 2: Fold adds each column to its "
+    "window, the way back from the columns to the elements",
+    unfolded,
+)
 
 
 def shuffled(groups: bool) -> Callable[[], None]:
@@ -226,17 +266,24 @@ def shuffled(groups: bool) -> Callable[[], None]:
         for at in range(4):
             cells(axes, 2, 2, 0.5 * at, 0.5 * (3 - at), COLOURS[at], 0.75)
         for at in range(4):
-            cells(axes, 4, 4, 6, 0, COLOURS[at], 0.75, chosen=[(2 * r + at // 2, 2 * c + at % 2) for r in range(2) for c in range(2)])
+            chosen = [(2 * r + at // 2, 2 * c + at % 2) for r in range(2) for c in range(2)]
+            cells(axes, 4, 4, 6, 0, COLOURS[at], 0.75, chosen=chosen)
         arrow(axes, (5.6, 1.8), (4.2, 1.8)) if groups else arrow(axes, (4.2, 1.8), (5.6, 1.8))
         fit(axes, 10, 4)
 
     return draw
 
 
-add("nn.PixelShuffle nn.functional.pixel_shuffle pixel_shuffle",
-    "Four channels of 2 by 2 become one of 4 by 4: each square of four pixels has one of each channel", shuffled(False))  # fmt: skip
-add("nn.PixelUnshuffle nn.functional.pixel_unshuffle pixel_unshuffle",
-    "One channel of 4 by 4 becomes four of 2 by 2: each takes one pixel of every square of four", shuffled(True))  # fmt: skip
+add(
+    "nn.PixelShuffle nn.functional.pixel_shuffle pixel_shuffle",
+    "Four channels of 2 by 2 become one of 4 by 4: each square of four pixels has one of each channel",
+    shuffled(False),
+)
+add(
+    "nn.PixelUnshuffle nn.functional.pixel_unshuffle pixel_unshuffle",
+    "One channel of 4 by 4 becomes four of 2 by 2: each takes one pixel of every square of four",
+    shuffled(True),
+)
 
 
 def channels() -> None:
@@ -249,19 +296,27 @@ def channels() -> None:
     fit(axes, 6, 4)
 
 
-add("nn.ChannelShuffle nn.functional.channel_shuffle channel_shuffle",
-    "Six channels in two groups: after the shuffle channels of both groups alternate", channels)  # fmt: skip
+add(
+    "nn.ChannelShuffle nn.functional.channel_shuffle channel_shuffle",
+    "Six channels in two groups: after the shuffle channels of both groups alternate",
+    channels,
+)
 
 # ---- Padding, interpolation, grids
+
+
+def numbers(axes, mode: str) -> None:
+    """Draw 1 2 3 4 with three more at each end."""
+    y = F.pad(facula.arange(1.0, 5.0).view(1, 1, 4), (3, 3), mode).flatten().int().tolist()
+    added = [(0, c) for c in range(10) if not 3 <= c < 7]
+    cells(axes, 1, 10, colour=ORANGE, alpha=0.25, chosen=added, text=lambda r, c: str(y[c]))
+    cells(axes, 1, 4, 3, 0, BLUE)
 
 
 def padded(mode: str) -> Callable[[], None]:
     def draw() -> None:
         (axes,) = panels(1, 5.2, 0.8)
-        x = facula.arange(1.0, 5.0).view(1, 1, 4)
-        y = F.pad(x, (3, 3), mode).flatten().int().tolist()
-        cells(axes, 1, 10, colour=ORANGE, alpha=0.25, chosen=[(0, c) for c in range(10) if not 3 <= c < 7], text=lambda r, c: str(y[c]))
-        cells(axes, 1, 4, 3, 0, BLUE)
+        numbers(axes, mode)
         fit(axes, 10, 1)
 
     return draw
@@ -273,16 +328,18 @@ def all_padded() -> None:
     for axes, mode in zip(found, modes):
         axes.set_aspect("equal")
         axes.axis("off")
-        y = F.pad(facula.arange(1.0, 5.0).view(1, 1, 4), (3, 3), mode).flatten().int().tolist()
-        cells(axes, 1, 10, colour=ORANGE, alpha=0.25, chosen=[(0, c) for c in range(10) if not 3 <= c < 7], text=lambda r, c: str(y[c]))
-        cells(axes, 1, 4, 3, 0, BLUE)
+        numbers(axes, mode)
         axes.text(-0.4, -0.5, mode, ha="right", va="center")
         fit(axes, 10, 1, left=-3.5)
 
 
 _said = "The numbers 1 2 3 4 with three more at each end"
-add("nn.functional.pad", f"{_said}: zeros in mode constant, 4 3 2 and 3 2 1 in reflect, the first and last one in replicate, "
-    "2 3 4 and 1 2 3 in circular", all_padded)  # fmt: skip
+add(
+    "nn.functional.pad",
+    f"{_said}: zeros in mode constant, 4 3 2 and 3 2 1 in reflect, the first and last one in replicate, "
+    "2 3 4 and 1 2 3 in circular",
+    all_padded,
+)
 for _class, _mode, _what in (
     ("ZeroPad", "constant", "zeros"), ("ConstantPad", "constant", "a constant, here 0"),
     ("ReflectionPad", "reflect", "4 3 2 before and 3 2 1 behind, mirrored at the ends"),
@@ -298,7 +355,8 @@ def interpolated() -> None:
     values = facula.tensor([1.0, 3.0, 2.0, 2.5, 0.5])
     places = (facula.arange(100) + 0.5) / 20 - 0.5
     for mode, colour in (("nearest", ORANGE), ("linear", GREEN)):
-        axes.plot(places.tolist(), F.interpolate(values[None, None], 100, mode=mode).flatten().tolist(), color=colour, label=mode, linewidth=1.3)
+        line = F.interpolate(values[None, None], 100, mode=mode).flatten()
+        axes.plot(places.tolist(), line.tolist(), color=colour, label=mode, linewidth=1.3)
     cubic = F.interpolate(values[None, None, None], (1, 100), mode="bicubic").flatten()
     axes.plot(places.tolist(), cubic.tolist(), color=BLUE, label="cubic", linewidth=1.3)
     axes.plot(range(5), values.tolist(), "o", color=INK, markersize=4)
@@ -312,9 +370,12 @@ def interpolated() -> None:
         made.axis("off")
 
 
-add("nn.functional.interpolate nn.functional.upsample nn.Upsample nn.UpsamplingNearest2d nn.UpsamplingBilinear2d",
+add(
+    "nn.functional.interpolate nn.functional.upsample nn.Upsample nn.UpsamplingNearest2d nn.UpsamplingBilinear2d",
     "Five samples and what lies between: steps by nearest, lines by linear, a smooth curve that can overshoot by cubic; then a "
-    "picture of 4 by 4 enlarged by nearest, bilinear and bicubic, and made smaller by area", interpolated)  # fmt: skip
+    "picture of 4 by 4 enlarged by nearest, bilinear and bicubic, and made smaller by area",
+    interpolated,
+)
 
 
 def aligned() -> None:
@@ -332,9 +393,12 @@ def aligned() -> None:
     fit(axes, 4, 5.8, left=-4.2)
 
 
-add("nn.functional.interpolate nn.Upsample",
+add(
+    "nn.functional.interpolate nn.Upsample",
     "Where eight samples are taken between four pixels: without align_corners at the middles of eight halves, with it from the "
-    "middle of the first pixel to that of the last", aligned)  # fmt: skip
+    "middle of the first pixel to that of the last",
+    aligned,
+)
 
 
 def sampled() -> None:
@@ -352,77 +416,9 @@ def sampled() -> None:
         axes.set_title(mode)
 
 
-add("nn.functional.grid_sample nn.functional.affine_grid grid_sampler",
-    "A picture of 4 by 4 on the square from -1 to 1, a turned grid of points of which some are outside, and what grid_sample reads "
-    "there: zeros outside, the border's colours, or the picture's reflection", sampled)  # fmt: skip
-
-# ---- Norms and attention
-
-
-def normed(which: str) -> Callable[[], None]:
-    groups: dict[str, Callable[[int, int], int]] = {
-        "BatchNorm": lambda n, c: c, "LayerNorm": lambda n, c: n, "InstanceNorm": lambda n, c: n * 4 + c,
-        "GroupNorm": lambda n, c: n * 2 + c // 2,
-    }  # fmt: skip
-
-    def draw() -> None:
-        for axes, (name, group) in zip(panels(4, 7.0, 1.7), groups.items()):
-            for n in range(3):
-                for c in range(4):
-                    cells(axes, 1, 1, c, n, COLOURS[(group(n, c) * (2 if name == "InstanceNorm" else 1) + n * (name == "GroupNorm")) % 5], 0.6)
-            axes.set_title(name, fontweight="bold" if name == which else "normal")
-            axes.text(2, -3.6, "channels", ha="center", fontsize=8)
-            axes.text(-0.5, -1.5, "samples", ha="center", va="center", rotation=90, fontsize=8)
-            fit(axes, 4, 3.9, left=-0.7)
-
-    return draw
-
-
-_said = (
-    "Three samples of four channels; what shares mean and variance has one colour: in BatchNorm a channel of all samples, in "
-    "LayerNorm all of a sample, in InstanceNorm one channel of one sample, in GroupNorm two channels of a sample"
+add(
+    "nn.functional.grid_sample nn.functional.affine_grid grid_sampler",
+    "A picture of 4 by 4 on the square from -1 to 1, a turned grid of points of which some are outside, and what grid_sample "
+    "reads there: zeros outside, the border's colours, or the picture's reflection",
+    sampled,
 )
-for _kind, _names in {
-    "BatchNorm": "nn.BatchNorm1d nn.BatchNorm2d nn.BatchNorm3d nn.functional.batch_norm nn.SyncBatchNorm",
-    "LayerNorm": "nn.LayerNorm nn.functional.layer_norm",
-    "InstanceNorm": "nn.InstanceNorm1d nn.InstanceNorm2d nn.InstanceNorm3d nn.functional.instance_norm",
-    "GroupNorm": "nn.GroupNorm nn.functional.group_norm",
-}.items():
-    add(_names, _said, normed(_kind))
-
-
-def mask(axes, title: str, allowed: Callable[[int, int], bool], size: int = 8) -> None:
-    cells(axes, size, size, colour=BLUE, alpha=0.7, line=0.4, chosen=[(q, k) for q in range(size) for k in range(size) if allowed(q, k)])
-    axes.set_title(title)
-    axes.text(size / 2, -size - 0.9, "keys", ha="center", fontsize=8)
-    axes.text(-0.8, -size / 2, "queries", ha="center", va="center", rotation=90, fontsize=8)
-    fit(axes, size, size + 1.2, left=-1.2)
-
-
-def masks() -> None:
-    first, second, third, fourth = panels(4, 8.2, 2.2)
-    document = [0, 0, 0, 1, 1, 2, 2, 2]
-    mask(first, "causal", lambda q, k: k <= q)
-    mask(second, "window", lambda q, k: abs(q - k) <= 2)
-    mask(third, "padding", lambda q, k: k < 5)
-    mask(fourth, "blocks", lambda q, k: document[q] == document[k])
-
-
-add("nn.functional.scaled_dot_product_attention nn.MultiheadAttention nn.functional.multi_head_attention_forward "
-    "nn.attention.flex_attention.flex_attention nn.attention.flex_attention.create_block_mask nn.attention.flex_attention.create_mask "
-    "nn.Transformer nn.TransformerEncoderLayer nn.TransformerDecoderLayer",
-    "Masks of attention, with a cell for each pair of a query and a key that may see it: causal (keys up to the query), a window "
-    "around the query, padding (the last keys are left out), blocks (pairs of the same document)", masks)  # fmt: skip
-
-
-def causal_corners() -> None:
-    first, second = panels(2, 4.6, 1.9)
-    for axes, title, shift in ((first, "upper left", 0), (second, "lower right", 3)):
-        cells(axes, 4, 7, colour=BLUE, alpha=0.7, line=0.4, chosen=[(q, k) for q in range(4) for k in range(7) if k <= q + shift])
-        axes.set_title(title)
-        fit(axes, 7, 4)
-
-
-add("nn.attention.bias.CausalBias nn.attention.bias.causal_upper_left nn.attention.bias.causal_lower_right",
-    "Causal masks of 4 queries and 7 keys: the triangle begins in the upper left corner, or ends in the lower right one",
-    causal_corners)  # fmt: skip

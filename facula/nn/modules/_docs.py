@@ -61,8 +61,9 @@ CONV = """Convolution (cross-correlation) over {n} dimensions.
         padding_mode: what is added: 'zeros', 'reflect', 'replicate' or 'circular'.
         device, dtype: of the parameters.
 
-    Shapes: input (N, C_in, {sizes}) or (C_in, {sizes}); output the same with C_out, and L_out for a size L. ``weight`` is (C_out, C_in / groups, *kernel_size)
-    and ``bias`` (C_out), both drawn uniformly within 1 / sqrt(C_in / groups * elements of a window).
+    Shapes: input (N, C_in, {sizes}) or (C_in, {sizes}); output the same with C_out, and L_out for a size L. ``weight`` is
+    (C_out, C_in / groups, *kernel_size) and ``bias`` (C_out), both drawn uniformly within 1 / sqrt(C_in / groups * elements of
+    a window).
 
     Errors: ValueError for channels that groups does not divide, for 'same' with a stride, and for unknown words.
 
@@ -89,8 +90,8 @@ CONV_TRANSPOSE = """The transpose of a convolution over {n} dimensions: what `Co
         padding_mode: 'zeros' only.
         device, dtype: of the parameters.
 
-    Shapes: input (N, C_in, {sizes}) or (C_in, {sizes}); output the same with C_out, and L_out for a size L; a call may name the wanted sizes as
-    ``output_size``. ``weight`` is (C_in, C_out / groups, *kernel_size).
+    Shapes: input (N, C_in, {sizes}) or (C_in, {sizes}); output the same with C_out, and L_out for a size L; a call may name the
+    wanted sizes as ``output_size``. ``weight`` is (C_in, C_out / groups, *kernel_size).
 
     Errors: ValueError for channels that groups does not divide, for another padding_mode, and, when called, for an
     ``output_size`` that no output padding gives.
