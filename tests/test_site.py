@@ -194,11 +194,17 @@ def test_parameters_are_described():
     assert [block[0] for block in made] == ["p", "parameters", "returns", "fields", "code"]
     heads = [head for heads, _ in made[1][2] for head in heads]
     assert heads == [["z", [["a", "Tensor", "api/torch.Tensor"]], ""], ["x", [["c", "int"]], "1"], ["y", [["c", "int"]], "2"], ["w", [["c", "int"]], "3"]]
-    assert made[1][2][1][1] == [["p", [["t", "numbers."]]]] and made[1][2][2][1] == []
+    assert made[1][2][1][1] == [["p", [["t", "Numbers."]]]] and made[1][2][2][1] == []
     assert made[2] == ["returns", "Returns", [["a", "Tensor", "api/torch.Tensor"]], []]
     assert [(key, body[0][1]) for ((_, key),), body in made[3][2]] == [
-        ("ValueError", [["t", "for x < 0."]]), ("torch.OutOfMemoryError", [["t", "where there is no memory."]])
+        ("ValueError", [["t", "For x < 0."]]), ("torch.OutOfMemoryError", [["t", "Where there is no memory."]])
     ]  # fmt: skip
+
+    listed = lambda text: parameters.raised(blocks_of(f"Errors: {text}")[0])
+    assert [key for key, _ in listed("IndexError for a; ValueError or TypeError for b.")[2]] == [
+        [["c", "IndexError"]], [["c", "ValueError"], ["t", " or "], ["c", "TypeError"]]
+    ]  # fmt: skip
+    assert listed("those of `x`.") == ["note", "Raises", [["p", [["t", "those of "], ["c", "x"], ["t", "."]]]]]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +243,7 @@ def test_pages_say_what_docstrings_and_the_schema_say(site):
     page = json.dumps(site.pages["api/torch.add"])
     assert "the first summand" in page and "_scale_grad(grad, alpha)" in page and "ops/elementwise.yaml" in page and "Stated in ops/" not in page
     page = json.dumps(site.pages["api/torch.nn.Linear"])
-    assert "in_features: int" in page and '"torch.nn.Module"' in page and "reset_parameters" in page
+    assert '["in_features", "int", ""]' in page and '"torch.nn.Module"' in page and "reset_parameters" in page
     page = json.dumps(site.pages["api/torch.Tensor.add"])
     assert "torch.Tensor.add_" in page and len(nn.Linear.__doc__) > 0
     assert "torch.nn.Linear" in json.dumps(site.pages["api/torch.nn"])

@@ -14,6 +14,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import blocks
@@ -175,6 +176,8 @@ class Site:
         owner = name.path.rpartition(".")[0] if name.owner is not None else ""
         module = (owner or name.path).rpartition(".")[0]
         signatures = [parameters.read(line) for line in texts]
+        if kind == "class":
+            signatures = [replace(found, returns="") for found in signatures]
         own = parameters.merged(signatures)
         link = self.link(module, self.targets[name.path], owner or name.path, own)
         shown = blocks.parse(text, link)

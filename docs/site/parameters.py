@@ -17,7 +17,8 @@ Link = Callable[[str], "str | None"]
 ARGUMENTS = ("Args", "Arguments", "Keyword arguments")
 #: Sections that come behind the parameters.
 LATER = ("Returns", "Yields", "Shape", "Shapes", "Errors", "Raises", "Example", "Examples")
-RAISED = re.compile(r"((?:torch\.|facula\.)?\w*(?:Error|Exception|Interrupt|StopIteration|Warning|Exit)\b)")
+NAMED = r"(?:torch\.|facula\.)?[A-Z]\w*(?:Error|Exception|Interrupt|StopIteration|Warning)\b"
+RAISED = re.compile(rf"{NAMED}(?:(?:, | or | and ){NAMED})*")
 
 
 @dataclass
@@ -192,7 +193,7 @@ def parameter_rows(rows: list[list], known: dict[str, Parameter], link: Link, te
             p = known.get(plain) or known.get(plain + "_") or Parameter(name)
             seen |= {plain, plain + "_"}
             heads.append([p.name.rstrip("_") if p.name.endswith("_") else p.name, type_of(p.type, link), p.default])
-        result.append([heads, body])
+        result.append([heads, capital(body)])
     for name, p in known.items():
         if name not in seen and name not in ("args", "kwargs"):
             result.append([[[p.name, type_of(p.type, link), p.default]], texts.get(name, [])])
@@ -200,27 +201,38 @@ def parameter_rows(rows: list[list], known: dict[str, Parameter], link: Link, te
     return sorted(result, key=lambda row: order.get(row[0][0][0].lstrip("*"), len(order)))
 
 
+def capital(found: list[list]) -> list[list]:
+    """Return blocks that begin with a capital letter, as a text by itself does."""
+    if found and found[0][0] == "p" and found[0][1][:1] and found[0][1][0][0] == "t":
+        (_, text), *more = found[0][1]
+        return [["p", [["t", text[:1].upper() + text[1:]], *more]], *found[1:]]
+    return found
+
+
 def raised(block: list) -> list:
     """Return a section of errors with a row for each kind of error, where its text names one at the start of each part."""
+    whole = ["note" if block[0] == "note" else block[0], "Raises", block[2]]
     if block[0] != "note" or len(block[2]) != 1 or block[2][0][0] != "p":
-        return ["note", "Raises", block[2]] if block[0] == "note" else [block[0], "Raises", block[2]]
+        return whole
     parts: list[list[list[str]]] = [[]]
     for kind, text, *more in block[2][0][1]:
-        pieces = (
-            re.split(r"[;.,] (?:and )?(?=(?:torch\.|facula\.)?[A-Z]\w*(?:Error|Exception)\b)", text) if kind == "t" else [text]
-        )
+        pieces = re.split(rf"(?<=[;.,]) (?:and )?(?={NAMED})", text) if kind == "t" else [text]
         for i, piece in enumerate(pieces):
-            if i:
-                parts.append([])
-            if piece:
-                parts[-1].append([kind, piece, *more])
-    rows = []
+            parts += [[]] if i else []
+            parts[-1] += [[kind, piece, *more]] if piece else []
+    rows, before = [], ""
     for part in parts:
-        match = RAISED.match(part[0][1]) if part and part[0][0] in ("t", "c", "a") else None
+        match = RAISED.match(before + part[0][1]) if part and part[0][0] in ("t", "c", "a") else None
         if match is None:
-            return ["note", "Raises", block[2]]
-        rest = [["t", re.sub(r"^,? ?", "", part[0][1][match.end() :])], *part[1:]] if part[0][0] == "t" else part[1:]
-        if rest and rest[-1][0] == "t":
-            rest[-1] = ["t", rest[-1][1].rstrip("., ") + "."]
-        rows.append([[["c", match.group(1)]], [["p", rest]]])
-    return ["fields", "Raises", rows]
+            return whole
+        text, more = (before + part[0][1])[match.end() :], part[1:]
+        if not text.strip(" ,;") and not more:  # "IndexError, ValueError for ..."
+            before = match.group(0) + ", "
+            continue
+        before = ""
+        rest = [["t", text.lstrip(", ")], *more] if text.lstrip(", ") else more
+        if rest[-1][0] == "t":
+            rest[-1] = ["t", rest[-1][1].rstrip(".,; ") + "."]
+        names = [["c" if at % 2 == 0 else "t", word] for at, word in enumerate(re.split(r"(, | or | and )", match.group(0)))]
+        rows.append([names, capital([["p", rest]])])
+    return ["fields", "Raises", rows] if rows and not before else whole

@@ -54,12 +54,14 @@ def of(name: str) -> list[tuple[str, str]]:
     return [(f"pictures/{picture.file}", picture.words) for picture in PICTURES.get(name, ())]
 
 
-def write(folder: Path) -> int:
-    """Draw all pictures below `folder`; return how many there are."""
+def write(folder: Path, wanted: Callable[[str], bool] = lambda file: True) -> int:
+    """Draw all pictures below `folder`, or the wanted files; return how many there are."""
     (folder / "pictures").mkdir(parents=True, exist_ok=True)
     drawn: set[str] = set()
     with plt.rc_context(SETTINGS):
         for picture in {picture.file: picture for found in PICTURES.values() for picture in found}.values():
+            if not wanted(picture.file):
+                continue
             facula.manual_seed(0)
             picture.draw()
             plt.savefig(folder / "pictures" / picture.file, metadata={"Date": None})

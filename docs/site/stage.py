@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatch
 from pathlib import Path
 
 import api
@@ -213,6 +214,16 @@ class Stage:
         self.clear()
         return count
 
+    def some(self, pattern: str) -> int:
+        """Write the pages of the API whose names match, with their pictures, and a page that lists them."""
+        pages = {name: page for name, page in api.Site().build().items() if fnmatch(name.removeprefix("api/"), pattern)}
+        shown = json.dumps(list(pages.values()))
+        pictures.write(self.folder, lambda file: f"pictures/{file}" in shown)
+        self.write("_static/names.js", "const NAMES = [];\n")
+        listed = "\n".join(pages)
+        self.write("index.md", f"# Some pages\n\n```{{toctree}}\n{listed}\n```\n")
+        return api.write(self.folder, {name: {**page, "sidebar": True, "toctree": []} for name, page in pages.items()})
+
     def clear(self) -> None:
         """Take away pages whose sources are gone."""
         for path in self.folder.rglob("*.md"):
@@ -220,11 +231,11 @@ class Stage:
                 path.unlink()
 
 
-def stage(folder: Path) -> int:
-    """Write all sources of the site below `folder`; return the number of pages of the API."""
+def stage(folder: Path, only: str = "") -> int:
+    """Write all sources of the site below `folder`, or those of some pages of the API; return how many of these there are."""
     folder.mkdir(parents=True, exist_ok=True)
-    return Stage(folder).everything()
+    return Stage(folder).some(only) if only else Stage(folder).everything()
 
 
 if __name__ == "__main__":
-    print(stage(Path(sys.argv[1])))
+    print(stage(Path(sys.argv[1]), *sys.argv[2:]))
