@@ -15,7 +15,8 @@ from pathlib import Path
 
 from .emit_autograd import mutates, out_names
 from .emit_docs import python_default, python_name
-from .schema import Argument, Op, group_by_name
+from .op import Argument, Op
+from .schema import group_by_name
 from .stub_texts import HEAD, MADE, MODULE_HEAD, PACKAGE_HEAD, TENSOR
 
 TYPES = {

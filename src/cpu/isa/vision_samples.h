@@ -16,11 +16,11 @@ namespace facula::cpu::FACULA_ISA {
 /// Along one side of all regions: bin b of region r reads pixel index[k] with weight[k], for first[r * bins + b] <= k <
 /// first[r * bins + b + 1]; the sum is divided by divisor[r * bins + b].
 template <class T>
-class SideTaps {
+class SideSamples {
  public:
   using Rule = RegionBins::Rule;
 
-  SideTaps(int64_t bins, int64_t size, int64_t regions) : bins_(bins), size_(size) {
+  SideSamples(int64_t bins, int64_t size, int64_t regions) : bins_(bins), size_(size) {
     first.reserve(static_cast<size_t>(regions * bins + 1));
     divisor.reserve(static_cast<size_t>(regions * bins));
     first.push_back(0);
@@ -126,12 +126,12 @@ std::vector<int64_t> images_of(const Tensor& rois, int64_t images, const char* o
 
 /// Both sides of all regions.
 template <class T>
-struct RegionTaps {
+struct RegionSamples {
   std::vector<int64_t> image;
-  SideTaps<T> rows, columns;
+  SideSamples<T> rows, columns;
   int64_t total = 0;  // pixels that bins read
 
-  RegionTaps(const Tensor& rois, IntList images, const RegionBins& bins)
+  RegionSamples(const Tensor& rois, IntList images, const RegionBins& bins)
       : image(images_of<T>(rois, images[0], bins.op)),
         rows(bins.rows, images[2], rois.size(0)),
         columns(bins.columns, images[3], rois.size(0)) {

@@ -1,4 +1,4 @@
-#include "sparse/lines.h"
+#include "sparse/matrix_lines.h"
 
 #include "functions.h"
 #include "ops/sparse.h"

@@ -1,7 +1,7 @@
 // Records what happens while a profile runs: ops, composites, backward nodes, named ranges, kernels, work of the pool's
 // threads, and the bytes of storages.
 //   - Every thread writes to a list of its own; nothing is shared while recording.
-//   - An event knows the event around it on its thread. Shapes and stacks are kept beside the events, when asked for.
+//   - An event knows the event around it on its thread. Shapes and stacks are stored beside the events, when requested.
 //   - Times are those of the monotonic clock, in nanoseconds.
 #pragma once
 

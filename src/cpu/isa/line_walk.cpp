@@ -1,5 +1,5 @@
 // Lines that do not lie contiguously are packed several at a time, so that each cache line is read once.
-#include "cpu/isa/lines.h"
+#include "cpu/isa/line_walk.h"
 
 #include <algorithm>
 #include <cstring>

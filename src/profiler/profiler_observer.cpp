@@ -1,4 +1,4 @@
-#include "profiler/recorder.h"
+#include "profiler/profiler_observer.h"
 
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -59,9 +59,9 @@ struct OpenLane : Lane {
 
 std::atomic<uint64_t> recordings{0};  // a thread's list belongs to one of them
 
-class Recorder final : public Observer {
+class ProfilerObserver final : public Observer {
  public:
-  explicit Recorder(const Options& options) : options_(options), number_(++recordings) {
+  explicit ProfilerObserver(const Options& options) : options_(options), number_(++recordings) {
     follows_memory = options.memory;
   }
 
@@ -208,30 +208,30 @@ class Recorder final : public Observer {
   std::vector<std::unique_ptr<OpenLane>> lanes_;
 };
 
-std::mutex recorder_lock;
-std::unique_ptr<Recorder> recorder;
+std::mutex observer_lock;
+std::unique_ptr<ProfilerObserver> observer;
 
 }  // namespace
 
 void start(const Options& options) {
-  std::lock_guard guard(recorder_lock);
-  FACULA_CHECK(!recorder, ErrorKind::Runtime, "profile: expected no recording to run, got another one that does");
-  recorder = std::make_unique<Recorder>(options);
-  add_observer(recorder.get(), Watched::AllThreads);
+  std::lock_guard guard(observer_lock);
+  FACULA_CHECK(!observer, ErrorKind::Runtime, "profile: expected no recording to run, got another one that does");
+  observer = std::make_unique<ProfilerObserver>(options);
+  add_observer(observer.get(), Watched::AllThreads);
 }
 
 std::vector<Lane> stop() {
-  std::lock_guard guard(recorder_lock);
-  FACULA_CHECK(recorder, ErrorKind::Runtime, "profile: expected a recording that runs, got none");
-  remove_observer(recorder.get(), Watched::AllThreads);
-  auto lanes = recorder->take();
-  recorder.reset();
+  std::lock_guard guard(observer_lock);
+  FACULA_CHECK(observer, ErrorKind::Runtime, "profile: expected a recording that runs, got none");
+  remove_observer(observer.get(), Watched::AllThreads);
+  auto lanes = observer->take();
+  observer.reset();
   return lanes;
 }
 
 bool recording() {
-  std::lock_guard guard(recorder_lock);
-  return recorder != nullptr;
+  std::lock_guard guard(observer_lock);
+  return observer != nullptr;
 }
 
 }  // namespace facula::profiler

@@ -8,7 +8,7 @@
 #include "core/parallel.h"
 #include "cpu/isa/cast.h"
 #include "cpu/isa/types.h"
-#include "ops/lines.h"
+#include "ops/line_kernels.h"
 
 namespace facula::cpu::FACULA_ISA {
 

@@ -1,4 +1,4 @@
-#include "observe/copies.h"
+#include "observe/copy_watcher.h"
 
 #include <utility>
 
@@ -11,7 +11,7 @@ thread_local CopyWatcher* present = nullptr;
 
 CopyWatcher* watch_copies(CopyWatcher* watcher) { return std::exchange(present, watcher); }
 
-void tell_copied_now(const Tensor& to, const Tensor& from) {
+void notify_copied_now(const Tensor& to, const Tensor& from) {
   if (present && (watching() & kWatchThread)) present->elements_copied(to, from);
   if (watching() & kWatchBudget) budget_hooks.elements_copied(to, from);
 }

@@ -1,4 +1,4 @@
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 
 #include "core/warn.h"
 #include "ops/iterator.h"

@@ -1,5 +1,5 @@
 // Rules that the ops along one dimension share.
-#include "ops/lines.h"
+#include "ops/line_kernels.h"
 
 #include "raw_ops.h"
 
