@@ -385,6 +385,54 @@ add(
     schedule(lambda o: S.ReduceLROnPlateau(o, factor=0.5, patience=5), 50, lambda step: max(1 - step / 20, 0)),
 )
 
+# ---- Optimizers
+
+
+def valley(x: facula.Tensor, y: facula.Tensor) -> facula.Tensor:
+    return (1 - x) ** 2 / 10 + (y - x**2) ** 2
+
+
+def path(make: Callable, steps: int) -> Callable[[], None]:
+    """Return what draws the steps of an optimizer down a bent valley."""
+
+    def draw() -> None:
+        made = axes(4.0, 2.8)
+        x, y = facula.meshgrid(facula.linspace(-2, 2, 81), facula.linspace(-0.6, 2.6, 65), indexing="xy")
+        levels = [0.02, 0.1, 0.3, 0.8, 1.6, 3.0, 6.0]
+        made.contour(x.numpy(), y.numpy(), valley(x, y).numpy(), levels=levels, colors=[INK], linewidths=0.6)
+        point = facula.tensor([-1.5, 0.5], requires_grad=True)
+        optimizer, places = make([point]), [point.tolist()]
+
+        def closure() -> facula.Tensor:
+            optimizer.zero_grad()
+            loss = valley(*point)
+            loss.backward()
+            return loss
+
+        for _ in range(steps):
+            optimizer.step(closure)
+            places.append(point.tolist())
+        made.plot(*zip(*places), ".-", color=BLUE, markersize=4, linewidth=1)
+        made.plot([1], [1], "*", color=ORANGE, markersize=9)
+        made.set(xlim=(-2, 2), ylim=(-0.6, 2.6))
+
+    return draw
+
+
+PATHS = {
+    "SGD": (lambda p: optim.SGD(p, lr=0.05, momentum=0.8), 60, "with momentum 0.8"),
+    "Adam": (lambda p: optim.Adam(p, lr=0.2), 60, ""), "AdamW": (lambda p: optim.AdamW(p, lr=0.2), 60, ""),
+    "Adamax": (lambda p: optim.Adamax(p, lr=0.3), 60, ""), "NAdam": (lambda p: optim.NAdam(p, lr=0.2), 60, ""),
+    "RAdam": (lambda p: optim.RAdam(p, lr=0.1), 60, ""), "RMSprop": (lambda p: optim.RMSprop(p, lr=0.05), 60, ""),
+    "Adagrad": (lambda p: optim.Adagrad(p, lr=0.5), 60, ""),
+    "Adadelta": (lambda p: optim.Adadelta(p, lr=20.0), 60, "with a rate of 20"),
+    "ASGD": (lambda p: optim.ASGD(p, lr=0.1), 60, ""), "Rprop": (lambda p: optim.Rprop(p, lr=0.1), 60, ""),
+    "LBFGS": (lambda p: optim.LBFGS(p, max_iter=1), 20, "in 20 steps"),
+}  # fmt: skip
+for _name, (_make, _steps, _said) in PATHS.items():
+    _words = f"The way of {_name}{_said and f' {_said}'} down a bent valley, from a point on the left to the lowest one, a star"
+    add(f"optim.{_name}", _words, path(_make, _steps))
+
 # ---- Windows of signals
 
 
