@@ -155,6 +155,7 @@ class _Reader:
 def _entries(body: str) -> list[tuple[str, str]]:
     """Return `name: text` with indented lines that go on; empty where a line does not fit."""
     found: list[list] = []
+    body = re.sub(r"(?m)^((?:\*{0,2}\w+, )*\*{0,2}\w+,)\n +(?=\*{0,2}\w)", r"\1 ", body)  # names that go on in the next line
     for line in body.splitlines():
         if _indent(line) or not line.strip():
             if found:

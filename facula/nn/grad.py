@@ -9,7 +9,7 @@ import facula
 from . import functional as F
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from facula import Tensor
 
@@ -64,7 +64,15 @@ def _described(gradient, conv, end, text):
 
 
 def _input_gradient(conv):
-    def gradient(input_size, weight, grad_output, stride=1, padding=0, dilation=1, groups=1):
+    def gradient(
+        input_size: Sequence[int],
+        weight: Tensor,
+        grad_output: Tensor,
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        groups: int = 1,
+    ) -> Tensor:
         def build(input):
             return input, weight, None, stride, padding, dilation, groups
 
@@ -74,7 +82,15 @@ def _input_gradient(conv):
 
 
 def _weight_gradient(conv):
-    def gradient(input, weight_size, grad_output, stride=1, padding=0, dilation=1, groups=1):
+    def gradient(
+        input: Tensor,
+        weight_size: Sequence[int],
+        grad_output: Tensor,
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        groups: int = 1,
+    ) -> Tensor:
         def build(weight):
             return input, weight, None, stride, padding, dilation, groups
 
