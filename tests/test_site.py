@@ -241,7 +241,7 @@ def test_every_public_name_has_a_page(site):
 
 def test_pages_say_what_docstrings_and_the_schema_say(site):
     page = json.dumps(site.pages["api/torch.add"])
-    assert "the first summand" in page and "_scale_grad(grad, alpha)" in page and "ops/elementwise.yaml" in page and "Stated in ops/" not in page
+    assert "The first summand" in page and "_scale_grad(grad, alpha)" in page and "ops/elementwise.yaml" in page and "Stated in ops/" not in page
     page = json.dumps(site.pages["api/torch.nn.Linear"])
     assert '["in_features", "int", ""]' in page and '"torch.nn.Module"' in page and "reset_parameters" in page
     page = json.dumps(site.pages["api/torch.Tensor.add"])
@@ -253,7 +253,7 @@ def test_parameters_have_types_and_sentences(site):
     """Of all parameters with a type; `python docs/site/api.py` prints the names of the others."""
     rows = list(api.parameters_of(site))
     told = sum(bool(kind) and bool(body) for _, _, kind, body in rows)
-    assert len(rows) > 14000 and told / len(rows) > 0.5, f"{told} of {len(rows)}"
+    assert len(rows) > 11000 and told / len(rows) > 0.92, f"{told} of {len(rows)}"
 
 
 def test_pages_of_functions_show_what_layers_do(site):
@@ -305,10 +305,10 @@ def test_links_between_pages_of_the_api_resolve(site):
     anchors = {page: set(re.findall(r'"name": "([\w.]+)"', json.dumps(text))) for page, text in site.pages.items()}
 
     def links(block):
-        if isinstance(block, list) and len(block) == 3 and block[0] == "a" and isinstance(block[2], str):
+        if isinstance(block, list) and len(block) == 3 and block[0] == "a" and isinstance(block[1], str) and isinstance(block[2], str):
             yield block[2]
         elif isinstance(block, (list, dict)):
-            for part in block.values() if isinstance(block, dict) else block:
+            for part in block["blocks"] if isinstance(block, dict) else block:  # a parameter of a signature may be called a
                 yield from links(part)
 
     for page, text in site.pages.items():
