@@ -84,21 +84,23 @@ class _PlainActivation(Module):
 
 
 class MultiheadAttention(Module):
-    """Attention of several heads (Vaswani et al. 2017): queries, keys and values are projected, each head takes a part of the
-    features, and the heads' results, joined, are projected once more.
+    """Attend with several heads (Vaswani et al. 2017).
 
     Formula: head = softmax(q @ k.T / sqrt(d)) @ v  # d = embed_dim / num_heads
 
+    Queries, keys and values are projected; each head takes a part of the features and computes
+    ``softmax(q @ k.T / sqrt(E / num_heads)) @ v``; the results of the heads are joined and projected once more.
+
     Args:
         embed_dim: E, the size of queries and outputs.
-        num_heads: the number of heads, a divisor of embed_dim.
+        num_heads: the number of heads; it must divide embed_dim.
         dropout: the probability of dropping a weight of attention in training.
-        bias: whether the projections add a bias.
-        add_bias_kv: whether a learned vector is appended to keys and values.
-        add_zero_attn: whether a vector of zeros is appended to keys and values.
-        kdim, vdim: sizes of keys and values. Default: embed_dim.
-        batch_first: whether tensors are (N, L, E) in the place of (L, N, E).
-        device, dtype: of the parameters.
+        bias: if True, add learned biases in the projections.
+        add_bias_kv: if True, append a learned vector to keys and values.
+        add_zero_attn: if True, append a vector of zeros to keys and values.
+        kdim, vdim: the sizes of keys and values. Default: embed_dim.
+        batch_first: if True, tensors are (N, L, E) instead of (L, N, E).
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes: called with ``query`` (L, N, E), ``key`` (S, N, kdim) and ``value`` (S, N, vdim), or all without N;
     ``key_padding_mask`` (N, S) says which keys to leave out, ``attn_mask`` (L, S) or (N * num_heads, L, S) which pairs
@@ -300,14 +302,16 @@ class _AlongDim(Module):
 
 
 class Softmin(_AlongDim):
-    """The softmin along dim: positive numbers that sum to 1, the greatest where x is least.
+    """Compute the softmin along dim: positive numbers that sum to 1, the greatest where x is least.
 
     Formula: y[i] = exp(-x[i]) / sum(exp(-x[j]) for j in all)
 
     Args:
         dim: the dimension along which the numbers sum to 1; without it one is guessed, with a warning.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: IndexError, when called, for a dim that the input does not have.
 
     >>> nn.Softmin(dim=0)(torch.tensor([0.0, 0.0, 1.0]))
     tensor([0.4223, 0.4223, 0.1554])
@@ -318,15 +322,18 @@ class Softmin(_AlongDim):
 
 
 class Softmax(_AlongDim):
-    """The softmax along dim: positive numbers that sum to 1. `NLLLoss` wants their logarithms: `LogSoftmax`, which is faster
-    and more exact than the two in turn.
+    """Compute the softmax along dim: positive numbers that sum to 1.
 
     Formula: y[i] = exp(x[i]) / sum(exp(x[j]) for j in all)
+
+    `NLLLoss` takes their logarithms: `LogSoftmax`, which is faster and more exact than the two in turn.
 
     Args:
         dim: the dimension along which the numbers sum to 1; without it one is guessed, with a warning.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: IndexError, when called, for a dim that the input does not have.
 
     >>> nn.Softmax(dim=1)(torch.tensor([[0.0, 0.0], [0.0, 1.0]]))
     tensor([[0.5000, 0.5000],
@@ -338,14 +345,16 @@ class Softmax(_AlongDim):
 
 
 class LogSoftmax(_AlongDim):
-    """The logarithm of the softmax along dim, computed without overflow.
+    """Compute the logarithm of the softmax along dim without overflow.
 
     Formula: y[i] = log(exp(x[i]) / sum(exp(x[j]) for j in all))
 
     Args:
         dim: the dimension along which the probabilities sum to 1; without it one is guessed, with a warning.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: IndexError, when called, for a dim that the input does not have.
 
     >>> nn.LogSoftmax(dim=1)(torch.tensor([[0.0, 0.0], [0.0, 1.0]]))
     tensor([[-0.6931, -0.6931],
@@ -357,7 +366,7 @@ class LogSoftmax(_AlongDim):
 
 
 class Softmax2d(_PlainActivation):
-    """Softmax over the channels at each position of an image.
+    """Compute the softmax over the channels at each position of an image.
 
     Shapes: input (N, C, H, W) or (C, H, W); output the same.
 
@@ -377,14 +386,16 @@ class Softmax2d(_PlainActivation):
 
 
 class ReLU(_InplaceActivation):
-    """The rectified linear unit: the larger of 0 and each element.
+    """Compute the rectified linear unit, the larger of 0 and each element.
 
     Formula: y = max(0, x)
 
     Args:
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: NotImplementedError, when called, for bool and for complex numbers.
 
     >>> nn.ReLU()(torch.tensor([-1.0, 0.0, 2.0]))
     tensor([0., 0., 2.])
@@ -395,14 +406,16 @@ class ReLU(_InplaceActivation):
 
 
 class Hardsigmoid(_InplaceActivation):
-    """A sigmoid of three straight lines.
+    """Compute a sigmoid of three straight lines.
 
     Formula: y = min(max(0, x + 3), 6) / 6
 
     Args:
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: NotImplementedError, when called, for integers.
 
     >>> nn.Hardsigmoid()(torch.tensor([-3.0, 0.0, 1.5, 4.0]))
     tensor([0.0000, 0.5000, 0.7500, 1.0000])
@@ -416,14 +429,16 @@ class Hardsigmoid(_InplaceActivation):
 
 
 class Hardswish(_InplaceActivation):
-    """Swish with a sigmoid of straight lines (Howard et al. 2019).
+    """Compute swish with a sigmoid of straight lines (Howard et al. 2019).
 
     Formula: y = x * min(max(0, x + 3), 6) / 6
 
     Args:
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: NotImplementedError, when called, for integers.
 
     >>> nn.Hardswish()(torch.tensor([-3.0, 0.0, 1.5, 4.0]))
     tensor([-0.0000, 0.0000, 1.1250, 4.0000])
@@ -437,15 +452,17 @@ class Hardswish(_InplaceActivation):
 
 
 class LeakyReLU(Module):
-    """A rectified linear unit with a small slope for negative elements.
+    """Compute ``x`` where x is positive, ``negative_slope * x`` elsewhere.
 
     Formula: y = x if x > 0 else negative_slope * x
 
     Args:
         negative_slope: the factor of negative numbers.
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: NotImplementedError, when called, for integers.
 
     >>> nn.LeakyReLU(0.1)(torch.tensor([-1.0, 0.0, 2.0]))
     tensor([-0.1000,  0.0000,  2.0000])
@@ -468,19 +485,20 @@ class LeakyReLU(Module):
 
 
 class RReLU(Module):
-    """A rectified linear unit whose slope for negative elements is drawn for each in training, and in evaluation is the mean of
-    the bounds (Xu et al. 2015).
+    """Compute ``x`` where x is positive, x times a slope elsewhere (Xu et al. 2015).
 
     Formula: y = x if x > 0 else a * x  # a is drawn from U(lower, upper) in training, else (lower + upper) / 2
+
+    In training the slope is drawn for each element from U(lower, upper); in evaluation it is their mean.
 
     Args:
         lower: the least slope.
         upper: the greatest slope.
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
-    Errors: RuntimeError, in training, for a lower above upper.
+    Errors: RuntimeError, when called, for a lower above upper.
 
     >>> nn.RReLU(0.1, 0.3).eval()(torch.tensor([-1.0, 0.0, 2.0]))
     tensor([-0.2000,  0.0000,  2.0000])
@@ -505,16 +523,16 @@ class RReLU(Module):
 
 
 class Threshold(Module):
-    """Elements greater than a threshold; the others become a value.
+    """Compute ``x`` where x is greater than threshold, ``value`` elsewhere.
 
     Formula: y = x if x > threshold else value
 
     Args:
         threshold: the number that x must exceed.
-        value: what stands in the place of smaller numbers.
-        inplace: whether the input itself is changed, and returned.
+        value: the number that replaces the others.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     >>> nn.Threshold(0.5, 20.0)(torch.tensor([0.25, 0.5, 0.75]))
     tensor([20.0000, 20.0000,  0.7500])
@@ -539,17 +557,17 @@ class Threshold(Module):
 
 
 class Hardtanh(Module):
-    """Elements limited to [min_val, max_val].
+    """Limit ``x`` to [min_val, max_val].
 
     Formula: y = min(max(x, min_val), max_val)
 
     Args:
         min_val: the least value.
         max_val: the greatest value.
-        inplace: whether the input itself is changed, and returned.
-        min_value, max_value: deprecated names of min_val and max_val; a warning tells so.
+        inplace: if True, change the input itself and return it.
+        min_value, max_value: deprecated names of min_val and max_val; they warn.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     Errors: AssertionError for a max_val that does not exceed min_val.
 
@@ -589,14 +607,14 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """A rectified linear unit that ends at 6.
+    """Compute a rectified linear unit that ends at 6.
 
     Formula: y = min(max(0, x), 6)
 
     Args:
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     >>> nn.ReLU6()(torch.tensor([-1.0, 3.0, 8.0]))
     tensor([0., 3., 6.])
@@ -624,14 +642,14 @@ class _Shrink(Module):
 
 
 class Hardshrink(_Shrink):
-    """Elements whose absolute value is greater than lambd; the others become 0.
+    """Compute ``x`` where ``|x| > lambd``, 0 elsewhere.
 
     Formula: y = x if abs(x) > lambd else 0
 
     Args:
         lambd: the greatest absolute value that becomes 0.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     >>> nn.Hardshrink()(torch.tensor([-1.0, 0.5, 0.75]))
     tensor([-1.0000,  0.0000,  0.7500])
@@ -644,16 +662,16 @@ class Hardshrink(_Shrink):
 
 
 class Softshrink(_Shrink):
-    """Elements moved towards 0 by lambd, and not across it.
+    """Move elements towards 0 by lambd, and not across it.
 
     Formula: y = x - lambd if x > lambd else x + lambd if x < -lambd else 0
 
     Args:
-        lambd: by how much; not negative.
+        lambd: the distance; not negative.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
-    Errors: RuntimeError, when called, for a negative lambd.
+    Errors: RuntimeError, when called, for a negative lambd; NotImplementedError for integers.
 
     >>> nn.Softshrink()(torch.tensor([-1.0, 0.5, 0.75]))
     tensor([-0.5000,  0.0000,  0.2500])
@@ -666,15 +684,19 @@ class Softshrink(_Shrink):
 
 
 class SELU(_InplaceActivation):
-    """An `ELU` with constants that keep activations at mean 0 and variance 1 through many layers (Klambauer et al. 2017), where
-    weights are drawn with `init.kaiming_normal_(nonlinearity="linear")`.
+    """Compute an `ELU` with constants that keep mean 0 and variance 1 through many layers (Klambauer et al. 2017).
 
     Formula: y = 1.0507 * x if x > 0 else 1.7581 * (exp(x) - 1)
 
-    Args:
-        inplace: whether the input itself is changed, and returned.
+    It is an ELU with constants that keep activations at mean 0 and variance 1 through many layers, where weights are drawn with
+    `init.kaiming_normal_(nonlinearity="linear")`.
 
-    Shapes: input and output of any one shape.
+    Args:
+        inplace: if True, change the input itself and return it.
+
+    Shapes: input of any shape; output the same.
+
+    Errors: NotImplementedError, when called, for integers.
 
     >>> nn.SELU()(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([-1.1113,  0.0000,  1.0507])
@@ -685,14 +707,16 @@ class SELU(_InplaceActivation):
 
 
 class SiLU(_InplaceActivation):
-    """The sigmoid linear unit, also known as swish.
+    """Compute the sigmoid linear unit, also known as swish.
 
     Formula: y = x / (1 + exp(-x))
 
     Args:
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: NotImplementedError, when called, for integers.
 
     >>> nn.SiLU()(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.2689,  0.0000,  0.7311])
@@ -703,14 +727,16 @@ class SiLU(_InplaceActivation):
 
 
 class Mish(_InplaceActivation):
-    """A smooth function with one minimum (Misra 2019).
+    """Compute a smooth function with one minimum (Misra 2019).
 
     Formula: y = x * tanh(log(1 + exp(x)))
 
     Args:
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: NotImplementedError, when called, for integers.
 
     >>> nn.Mish()(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.3034,  0.0000,  0.8651])
@@ -721,11 +747,11 @@ class Mish(_InplaceActivation):
 
 
 class Sigmoid(_PlainActivation):
-    """The logistic function, which maps every number into (0, 1).
+    """Compute the logistic function, which maps every number into (0, 1).
 
     Formula: y = 1 / (1 + exp(-x))
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     >>> nn.Sigmoid()(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([0.2689, 0.5000, 0.7311])
@@ -736,11 +762,11 @@ class Sigmoid(_PlainActivation):
 
 
 class Tanh(_PlainActivation):
-    """The hyperbolic tangent, which maps every number into (-1, 1).
+    """Compute the hyperbolic tangent, which maps every number into (-1, 1).
 
     Formula: y = (exp(x) - exp(-x)) / (exp(x) + exp(-x))
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     >>> nn.Tanh()(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.7616,  0.0000,  0.7616])
@@ -751,11 +777,11 @@ class Tanh(_PlainActivation):
 
 
 class LogSigmoid(_PlainActivation):
-    """The logarithm of the logistic function, computed so that large numbers of either sign do not overflow.
+    """Compute the logarithm of the logistic function without overflow for large numbers of either sign.
 
     Formula: y = log(1 / (1 + exp(-x)))
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     >>> nn.LogSigmoid()(torch.tensor([-100.0, 0.0, 1.0]))
     tensor([-100.0000,   -0.6931,   -0.3133])
@@ -766,11 +792,11 @@ class LogSigmoid(_PlainActivation):
 
 
 class Softsign(_PlainActivation):
-    """A function that comes near -1 and 1 more slowly than tanh.
+    """Compute a function that approaches -1 and 1 more slowly than tanh.
 
     Formula: y = x / (1 + abs(x))
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     >>> nn.Softsign()(torch.tensor([-1.0, 0.0, 3.0]))
     tensor([-0.5000,  0.0000,  0.7500])
@@ -781,11 +807,11 @@ class Softsign(_PlainActivation):
 
 
 class Tanhshrink(_PlainActivation):
-    """A function that is almost 0 near 0, and a step of 1 nearer to 0 far from it.
+    """Compute ``x - tanh(x)``: almost 0 near 0, and a step of 1 nearer to 0 far from it.
 
     Formula: y = x - tanh(x)
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     >>> nn.Tanhshrink()(torch.tensor([-2.0, 0.0, 2.0]))
     tensor([-1.0360,  0.0000,  1.0360])
@@ -796,15 +822,17 @@ class Tanhshrink(_PlainActivation):
 
 
 class ELU(Module):
-    """The exponential linear unit: negative elements come near -alpha.
+    """Compute the exponential linear unit, which comes near -alpha for negative elements.
 
     Formula: y = x if x > 0 else alpha * (exp(x) - 1)
 
     Args:
         alpha: minus the limit for very negative numbers.
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: NotImplementedError, when called, for integers.
 
     >>> nn.ELU()(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.6321,  0.0000,  1.0000])
@@ -827,17 +855,17 @@ class ELU(Module):
 
 
 class CELU(Module):
-    """An exponential linear unit whose slope is 1 at 0 whatever alpha is.
+    """Compute an exponential linear unit whose slope is 1 at 0 for every alpha.
 
     Formula: y = x if x > 0 else alpha * (exp(x / alpha) - 1)
 
     Args:
         alpha: minus the limit for very negative numbers; not 0.
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
-    Errors: RuntimeError, when called, for alpha 0.
+    Errors: RuntimeError, when called, for alpha 0; NotImplementedError for integers.
 
     >>> nn.CELU(alpha=2.0)(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.7869,  0.0000,  1.0000])
@@ -860,8 +888,8 @@ class CELU(Module):
 
 
 class GELU(Module):
-    """The Gaussian error linear unit, with the distribution function of the standard normal distribution (Hendrycks, Gimpel
-    2016).
+    """Compute the Gaussian error linear unit, where Phi is the distribution function of the standard normal distribution
+    (Hendrycks, Gimpel 2016).
 
     Formula:
         y = x * Phi(x)
@@ -870,7 +898,7 @@ class GELU(Module):
     Args:
         approximate: 'none', or 'tanh' for ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))``.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     Errors: RuntimeError, when called, for another word.
 
@@ -895,7 +923,7 @@ class GELU(Module):
 
 
 class GLU(Module):
-    """The gated linear unit, where a and b are the first and second half of the input along dim (Dauphin et al. 2017).
+    """Compute the gated linear unit, where a and b are the first and second half of the input along dim (Dauphin et al. 2017).
 
     Formula: y = a * sigmoid(b)
 
@@ -904,7 +932,7 @@ class GLU(Module):
 
     Shapes: input (..., 2 * n, ...) with 2 * n along dim; output (..., n, ...).
 
-    Errors: RuntimeError, when called, for an odd size along dim.
+    Errors: RuntimeError, when called, for an odd size along dim; IndexError for a dim that the input does not have.
 
     >>> nn.GLU()(torch.tensor([[1.0, 2.0, 0.0, 0.0]]))
     tensor([[0.5000, 1.0000]])
@@ -925,15 +953,17 @@ class GLU(Module):
 
 
 class Softplus(Module):
-    """A smooth ReLU; beyond the threshold, where both are the same, x itself.
+    """Compute a smooth ReLU.
 
     Formula: y = x if beta * x > threshold else log(1 + exp(beta * x)) / beta
 
-    Args:
-        beta: how sharp the bend at 0 is.
-        threshold: from where on x stands for the formula.
+    Where ``beta * x > threshold`` it is x itself, since both are the same there.
 
-    Shapes: input and output of any one shape.
+    Args:
+        beta: the sharpness of the bend at 0.
+        threshold: the number from which on x stands for the formula.
+
+    Shapes: input of any shape; output the same.
 
     >>> nn.Softplus()(torch.tensor([-1.0, 0.0, 30.0]))
     tensor([ 0.3133,  0.6931, 30.0000])
@@ -956,14 +986,14 @@ class Softplus(Module):
 
 
 class PReLU(Module):
-    """A rectified linear unit whose slope for negative elements is learned (He et al. 2015).
+    """Compute ``x`` where x is positive, ``weight * x`` with a learned slope elsewhere (He et al. 2015).
 
     Formula: y = x if x > 0 else weight * x
 
     Args:
-        num_parameters: 1 slope for all, or one for each of the channels.
-        init: first value of the slopes.
-        device, dtype: of the parameter.
+        num_parameters: the number of slopes: 1 for all, or one for each of the channels.
+        init: the first value of the slopes.
+        device, dtype: the device and the dtype of the parameter.
 
     Shapes: input (N, C, ...) or, with one slope, any; output the same. ``weight`` is (num_parameters,).
 
