@@ -374,6 +374,10 @@ class Conv1d(_Conv):
 class Conv2d(_Conv):
     """Convolve (cross-correlate) the input with learned kernels over 2 dimensions.
 
+    Formula:
+        y[o, i] = bias[o] + sum(weight[o, c, k] * x[c, stride * i + dilation * k - padding] for c in channels for k in window)
+        L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
+
     Args:
         in_channels: C_in, the number of channels of the input.
         out_channels: C_out, the number of channels of the output, each computed with a kernel of its own.
@@ -389,7 +393,7 @@ class Conv2d(_Conv):
         device, dtype: the device and the dtype of the parameters.
 
     Shapes: input (N, C_in, H, W) or (C_in, H, W); output (N, C_out, H_out, W_out) or (C_out, H_out, W_out), where a dimension
-    of size L becomes ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``. ``weight`` is
+    of size L becomes L_out. ``weight`` is
     (C_out, C_in / groups, *kernel_size) and ``bias`` (C_out,); both are drawn uniformly within 1 /
     sqrt(C_in / groups * number of elements of a window).
 
@@ -606,6 +610,8 @@ class ConvTranspose1d(_ConvTranspose):
 class ConvTranspose2d(_ConvTranspose):
     """Apply the transpose of a convolution over 2 dimensions: the map that `Conv2d` applies to gradients, not its inverse.
 
+    Formula: L_out = (L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1
+
     Args:
         in_channels: C_in, the number of channels of the input.
         out_channels: C_out, the number of channels of the output.
@@ -622,7 +628,7 @@ class ConvTranspose2d(_ConvTranspose):
         device, dtype: the device and the dtype of the parameters.
 
     Shapes: input (N, C_in, H, W) or (C_in, H, W); output (N, C_out, H_out, W_out) or (C_out, H_out, W_out), where a dimension
-    of size L becomes ``(L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``. A call may give
+    of size L becomes L_out. A call may give
     the sizes as ``output_size`` instead of an output_padding. ``weight`` is (C_in, C_out / groups, *kernel_size) and ``bias``
     (C_out,).
 

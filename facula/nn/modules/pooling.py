@@ -122,6 +122,8 @@ class MaxPool1d(_MaxPoolNd):
 class MaxPool2d(_MaxPoolNd):
     """Compute the maximum of each window over the last 2 dimensions.
 
+    Formula: L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
+
     Args:
         kernel_size: the size of the window, a number or one for each dimension.
         stride: the step of the window, a number or one for each dimension. Default: kernel_size.
@@ -131,7 +133,7 @@ class MaxPool2d(_MaxPoolNd):
         ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
 
     Shapes: input (N, C, H, W) or (C, H, W); output (N, C, H_out, W_out) or (C, H_out, W_out), where a dimension of size L
-    becomes ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``; with return_indices a pair of such tensors.
+    becomes L_out; with return_indices a pair of such tensors.
 
     Errors: RuntimeError, when called, for another number of dimensions, and for a padding of more than half the window.
 
@@ -146,6 +148,8 @@ class MaxPool2d(_MaxPoolNd):
 class MaxPool3d(_MaxPoolNd):
     """Compute the maximum of each window over the last 3 dimensions.
 
+    Formula: L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
+
     Args:
         kernel_size: the size of the window, a number or one for each dimension.
         stride: the step of the window, a number or one for each dimension. Default: kernel_size.
@@ -155,7 +159,7 @@ class MaxPool3d(_MaxPoolNd):
         ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
 
     Shapes: input (N, C, D, H, W) or (C, D, H, W); output (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), where a
-    dimension of size L becomes ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``; with return_indices a
+    dimension of size L becomes L_out; with return_indices a
     pair of such tensors.
 
     Errors: RuntimeError, when called, for another number of dimensions, and for a padding of more than half the window.
@@ -341,6 +345,8 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
 class AvgPool2d(_AvgPoolWithDivisor):
     """Compute the average of each window over the last 2 dimensions.
 
+    Formula: L_out = (L + 2 * padding - kernel_size) // stride + 1
+
     Args:
         kernel_size: the size of the window, a number or one for each dimension.
         stride: the step of the window, a number or one for each dimension. Default: kernel_size.
@@ -350,7 +356,7 @@ class AvgPool2d(_AvgPoolWithDivisor):
         divisor_override: the number to divide by instead of the number of elements.
 
     Shapes: input (N, C, H, W) or (C, H, W); output (N, C, H_out, W_out) or (C, H_out, W_out), where a dimension of size L
-    becomes ``(L + 2 * padding - kernel_size) // stride + 1``.
+    becomes L_out.
 
     Errors: RuntimeError, when called, for another number of dimensions, and for a padding of more than half the window.
 
@@ -364,6 +370,8 @@ class AvgPool2d(_AvgPoolWithDivisor):
 class AvgPool3d(_AvgPoolWithDivisor):
     """Compute the average of each window over the last 3 dimensions.
 
+    Formula: L_out = (L + 2 * padding - kernel_size) // stride + 1
+
     Args:
         kernel_size: the size of the window, a number or one for each dimension.
         stride: the step of the window, a number or one for each dimension. Default: kernel_size.
@@ -373,7 +381,7 @@ class AvgPool3d(_AvgPoolWithDivisor):
         divisor_override: the number to divide by instead of the number of elements.
 
     Shapes: input (N, C, D, H, W) or (C, D, H, W); output (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), where a
-    dimension of size L becomes ``(L + 2 * padding - kernel_size) // stride + 1``.
+    dimension of size L becomes L_out.
 
     Errors: RuntimeError, when called, for another number of dimensions, and for a padding of more than half the window.
 
@@ -534,8 +542,11 @@ class LPPool1d(_LPPoolNd):
 
 
 class LPPool2d(_LPPoolNd):
-    """Compute ``(sum of x ** norm_type over a window) ** (1 / norm_type)`` of windows over the last 2 dimensions (power-average
-    pooling).
+    """Compute the norm of each window over the last 2 dimensions (power-average pooling).
+
+    Formula:
+        y = sum(x[k] ** norm_type for k in window) ** (1 / norm_type)
+        L_out = (L - kernel_size) // stride + 1
 
     Args:
         norm_type: the power; 1 gives sums, and large numbers come near the maximum.
@@ -544,7 +555,7 @@ class LPPool2d(_LPPoolNd):
         ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
 
     Shapes: input (N, C, H, W) or (C, H, W); output (N, C, H_out, W_out) or (C, H_out, W_out), where a dimension of size L
-    becomes ``(L - kernel_size) // stride + 1``.
+    becomes L_out.
 
     Errors: RuntimeError, when called, for another number of dimensions.
 
@@ -556,8 +567,11 @@ class LPPool2d(_LPPoolNd):
 
 
 class LPPool3d(_LPPoolNd):
-    """Compute ``(sum of x ** norm_type over a window) ** (1 / norm_type)`` of windows over the last 3 dimensions (power-average
-    pooling).
+    """Compute the norm of each window over the last 3 dimensions (power-average pooling).
+
+    Formula:
+        y = sum(x[k] ** norm_type for k in window) ** (1 / norm_type)
+        L_out = (L - kernel_size) // stride + 1
 
     Args:
         norm_type: the power; 1 gives sums, and large numbers come near the maximum.
@@ -566,7 +580,7 @@ class LPPool3d(_LPPoolNd):
         ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
 
     Shapes: input (N, C, D, H, W) or (C, D, H, W); output (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), where a
-    dimension of size L becomes ``(L - kernel_size) // stride + 1``.
+    dimension of size L becomes L_out.
 
     Errors: RuntimeError, when called, for another number of dimensions.
 
