@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, SupportsIndex, TypeVar, overload
 import numpy
 from typing_extensions import Self
 
-from .._tensor.overriding import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from .._tensor.overrides_off import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from ..storage import TypedStorage
 from ..utils.hooks import RemovableHandle
 

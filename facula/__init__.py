@@ -40,7 +40,7 @@ for _name in LAZY_MODULES & globals().keys():  # _C.linalg is the bare ops, facu
 
 from . import _tensor  # noqa: E402, F401  (which installs methods of Tensor)
 from ._tensor import pickled  # noqa: E402, F401  (which says how the class Tensor is pickled)
-from ._tensor.overriding import DisableTorchFunctionSubclass  # noqa: E402
+from ._tensor.overrides_off import DisableTorchFunctionSubclass  # noqa: E402
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 from .functions.index import nonzero  # noqa: E402  (hides the op, which has no as_tuple)
 

@@ -1,6 +1,7 @@
 """The layers of the Python package: which file imports which, and which imports are known to run up."""
 
 import ast
+import functools
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -14,8 +15,8 @@ LAYERS = {
     "core": """
         _tensor _operators functions _serialization serialization storage random return_types overrides special fft linalg
         sparse nested signal masked futures library backends array_api functional quasirandom autograd.grad_mode utils._pytree
-        utils._python_dispatch utils._dispatched utils._dispatched_kernels utils._dispatched_parts utils._config_module
-        utils._contextlib utils.weak utils.hooks utils.dlpack
+        utils._pytree_containers utils._python_dispatch utils._dispatched utils._dispatched_kernels utils._dispatched_parts
+        utils._config_module utils._contextlib utils.weak utils.hooks utils.dlpack
         """,
     "training": """
         autograd func nn optim amp utils cpu cuda accelerator xpu mps mtia monitor multiprocessing distributions profiler hub
@@ -96,6 +97,7 @@ def imports(name, path, known):
     return found - {name, ""}
 
 
+@functools.cache
 def graph():
     """Return {module: modules that it imports}; the package itself, which everybody may import, is left out."""
     known = modules()

@@ -1,7 +1,7 @@
 """The Python half of Tensor: what needs no speed. Installed into the built-in type when Facula is imported.
 
-methods        functions of the top level as methods, and methods that few programs call
-overriding     how classes and modes take methods over
+methods        functions of the top level as methods, methods that few programs call, and how classes take them over
+overrides_off  the switch that treats tensors of subclasses as plain ones
 pickled        copies and pickles
 printing, html how tensors are shown
 fake           tensors without memory
@@ -17,8 +17,8 @@ import numpy as np
 
 from facula import _C
 
-from . import methods  # noqa: F401  (which installs them)
-from .overriding import DisableTorchFunctionSubclass, overridable
+from .methods import overridable
+from .overrides_off import DisableTorchFunctionSubclass
 from .pickled import __copy__, __deepcopy__, __reduce_ex__, __setstate__, is_wrapper
 
 Tensor = _C.Tensor

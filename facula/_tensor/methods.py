@@ -7,9 +7,26 @@ import warnings
 
 from facula import _C
 
-from .overriding import overridable
-
 Tensor = _C.Tensor
+
+
+def overridable(function):
+    """Let classes and modes take over a method written here, as they take over those of the core."""
+    name = function.__name__
+    is_overridden = _C._has_torch_function_variadic
+
+    def method(self, *args, **kwargs):
+        if is_overridden(self, *args):
+            from facula.overrides import handle_torch_function
+
+            return handle_torch_function(getattr(_C.Tensor, name), (self, *args), self, *args, **kwargs)
+        if not (args or kwargs):  # which takes a tenth of a microsecond less
+            return function(self)
+        return function(self, *args, **kwargs)
+
+    method.__name__, method.__qualname__, method.__doc__ = name, f"Tensor.{name}", function.__doc__
+    method.__wrapped__ = function
+    return method
 
 
 def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=None):

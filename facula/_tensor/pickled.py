@@ -7,7 +7,7 @@ import copyreg
 
 from facula import _C
 
-from .overriding import DisableTorchFunctionSubclass
+from .overrides_off import DisableTorchFunctionSubclass
 
 Tensor = _C.Tensor
 
