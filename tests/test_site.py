@@ -200,6 +200,8 @@ def test_parameters_are_described():
         ("ValueError", [["t", "For x < 0."]]), ("torch.OutOfMemoryError", [["t", "Where there is no memory."]])
     ]  # fmt: skip
 
+    both = parameters.described([parameters.read("(a: int, b: int)")], blocks_of("Text.\n\nAttributes:\n  a, b: given.\n  c: made."), lambda word: None)
+    assert [block[:2] for block in both] == [["p", [["t", "Text."]]], ["parameters", "Parameters"], ["fields", "Attributes"]]
     listed = lambda text: parameters.raised(blocks_of(f"Errors: {text}")[0])
     assert [key for key, _ in listed("IndexError for a; ValueError or TypeError for b.")[2]] == [
         [["c", "IndexError"]], [["c", "ValueError"], ["t", " or "], ["c", "TypeError"]]

@@ -153,6 +153,12 @@ def described(
         if block[0] == "fields" and block[1].startswith(ARGUMENTS):
             place = len(kept) if place is None else place
             rows += block[2]
+        elif block[0] == "fields" and block[1] == "Attributes":  # those of a dataclass are its parameters
+            given = [row for row in block[2] if set(names_of(row)) <= known.keys()]
+            rows += given
+            place = len(kept) if given and place is None else place
+            if left := [row for row in block[2] if row not in given]:
+                kept.append(["fields", "Attributes", left])
         elif block[0] in ("fields", "note") and block[1].startswith(("Errors", "Raises")):
             kept.append(raised(block))
         else:
@@ -181,6 +187,11 @@ def described(
         if returns:
             made.append(["returns", "Returns", type_of(" or ".join(returns), link), []])
     return [*kept[:place], *made, *kept[place:]]
+
+
+def names_of(row: list) -> list[str]:
+    """Return the names of an entry of Args, without stars."""
+    return [name.lstrip("*") for name in re.split(r", | and ", row[0][0][1])]
 
 
 def parameter_rows(rows: list[list], known: dict[str, Parameter], link: Link, texts: Mapping[str, list]) -> list[list]:
