@@ -21,9 +21,13 @@ __all__ = ["SGD", "sgd"]
 
 
 class SGD(RuleOptimizer):
-    """Descend along the gradient: ``p -= lr * g``, or with a momentum b ``p -= lr * b``.
+    """Descend along the gradient, or along a momentum b.
 
-    The momentum is ``b = momentum * b + (1 - dampening) * g``; the first b is g itself. Sparse gradients are accepted.
+    Formula:
+        b = momentum * b + (1 - dampening) * g
+        p -= lr * b  # nesterov: p -= lr * (g + momentum * b)
+
+    The first b is g itself. Sparse gradients are accepted.
 
     Args:
         params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their

@@ -238,8 +238,11 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
 class BatchNorm1d(_BatchNorm):
     """Normalize each channel to mean 0 and variance 1 over the batch and the positions (Ioffe, Szegedy 2015).
 
-    The result is ``(x - mean) / sqrt(var + eps) * weight + bias``: in training with the mean and the biased variance of the
-    batch, in evaluation with running ones.
+    Formula:
+        y = (x - mean) / sqrt(var + eps) * weight + bias
+        running_mean = (1 - momentum) * running_mean + momentum * mean  # in training
+
+    In training mean and variance are those of the batch (the biased variance), in evaluation running ones.
 
     Args:
         num_features: C, the number of channels.
@@ -266,8 +269,11 @@ class BatchNorm1d(_BatchNorm):
 class BatchNorm2d(_BatchNorm):
     """Normalize each channel to mean 0 and variance 1 over the batch and the positions (Ioffe, Szegedy 2015).
 
-    The result is ``(x - mean) / sqrt(var + eps) * weight + bias``: in training with the mean and the biased variance of the
-    batch, in evaluation with running ones.
+    Formula:
+        y = (x - mean) / sqrt(var + eps) * weight + bias
+        running_mean = (1 - momentum) * running_mean + momentum * mean  # in training
+
+    In training mean and variance are those of the batch (the biased variance), in evaluation running ones.
 
     Args:
         num_features: C, the number of channels.
@@ -294,8 +300,11 @@ class BatchNorm2d(_BatchNorm):
 class BatchNorm3d(_BatchNorm):
     """Normalize each channel to mean 0 and variance 1 over the batch and the positions (Ioffe, Szegedy 2015).
 
-    The result is ``(x - mean) / sqrt(var + eps) * weight + bias``: in training with the mean and the biased variance of the
-    batch, in evaluation with running ones.
+    Formula:
+        y = (x - mean) / sqrt(var + eps) * weight + bias
+        running_mean = (1 - momentum) * running_mean + momentum * mean  # in training
+
+    In training mean and variance are those of the batch (the biased variance), in evaluation running ones.
 
     Args:
         num_features: C, the number of channels.
