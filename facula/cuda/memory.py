@@ -10,9 +10,11 @@ import ctypes
 from typing import TYPE_CHECKING
 
 from facula import _C
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 from facula.cuda._memory_table import table
 from facula.cuda._sensors import list_gpu_processes
+
+from ._device import _index
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,12 +87,6 @@ def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False
 
     with open(filename, "wb") as file:
         pickle.dump(_snapshot(), file)
-
-
-def _index(device, name):
-    from facula import cuda
-
-    return cuda._index(device, name)
 
 
 def _has_devices():

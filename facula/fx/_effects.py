@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import facula
-from facula._ops import OpOverload
+from facula._operators.namespaces import OpOverload
 
 _side_effectful_functions = {facula._assert, facula._assert_async}
 _IMPURE_IN_TORCH = (

@@ -9,7 +9,7 @@ import threading
 import types
 
 import facula
-from facula._ops import OpOverload, OpOverloadPacket
+from facula._operators.namespaces import OpOverload, OpOverloadPacket
 from facula.fx import _public
 from facula.fx.node import map_aggregate
 from facula.fx.proxy import Proxy

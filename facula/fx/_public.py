@@ -16,8 +16,8 @@ import types
 
 import facula
 from facula import _C
-from facula._near_names import no_attribute
-from facula._ops import OpOverload, OpOverloadPacket
+from facula._operators.namespaces import OpOverload, OpOverloadPacket
+from facula._shared.near_names import no_attribute
 
 #: Functions of the core that are Python in PyTorch, with the arguments that they have there.
 _SIGNATURES = """

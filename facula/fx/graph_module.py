@@ -179,9 +179,7 @@ class _CodeOnlyModule(facula.nn.Module):
 
 def _deserialize_graph_module(forward, body, graph_module_cls=None):
     """Trace the stored code, so that the graph is there again."""
-    from facula.fx._symbolic_trace import Tracer
-
-    tracer_cls = body.get("_tracer_cls") or Tracer
+    tracer_cls = body.get("_tracer_cls") or facula.fx.Tracer
     body.pop("_graphmodule_cls_name", None)
     extras, codegen = body.pop("_tracer_extras", None), body.pop("_fx_codegen", None)
     _CodeOnlyModule.forward = forward
@@ -388,9 +386,7 @@ class GraphModule(facula.nn.Module):
         return new
 
     def __copy__(self) -> GraphModule:
-        from facula.fx._lazy_graph_module import _make_graph_module
-
-        new = _make_graph_module(self, self.graph)
+        new = GraphModule(self, self.graph)
         new.meta = getattr(self, "meta", {})
         return new
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Union
 
 import facula
-from facula._ops import OpOverload
+from facula._operators.namespaces import OpOverload
 from facula.fx import _public
 from facula.fx._compatibility import compatibility
 from facula.fx._effects import _is_impure_function, _side_effectful_functions

@@ -15,7 +15,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 import facula
-from facula._ops import OpOverloadPacket
+from facula._operators.namespaces import OpOverloadPacket
 from facula.fx import _public, traceback
 from facula.fx._compatibility import compatibility
 from facula.fx._frames import _asserts, _is_unpacking, _program_frame, _user_stack, _where

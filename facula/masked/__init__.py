@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING
 
 import facula as _f
-from facula._dims import counted_dims
+from facula._shared.dims import counted_dims
 
 from . import _sparse
 from ._elements import (

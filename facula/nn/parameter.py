@@ -88,9 +88,9 @@ class Parameter(facula.Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, proto: Any) -> Any:
-        from facula import _utils
+        from facula._serialization import rebuild
 
-        return _utils.reduce_parameter(self)
+        return rebuild.reduce_parameter(self)
 
     __torch_function__: Any = _C._disabled_torch_function_impl
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
-from facula._autocast import in_float32
 from facula._C.nn_functional import linear
+from facula._shared.autocast import in_float32
 
 from .. import _reduction
 from .._reduction import reduced

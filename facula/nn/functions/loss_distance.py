@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
-from facula._autocast import in_float32
 from facula._C import pairwise_distance
+from facula._shared.autocast import in_float32
 
 from .. import _reduction
 from .._reduction import reduced

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
-from facula import _C, _autocast
+from facula import _C
+from facula._shared import autocast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,5 +40,5 @@ def pad(input: Tensor, pad: Sequence[int] | tuple[int, ...], mode: str = "consta
     (tensor([[3, 2, 1, 2, 3]]), tensor([[1, 2]]))
     """
     if mode != "constant" and _C._is_autocast_enabled("cpu") and (mode == "replicate" or mode == "reflect" and len(pad) <= 4):
-        input = _autocast.cast(input, facula.float32, ("cpu",))
+        input = autocast.cast(input, facula.float32, ("cpu",))
     return _nn.pad(input, pad, mode, value)

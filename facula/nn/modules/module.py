@@ -759,7 +759,7 @@ class Module:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
-        from facula._html import module_html
+        from ._html import module_html
 
         return module_html(self)
 

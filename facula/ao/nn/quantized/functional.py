@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
-from facula._quantized import products
+from facula.ao.nn.quantized import _products
 from facula.nn import functional as F
 
 from .modules._levels import requantized
@@ -166,7 +166,7 @@ def _conv(dims, input, weight, bias, stride, padding, dilation, groups, padding_
     """Compute `conv1d` to `conv3d`, for 1 to 3 dims."""
     weight = _prepared(_quantized(f"conv{dims}d", input), weight, dtype)
     places = tuple(tuple(v) if isinstance(v, (list, tuple)) else (v,) * dims for v in (stride, padding, dilation))
-    return products.conv(input, weight, bias, *places, groups, scale, zero_point, padding_mode=padding_mode)
+    return _products.conv(input, weight, bias, *places, groups, scale, zero_point, padding_mode=padding_mode)
 
 
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: int | Sequence[int] = 1,
@@ -259,7 +259,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, scale: flo
     tensor([[2.]])
     """
     scale = _quantized("linear", input).q_scale() if scale is None else scale
-    return products.linear(input, weight, bias, scale, input.q_zero_point() if zero_point is None else zero_point)
+    return _products.linear(input, weight, bias, scale, input.q_zero_point() if zero_point is None else zero_point)
 
 
 def interpolate(input: Tensor, size: Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import facula
-from facula._utils import ExceptionWrapper
+from facula._serialization.rebuild import ExceptionWrapper
 
 from . import channel as _channel
+from .fetch import _DatasetKind
 
 if TYPE_CHECKING:
     from typing import Any
@@ -222,10 +223,8 @@ def _worker_loop(
 
 
 def _serve(fetching, channel):
-    from . import MP_STATUS_CHECK_INTERVAL
-
     sender = _Sender(channel)
-    for request in _Requests(channel, MP_STATUS_CHECK_INTERVAL):
+    for request in _Requests(channel, facula.utils.data._utils.MP_STATUS_CHECK_INTERVAL):
         if isinstance(request, _ResumeIteration):
             fetching.restart()
             sender.send((request, None), fetching.where)
@@ -269,8 +268,6 @@ class _Fetching:
 
     def restart(self):
         """Begin the dataset anew."""
-        from ..dataloader import _DatasetKind
-
         self.ended = False
         try:
             if self._drawn is not None:
@@ -289,8 +286,6 @@ class _Fetching:
         try:
             return self._fetcher.fetch(index)
         except StopIteration:
-            from ..dataloader import _DatasetKind
-
             if self._parts[0] != _DatasetKind.Iterable:
                 return ExceptionWrapper(where=self.where)
             self.ended = True

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import nn
-from facula._quantized import products
+from facula.ao.nn.quantized import _products
 
 from .utils import WeightedQuantizedModule, observed_weight, output_levels, quantize_weight
 
@@ -123,7 +123,7 @@ class _Conv(WeightedQuantizedModule):
         """Return the quantised outputs of quantised inputs. Errors: ValueError for inputs of another number of dimensions."""
         if input.dim() != self._DIMS + 2:
             raise ValueError(f"{self._get_name()}: expected {self._DIMS + 2} dimensions, got shape {list(input.shape)}")
-        return products.conv(
+        return _products.conv(
             input, self._weight, self._bias, self.stride, self.padding, self.dilation, self.groups, self.scale,
             self.zero_point, self._RELU, self.padding_mode, self.transposed, self.output_padding,
         )  # fmt: skip
