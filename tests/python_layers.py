@@ -14,8 +14,8 @@ LAYERS = {
     "core": """
         _tensor _operators functions _serialization serialization storage random return_types overrides special fft linalg
         sparse nested signal masked futures library backends array_api functional quasirandom autograd.grad_mode utils._pytree
-        utils._python_dispatch utils._dispatched utils._dispatched_kernels utils._dispatched_parts utils._config_module
-        utils._contextlib utils.weak utils.hooks utils.dlpack
+        utils._pytree_containers utils._python_dispatch utils._dispatched utils._dispatched_kernels utils._dispatched_parts
+        utils._config_module utils._contextlib utils.weak utils.hooks utils.dlpack
         """,
     "training": """
         autograd func nn optim amp utils cpu cuda accelerator xpu mps mtia monitor multiprocessing distributions profiler hub
