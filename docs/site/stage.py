@@ -161,7 +161,7 @@ class Stage:
         for reason, modules in table["NAMES"].items():
             why, instead = table["REASONS"][reason]
             for module, listed in modules.items():
-                for name in listed.split():
+                for name in listed:
                     reasons[module, name] = why + (f"; use {instead}" if instead else "")
         rows = []
         for module, listed in sorted(public.items()):
