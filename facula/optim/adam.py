@@ -96,6 +96,7 @@ class Adam(RuleOptimizer):
             if group["differentiable"] or group["capturable"]:
                 self._step_group(group)
             else:
+                # The core steps a group at once, and returns the parameters that it does not step.
                 left = _C._optim_adam(group, self.state, self._start)
                 if left:
                     self._step_group(group, left)

@@ -88,7 +88,7 @@ class RAdam(RuleOptimizer):
         on_device = isinstance(step, facula.Tensor)  # and nobody may look
         if limit > 5.0 and (on_device or length > 5.0):
             rectification = (length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)
-            if on_device:
+            if on_device:  # both ways are computed, and NaN of the one that does not count is kept out
                 rectified = facula.where(length > 5.0, (rectification.clamp(min=0) * correction2).sqrt(), 0.0)
             else:
                 rectified = math.sqrt(rectification) * math.sqrt(correction2)

@@ -79,7 +79,7 @@ class SGD(RuleOptimizer):
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
         """Update all parameters that have a gradient; return the loss of the closure, or None."""
         loss = None if closure is None else self._evaluate(closure)
-        for group in self.param_groups:
+        for group in self.param_groups:  # the core steps a group at once, and returns the parameters that it does not step
             if group["differentiable"]:
                 self._step_group(group)
             else:
