@@ -302,6 +302,17 @@ bool view_strides(IntList sizes, IntList strides, IntList shape, Dims& out) {
   return at == -1;
 }
 
+namespace {
+
+// Programs look for PyTorch's words here, with the shape as it writes it: shape '[5, 3]' is invalid for input of size 12.
+[[noreturn, gnu::cold]] void report_wrong_count(const char* op, IntList shape, int64_t numel) {
+  std::string list;
+  for (int64_t size : shape) list += (list.empty() ? "" : ", ") + std::to_string(size);
+  throw_error(ErrorKind::Runtime, op, ": shape '[", list, "]' is invalid for input of size ", numel);
+}
+
+}  // namespace
+
 Dims infer_shape(IntList shape, int64_t numel, const char* op) {
   Dims out(shape);
   int64_t hole = -1;
@@ -317,11 +328,10 @@ Dims infer_shape(IntList shape, int64_t numel, const char* op) {
   const int64_t known = product_of(out).get(op, "the number of elements", shape);
   if (hole >= 0) {
     FACULA_CHECK(known != 0, ErrorKind::Runtime, op, ": a size of -1 is ambiguous beside a size of 0, got ", shape);
-    bool fits = numel % known == 0;
-    FACULA_CHECK(fits, ErrorKind::Runtime, op, ": shape '", shape, "' is invalid for input of size ", numel);
+    if (numel % known != 0) report_wrong_count(op, shape, numel);
     out[hole] = numel / known;
   } else {
-    FACULA_CHECK(known == numel, ErrorKind::Runtime, op, ": shape '", shape, "' is invalid for input of size ", numel);
+    if (known != numel) report_wrong_count(op, shape, numel);
   }
   return out;
 }
