@@ -84,7 +84,7 @@ DType mean_dtype(const Tensor& self, std::optional<DType> dtype) {
   DType d = dtype.value_or(self.dtype());
   if (self.numel()) warn_of_lost_parts(self.dtype(), d);
   FACULA_CHECK(is_inexact(d), ErrorKind::Runtime,
-               "mean: expected a floating-point or complex tensor, or such a dtype=, got ", d);
+               "mean: expected a floating-point or complex tensor (float() converts it), or such a dtype=, got ", d);
   return d;
 }
 
