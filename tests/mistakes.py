@@ -402,12 +402,12 @@ MISTAKES = [
     ),
     (
         "state_dict",
-        "nn.Linear(3, 2).load_state_dict({'wieght': torch.zeros(2, 3), 'bias': torch.zeros(2)})",
+        "nn.Linear(3, 2).load_state_dict({'weigh': torch.zeros(2, 3), 'bias': torch.zeros(2)})",
         "RuntimeError",
         "load_state_dict: the entries do not fit Linear:\n"
         '    Missing key(s) in state_dict: "weight"\n'
-        '    Unexpected key(s) in state_dict: "wieght"\n'
-        "    Did you mean: 'weight' for 'wieght'?",
+        '    Unexpected key(s) in state_dict: "weigh"\n'
+        "    Did you mean: 'weight' for 'weigh'?",
     ),
     (
         "state_dict",
