@@ -72,7 +72,7 @@ struct StretchProgram {
   std::vector<const StretchOp*> ops;        // those that are needed
   std::vector<int> inputs, results;         // numbers of values
   int values = 0;
-  bool records_gradients = false;  // a derivative may be asked for
+  bool records_gradients = false;  // a derivative may be requested
 
   /// Runs the ops, one by one.
   std::vector<Tensor> run(const std::vector<Tensor>& given) const;
@@ -134,7 +134,7 @@ class StretchRun {
   void end(bool raised = false);
   /// Something was recorded.
   bool recorded() const { return recorded_; }
-  /// It was asked whether this call may be recorded, and it may.
+  /// Whether this call may be recorded is known, and it may.
   bool looks() const { return may_record_.value_or(false); }
 
  private:
@@ -143,7 +143,7 @@ class StretchRun {
 
   const std::shared_ptr<StretchTree> tree_;
   Ref<Stretch> open_;
-  std::optional<bool> may_record_;  // none: nobody has asked
+  std::optional<bool> may_record_;  // none: not known yet
   bool recorded_ = false;
   StretchNode* shows_ = nullptr;  // the view that is being made
 };
