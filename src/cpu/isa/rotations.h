@@ -45,18 +45,18 @@ struct Sweep {
   void apply_rows(Columns<T>& a, int64_t row, int64_t first, int64_t last, bool upwards) const {
     using V = typename VectorOf<T>::type;
     constexpr int64_t lanes = kLanes<T>;
-    V first[vectors];
+    V carried[vectors];
     auto put = [](T* to, V v) { std::memcpy(to, &v, sizeof v); };
     const T *c = cosine.data(), *s = sine.data();
     T* column = a.column(upwards ? first : last) + row;
-    for (int v = 0; v < vectors; ++v) first[v] = load_vector(column + v * lanes);
+    for (int v = 0; v < vectors; ++v) carried[v] = load_vector(column + v * lanes);
     if (upwards) {
       for (int64_t i = first; i < last; ++i, column += a.step) {
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) {
           const V y = load_vector(column + a.step + v * lanes);
-          put(column + v * lanes, V(c[i] * first[v] + s[i] * y));
-          first[v] = c[i] * y - s[i] * first[v];
+          put(column + v * lanes, V(c[i] * carried[v] + s[i] * y));
+          carried[v] = c[i] * y - s[i] * carried[v];
         }
       }
     } else {
@@ -64,12 +64,12 @@ struct Sweep {
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) {
           const V x = load_vector(column - a.step + v * lanes);
-          put(column + v * lanes, V(c[i] * first[v] - s[i] * x));
-          first[v] = c[i] * x + s[i] * first[v];
+          put(column + v * lanes, V(c[i] * carried[v] - s[i] * x));
+          carried[v] = c[i] * x + s[i] * carried[v];
         }
       }
     }
-    for (int v = 0; v < vectors; ++v) put(column + v * lanes, first[v]);
+    for (int v = 0; v < vectors; ++v) put(column + v * lanes, carried[v]);
   }
 };
 
