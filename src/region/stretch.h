@@ -48,7 +48,7 @@ struct StretchArgument {
 struct StretchOp {
   enum class Kind : uint8_t {
     Computes,    // results of its own, which wait
-    Shows,       // views, made at the call
+    Views,       // views, made at the call
     Writes,      // in place, to what waits
     RunsAtOnce,  // what it gives cannot wait
   };
@@ -58,7 +58,7 @@ struct StretchOp {
   std::vector<TensorForm> inputs;                  // that no op before has used
   int first = 0;                                   // number of the first of these; results come behind them
   std::vector<std::optional<TensorForm>> results;  // of Computes; none: undefined
-  int shown = 0;                                   // results of Shows
+  int views = 0;                                   // results of Views
 
   int first_result() const { return first + static_cast<int>(inputs.size()); }
   /// Numbers behind those of this op.
