@@ -35,8 +35,8 @@ enum class Writes : uint8_t {
   Results,  // by a copy of what its function gives
 };
 
-/// What a row says where it says nothing else. A row has a Signature and a name besides, and functions: `raw`, `call` (the
-/// public function), `batched` (inside vmap), and those that its other fields ask for.
+/// What a row says where it says nothing else. A row has a Signature and a name besides, and functions: `raw`, `call`
+/// (the public function), `batched` (inside vmap), and those that its other fields ask for.
 struct OpRow {
   static constexpr Layouts layouts = Layouts::Materialized;
   static constexpr Derivative derivative = Derivative::None;
@@ -112,8 +112,8 @@ bool is_same_tensor(const Tensor&, const T&) {
   return false;
 }
 
-/// The type that holds a value in place of a tensor argument: Holder<Held, TensorList> is Held<std::vector<Tensor>>. What
-/// is no tensor is passed through.
+/// The type that holds a value in place of a tensor argument: Holder<Held, TensorList> is Held<std::vector<Tensor>>.
+/// What is no tensor is passed through.
 template <class T>
 struct PassedOn {
   T value;
