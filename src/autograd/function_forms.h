@@ -230,8 +230,9 @@ struct FunctionForm<Row, R(A...)> {
   [[gnu::noinline]] static R on_held_memory(A... args) {
     const uint32_t flags = flags_of_all(args...);
     if (shows_arguments(flags)) return materialized(args...);
-    R result = [](const auto&... held) {
-      return is_watched(flags_of_all(held.get()...)) ? watched(held.get()...) : Row::raw(held.get()...);
+    const bool seen = is_watched(flags);
+    R result = [seen](const auto&... held) {
+      return seen ? watched(held.get()...) : Row::raw(held.get()...);
     }(Holder<Held, A>(args)...);
     keep_private(result);
     return result;
