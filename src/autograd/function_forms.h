@@ -343,10 +343,10 @@ struct InPlaceForm<Row, R(First, Rest...)> {
   /// Writes without history.
   [[gnu::always_inline]] static void write(const Tensor& self, Rest... rest) {
     if constexpr (Row::writes == Writes::Into) {
-      write_raw(self, rest...);
+      write_raw(is_watched(flags_of_all(self, rest...)), self, rest...);
     } else if constexpr (Row::writes == Writes::Raw) {
       CheckedWrite write(self, Row::inplace_name, Row::id, Row::overlap);
-      write_raw(write.target(), rest...);
+      write_raw(is_watched(flags_of_all(self, rest...)), write.target(), rest...);
       write.ran();
     } else if constexpr (Row::is_composite) {
       write_result(self, Row::call(self, rest...), Row::id);
@@ -378,9 +378,9 @@ struct InPlaceForm<Row, R(First, Rest...)> {
         rest...);
   }
 
-  [[gnu::always_inline]] static void write_raw(const Tensor& self, const Rest&... rest) {
-    if (is_watched(flags_of_all(self, rest...))) write_watched(self, rest...);
-    else Row::write(self, rest...);
+  [[gnu::always_inline]] static void write_raw(bool watched, const Tensor& target, const Rest&... rest) {
+    if (watched) write_watched(target, rest...);
+    else Row::write(target, rest...);
   }
 
   [[gnu::cold, gnu::noinline]] static void write_watched(const Tensor& self, const Rest&... rest) {
