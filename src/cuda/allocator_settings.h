@@ -38,4 +38,8 @@ void set_allocator_settings(std::string_view text);
 /// Of how many steps between two powers of two a block of so many bytes may be.
 size_t divisions_for(const AllocatorSettings& settings, size_t bytes);
 
+/// PYTORCH_NO_CUDA_MEMORY_CACHING and FACULA_CUDA_POISON (allocator.h).
+bool is_caching_off();
+bool is_poisoning();
+
 }  // namespace facula::cuda
