@@ -25,7 +25,7 @@ struct AllocatorSettings {
 };
 
 AllocatorSettings parse_allocator_settings(std::string_view text);
-/// Those of the process: the environment's until others are set. The text is kept as it was given.
+/// Those of the process: the environment's until others are set. The text stays as it was given.
 AllocatorSettings allocator_settings();
 namespace detail {
 inline std::atomic<uint64_t> settings_version{1};

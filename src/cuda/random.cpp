@@ -21,7 +21,7 @@ namespace {
 
 using Long = long long;
 
-PhiloxStart take(Generator& generator, uint64_t numbers) {
+PhiloxStart advance(Generator& generator, uint64_t numbers) {
   const PhiloxState state = static_cast<PhiloxGenerator&>(generator).take(numbers);
   return {state.seed, state.offset, reinterpret_cast<const unsigned long long*>(state.captured)};
 }
@@ -36,7 +36,7 @@ Drawing drawing(int device, int64_t count, int wide, Generator& generator, int n
   const int64_t most = int64_t{p.multiprocessors} * (p.threads_per_multiprocessor / 256);
   const int64_t blocks = std::min((count + 255) / 256, most);
   const int64_t calls = (count - 1) / (256 * blocks * wide) + 1;
-  return {{256u / static_cast<unsigned>(neighbours), blocks}, take(generator, static_cast<uint64_t>(calls) * 4)};
+  return {{256u / static_cast<unsigned>(neighbours), blocks}, advance(generator, static_cast<uint64_t>(calls) * 4)};
 }
 
 // ---- fills
@@ -134,7 +134,7 @@ void permute(const Tensor& out, Generator& generator) {
   whole_progression_kernel(device, s.numbers, 0, 1);
   s = radix_sort(s, bits);
   permute_ties(device.index, {key, number}, grid_for(device.index, n), static_cast<const void*>(s.keys.data()),
-               s.numbers.data(), static_cast<Long>(n), take(generator, static_cast<uint64_t>(n)));
+               s.numbers.data(), static_cast<Long>(n), advance(generator, static_cast<uint64_t>(n)));
   copy_elements(out, s.numbers);
 }
 
@@ -166,7 +166,7 @@ void bernoulli_cuda(const Tensor& out, const Tensor& p, Generator& generator) {
   if (out.numel() == 0) return;
   const int device = out.device().index;
   kernel(device, {out.dtype(), p.dtype()}, grid_for(device, (out.numel() + 3) / 4), out.data(),
-         static_cast<const void*>(p.data()), static_cast<Long>(out.numel()), take(generator, 10));
+         static_cast<const void*>(p.data()), static_cast<Long>(out.numel()), advance(generator, 10));
 }
 
 /// How many neighbours PyTorch's kernel of dropout reads at once: up to 16 bytes.
@@ -178,16 +178,16 @@ int dropout_vector(const Tensor& input) {
   return static_cast<int>(bytes / one);
 }
 
-void dropout_cuda(const Tensor& kept, const Tensor& input, double keep, Generator& generator) {
+void dropout_cuda(const Tensor& mask, const Tensor& input, double keep, Generator& generator) {
   static const DeviceKernel kernel{"random.cuh", "random_kept"};
-  const int device = kept.device().index, vector = dropout_vector(input);
+  const int device = mask.device().index, vector = dropout_vector(input);
   const DType limit = input.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
   // one by one elements are counted as the program sees them, else as they lie in memory
   const Tensor target =
-      vector == 1 && !kept.is_contiguous() ? facula::empty(kept.sizes(), DType::Bool, kept.device()) : kept;
-  const Drawing d = drawing(device, kept.numel(), 4, generator);
-  kernel(device, {limit, vector}, d.grid, target.data(), static_cast<Long>(kept.numel()), keep, d.start);
-  if (!target.is_same(kept)) copy_elements(kept, target);
+      vector == 1 && !mask.is_contiguous() ? facula::empty(mask.sizes(), DType::Bool, mask.device()) : mask;
+  const Drawing d = drawing(device, mask.numel(), 4, generator);
+  kernel(device, {limit, vector}, d.grid, target.data(), static_cast<Long>(mask.numel()), keep, d.start);
+  if (!target.is_same(mask)) copy_elements(mask, target);
 }
 
 void rrelu_cuda(const Tensor& out, const Tensor& values, double lower, double upper, Generator& generator) {
@@ -205,7 +205,7 @@ void poisson_cuda(const Tensor& out, const Tensor& rate, Generator& generator) {
   static const DeviceKernel kernel{"random_each.cuh", "random_poisson"};
   const int device = out.device().index;
   kernel(device, {out.dtype()}, grid_for(device, out.numel()), out.data(), static_cast<const void*>(rate.data()),
-         static_cast<Long>(out.numel()), take(generator, 20),
+         static_cast<Long>(out.numel()), advance(generator, 20),
          reporter(device, "poisson", ErrorKind::Runtime, "rates must not be negative"));
 }
 
@@ -213,7 +213,7 @@ void gamma_cuda(const Tensor& out, const Tensor& shape, Generator& generator) {
   static const DeviceKernel kernel{"random_each.cuh", "random_gamma"};
   const int device = out.device().index;
   kernel(device, {out.dtype()}, grid_for(device, out.numel()), out.data(), static_cast<const void*>(shape.data()),
-         static_cast<Long>(out.numel()), take(generator, 10));
+         static_cast<Long>(out.numel()), advance(generator, 10));
 }
 
 void dirichlet_cuda(const Tensor& out, const Tensor& concentration, Generator& generator) {
@@ -230,7 +230,7 @@ void binomial_cuda(const Tensor& out, const Tensor& count, const Tensor& probabi
   const int device = out.device().index;
   kernel(device, {out.dtype()}, grid_for(device, (out.numel() + 7) / 8, 128), out.data(),
          static_cast<const void*>(count.data()), static_cast<const void*>(probability.data()),
-         static_cast<Long>(out.numel()), take(generator, 42));
+         static_cast<Long>(out.numel()), advance(generator, 42));
 }
 
 // ---- categories
@@ -272,7 +272,7 @@ void multinomial_cuda(const Tensor& out, const Tensor& weights, bool replacement
   if (sums)
     return search(device, {weights.dtype()}, grid_for(device, out.numel()), static_cast<Long*>(out.data()),
                   static_cast<const double*>(shares.data()), rows, categories, samples,
-                  take(generator, 4 * static_cast<uint64_t>((rows + 65534) / 65535)));
+                  advance(generator, 4 * static_cast<uint64_t>((rows + 65534) / 65535)));
   copy_elements(out, make_view(race(weights, generator), {rows, samples}, {categories, 1}, 0, false));
 }
 

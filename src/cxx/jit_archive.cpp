@@ -45,7 +45,7 @@ Module read(const std::string& path, std::string bytes, optional<Device> device)
   return module;
 }
 
-/// The bytes of the file of a tensor, where the archive says this of it; kept by `keep`.
+/// The bytes of the file of a tensor, where the archive says this of it; `keep` owns them.
 std::string_view bytes_of(const Json& entry, const std::string& path, const facula::Tensor& held, size_t size,
                           Tensor& keep) {
   const auto numbers = [&](const char* key) {

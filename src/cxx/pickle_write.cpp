@@ -8,8 +8,8 @@
 namespace torch::serialize::detail {
 namespace {
 
-using facula::ErrorKind;
 using facula::ArchiveWriter;
+using facula::ErrorKind;
 
 const char* storage_name(ScalarType type) {
   switch (type) {
@@ -128,9 +128,9 @@ void Pickler::value(const IValue& v) {
 
 void Pickler::tensor(const Tensor& t) {
   if (!t.defined()) return op('N');
-  const Tensor kept = t.detach();
-  facula::Tensor host = kept.is_cpu() ? kept.core() : kept.cpu().core();
-  if (kept.is_conj()) host = kept.clone().core();
+  const Tensor detached = t.detach();
+  facula::Tensor host = detached.is_cpu() ? detached.core() : detached.cpu().core();
+  if (detached.is_conj()) host = detached.clone().core();
   facula::materialize(host);
   const auto [place, is_new] = places_.emplace(host.storage(), storages_.size());
   if (is_new) storages_.emplace_back(host);

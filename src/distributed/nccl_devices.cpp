@@ -29,7 +29,7 @@ void wait_until_settled(const Members& members, const char* call) {
   Pause pause(100, 1000);
   const Deadline deadline = Deadline::after(kPatience);
   for (const Member& m : members)
-    for (; !settled(m.comm, call); pause.next())
+    for (; !is_ready(m.comm, call); pause.next())
       if (deadline.passed()) fail(Trouble::Backend, "nccl: ", call, " is not done after ", kPatience, " s");
 }
 

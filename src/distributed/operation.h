@@ -20,7 +20,7 @@ struct CallSite {
   int line = 0;
 };
 
-/// What a program asks for. Lists have one tensor, or one for each rank.
+/// What a program requests. Lists have one tensor, or one for each rank.
 struct Call {
   Kind kind;
   const char* name;  // the public one; lives for ever

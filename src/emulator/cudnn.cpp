@@ -19,7 +19,7 @@ using namespace facula::emulator;
 
 namespace {
 
-struct Value {
+struct Attribute {
   cudnnBackendAttributeType_t type;
   int64_t count;
   std::vector<char> bytes;
@@ -28,11 +28,11 @@ struct Value {
 struct Descriptor {
   cudnnBackendDescriptorType_t type;
   bool finished = false;
-  std::map<int, Value> values;
-  int engine = 0;                                 // of engines and their configurations
-  std::shared_ptr<const struct Problem> problem;  // of convolutions and of what is made of them
-  std::shared_ptr<const Step> step;               // of other operations
-  std::shared_ptr<const Graph> graph;             // of what is made of several
+  std::map<int, Attribute> values;
+  int engine = 0;                                         // of engines and their configurations
+  std::shared_ptr<const struct Convolution> convolution;  // of convolutions and of what is made of them
+  std::shared_ptr<const Step> step;                       // of other operations
+  std::shared_ptr<const Graph> graph;                     // of what is made of several
 
   template <class T>
   std::vector<T> all(int name) const {
@@ -58,7 +58,7 @@ using Tensor = GraphTensor;
 
 enum class Map : uint8_t { Output, Input, Weight };
 
-struct Problem {
+struct Convolution {
   Map map;
   Tensor x, w, y;
   std::vector<int64_t> stride, padding, dilation;
@@ -246,7 +246,7 @@ bool lies(const Tensor& t, bool channels_last) {
   return (channels_last || next(1)) && next(0);
 }
 
-std::string check_sizes(const Problem& p) {
+std::string check_sizes(const Convolution& p) {
   const size_t dims = p.x.sizes.size();
   if (p.w.sizes.size() != dims || p.y.sizes.size() != dims || p.stride.size() != dims - 2)
     return "tensors of several numbers of dimensions";
@@ -271,7 +271,7 @@ std::string check_operation(Descriptor& d, const Operation& o) {
       return "a tensor that is not finalized";
   if (!c) return "a convolution that is not finalized";
   if (!d.values.count(o.alpha) || !d.values.count(o.beta)) return "an operation without factors";
-  auto p = std::make_shared<Problem>();
+  auto p = std::make_shared<Convolution>();
   p->map = static_cast<Map>(&o - operations);
   p->x = tensor_of(*tensors[0]), p->w = tensor_of(*tensors[1]), p->y = tensor_of(*tensors[2]);
   p->stride = c->all<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
@@ -285,11 +285,11 @@ std::string check_operation(Descriptor& d, const Operation& o) {
   p->alpha = factor(o.alpha), p->beta = factor(o.beta);
   if (std::string why = check_sizes(*p); !why.empty()) return why;
   p->channels_last = !(lies(p->x, false) && lies(p->w, false) && lies(p->y, false));
-  d.problem = p;
+  d.convolution = p;
   return {};
 }
 
-bool in_one_layout(const Problem& p) {
+bool in_one_layout(const Convolution& p) {
   return !p.channels_last || (lies(p.x, true) && lies(p.w, true) && lies(p.y, true));
 }
 
@@ -336,7 +336,7 @@ std::string check_steps(Descriptor& d) {
 constexpr int kEngines = 3;
 constexpr int64_t kWorkspace = 2048;
 
-std::vector<cudnnBackendNumericalNote_t> notes_of(int engine, const Problem& p) {
+std::vector<cudnnBackendNumericalNote_t> notes_of(int engine, const Convolution& p) {
   std::vector<cudnnBackendNumericalNote_t> notes;
   if (engine == 0) notes = {CUDNN_NUMERICAL_NOTE_TENSOR_CORE};
   if (engine == 0 && p.x.type == CUDNN_DATA_FLOAT) notes.push_back(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
@@ -377,7 +377,7 @@ int64_t extent(const Tensor& t) {
 }
 
 template <class Memory, class T>
-void convolve(const Problem& p, const Addresses& at) {
+void convolve(const Convolution& p, const Addresses& at) {
   const Tensor& result = p.map == Map::Output ? p.y : p.map == Map::Input ? p.x : p.w;
   const auto load = [](const void* data, const Tensor& t) {
     std::vector<T> all(static_cast<size_t>(extent(t)));
@@ -422,12 +422,12 @@ void convolve(const Problem& p, const Addresses& at) {
   const void* to = p.map == Map::Output ? at.y : p.map == Map::Input ? at.x : at.w;
   for (int64_t i = 0; i < extent(result); ++i) {
     const auto at_i = static_cast<size_t>(i);
-    const T kept = before.empty() ? T(0) : static_cast<T>(p.beta) * before[at_i];
-    Memory::template store<T>(const_cast<void*>(to), i, static_cast<T>(p.alpha) * sums[at_i] + kept);
+    const T scaled = before.empty() ? T(0) : static_cast<T>(p.beta) * before[at_i];
+    Memory::template store<T>(const_cast<void*>(to), i, static_cast<T>(p.alpha) * sums[at_i] + scaled);
   }
 }
 
-void run(const Problem& p, const Addresses& at) {
+void run(const Convolution& p, const Addresses& at) {
   if (at.workspace) std::memset(at.workspace, 0xab, kWorkspace);
   switch (p.x.type) {
     case CUDNN_DATA_DOUBLE: return convolve<Plain, double>(p, at);
@@ -446,8 +446,8 @@ std::string check_parts(Descriptor& d) {
       const auto* operation = static_cast<const Descriptor*>(d.one<void*>(CUDNN_ATTR_OPERATIONGRAPH_OPS));
       if (!d.one<void*>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE)) return "a graph without a handle";
       if (operation && operation->step) return check_steps(d);
-      if (!operation || !operation->finished || !operation->problem) return "a graph without a finalized operation";
-      d.problem = operation->problem;  // the operation's descriptor may go before the graph
+      if (!operation || !operation->finished || !operation->convolution) return "a graph without a finalized operation";
+      d.convolution = operation->convolution;  // the operation's descriptor may go before the graph
       return {};
     }
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR: {
@@ -455,7 +455,7 @@ std::string check_parts(Descriptor& d) {
           d.descriptor(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
       if (!graph || !d.values.count(CUDNN_ATTR_ENGINEHEUR_MODE))
         return "a heuristic without a finalized graph or a mode";
-      d.problem = graph->problem;
+      d.convolution = graph->convolution;
       d.graph = graph->graph;
       return {};
     }
@@ -463,7 +463,7 @@ std::string check_parts(Descriptor& d) {
       const Descriptor* config =
           d.descriptor(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
       if (!d.one<void*>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE) || !config) return "a plan without a handle or an engine";
-      d.problem = config->problem;
+      d.convolution = config->convolution;
       d.graph = config->graph;
       d.engine = config->engine;
       return {};
@@ -482,7 +482,7 @@ cudnnStatus_t execute(const cudnnContext& handle, std::shared_ptr<const Graph> g
   }
   Numbers numbers;
   for (const auto& [id, t] : graph->tensors) {
-    if (!memory.count(id)) return wrong(call, "a tensor that is not told");
+    if (!memory.count(id)) return wrong(call, "a tensor that was not given");
     if (t.is_by_value) {
       if (!memory[id] || t.type != CUDNN_DATA_FLOAT || extent(t) != 1) return wrong(call, "a number by value");
       numbers[id] = load(t.type, memory[id], 0);
@@ -570,8 +570,9 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t desc
   if (const StepKind* kind = kind_of(d->type)) why = check_kind(*d, *kind);
   if (why.empty()) why = check_parts(*d);
   if (!why.empty()) return wrong(__func__, why);
-  if (d->problem && !in_one_layout(*d->problem)) return CUDNN_STATUS_NOT_SUPPORTED;
-  if (d->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && !d->problem && !d->graph) return CUDNN_STATUS_NOT_SUPPORTED;
+  if (d->convolution && !in_one_layout(*d->convolution)) return CUDNN_STATUS_NOT_SUPPORTED;
+  if (d->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && !d->convolution && !d->graph)
+    return CUDNN_STATUS_NOT_SUPPORTED;
   d->finished = true;
   return CUDNN_STATUS_SUCCESS;
 }
@@ -584,7 +585,7 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t 
   const auto give = [&](int64_t place, int engine, cudnnBackendDescriptorType_t type) {
     Descriptor* to = descriptor_of(static_cast<cudnnBackendDescriptor_t*>(values)[place]);
     if (!to || to->type != type) return false;
-    to->problem = d->problem;
+    to->convolution = d->convolution;
     to->graph = d->graph;
     to->engine = engine;
     return to->finished = true;
@@ -605,7 +606,7 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t 
                                                                : wrong(__func__, "not an engine");
   }
   if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE && d->type == CUDNN_BACKEND_ENGINE_DESCRIPTOR) {
-    const auto notes = d->graph ? notes_of(*d->graph) : notes_of(d->engine, *d->problem);
+    const auto notes = d->graph ? notes_of(*d->graph) : notes_of(d->engine, *d->convolution);
     *count = std::ssize(notes);
     std::copy_n(notes.begin(), std::min(requested, *count), static_cast<cudnnBackendNumericalNote_t*>(values));
     return CUDNN_STATUS_SUCCESS;
@@ -621,7 +622,7 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t 
 FACULA_EMULATED cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                                   cudnnBackendDescriptor_t variant) {
   const Descriptor *d = descriptor_of(plan), *pack = descriptor_of(variant);
-  if (!handle || !d || !pack || !d->finished || !pack->finished || (!d->problem && !d->graph))
+  if (!handle || !d || !pack || !d->finished || !pack->finished || (!d->convolution && !d->graph))
     return wrong(__func__, "a null pointer, or a descriptor that is not finalized");
   if (does_nothing()) return CUDNN_STATUS_SUCCESS;
   const auto ids = pack->all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
@@ -632,7 +633,7 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBac
   if (needed && !is_readable(workspace, needed, 16)) return wrong(__func__, "the workspace is not in device memory");
   if (failures[d->engine]) return failures[d->engine];
   if (d->graph) return execute(*handle, d->graph, d->engine, ids, pointers);
-  const Problem& p = *d->problem;
+  const Convolution& p = *d->convolution;
   const void* data[3] = {};
   const Tensor* tensors[] = {&p.x, &p.w, &p.y};
   for (int i = 0; i < 3; ++i) {
@@ -648,7 +649,7 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBac
            " dims=" + std::to_string(p.x.sizes.size()) + " groups=" + std::to_string(p.x.sizes[1] / p.w.sizes[1]) +
            " channels_last=" + std::to_string(p.channels_last));
   const Addresses at{data[0], data[1], data[2], needed ? workspace : nullptr};
-  return queue_loops(handle->stream, [problem = d->problem, at] { run(*problem, at); }) == CUDA_SUCCESS
+  return queue_loops(handle->stream, [convolution = d->convolution, at] { run(*convolution, at); }) == CUDA_SUCCESS
              ? CUDNN_STATUS_SUCCESS
              : CUDNN_STATUS_EXECUTION_FAILED;
 }

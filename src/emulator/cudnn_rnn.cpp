@@ -93,7 +93,7 @@ void write(cudnnDataType_t type, void* to, const std::vector<double>& from) {
 constexpr double kForwards = 77, kBackwards = 78;
 
 struct Layer {
-  double *in, *kept, *out;  // inputs after dropout, factors of dropout, and outputs of both directions
+  double *in, *factors, *out;  // inputs after dropout, factors of dropout, and outputs of both directions
 };
 struct Direction {
   double *gates, *h, *c, *next_c, *raw, *hn;  // of each row: gates, states before, and after, before projection
@@ -120,10 +120,10 @@ struct Reserve {
 };
 
 /// The rows of a sequence in memory, by time.
-struct Rows {
+struct Places {
   const Data& x;
   std::vector<int64_t> starts;
-  explicit Rows(const Data& data) : x(data) {
+  explicit Places(const Data& data) : x(data) {
     int64_t at = 0;
     for (int t = 0; t < x.steps; ++t) {
       starts.push_back(at);
@@ -220,7 +220,7 @@ void step_backwards(const Rnn& n, const Direction& d, int64_t row, const std::ve
     for (int64_t j = 0; j < size; ++j) dh[2 * size + j] *= gates[j];
 }
 
-/// Whether dropout keeps a value: a hash of the seed and of how many were asked for before.
+/// Whether dropout keeps a value: a hash of the seed and of how many were drawn before.
 bool keeps(const uint64_t* states, uint64_t i, double p) {
   uint64_t x = states[0] * 0x9e3779b97f4a7c15ULL + states[1] + i;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -253,17 +253,17 @@ void forwards(const Call& k) {
   const std::vector<double> all = loaded(n.type, k.weights, count);
   std::vector<double> h0 = loaded(n.type, k.h, states_of(k) * n.output),
                       c0 = loaded(n.type, k.c, states_of(k) * n.hidden);
-  const Rows places(k.x);
+  const Places places(k.x);
   for (int layer = 0; layer < n.layers; ++layer) {
     const Layer& l = r.layers[static_cast<size_t>(layer)];
     const int64_t features = n.features(layer), count_in = rows * features;
     const bool drops = layer > 0 && k.training && n.dropout.p > 0;
     for (int64_t i = 0; i < count_in; ++i) {
       const double value = layer ? r.layers[static_cast<size_t>(layer - 1)].out[i] : load(n.type, k.input, i);
-      l.kept[i] = !drops                                                           ? 1
-                  : keeps(n.dropout.states, static_cast<uint64_t>(i), n.dropout.p) ? 1 / (1 - n.dropout.p)
-                                                                                   : 0;
-      l.in[i] = value * l.kept[i];
+      l.factors[i] = !drops                                                           ? 1
+                     : keeps(n.dropout.states, static_cast<uint64_t>(i), n.dropout.p) ? 1 / (1 - n.dropout.p)
+                                                                                      : 0;
+      l.in[i] = value * l.factors[i];
     }
     if (drops) n.dropout.states[1] += static_cast<uint64_t>(count_in);
     for (int d = 0; d < n.directions; ++d)
@@ -309,7 +309,7 @@ void backwards(const Call& k) {
   std::vector<double> dh0 = loaded(n.type, k.dhy, states_of(k) * n.output),
                       dc0 = loaded(n.type, k.dcy, states_of(k) * n.hidden);
   std::vector<double> dout = loaded(n.type, k.dy, rows * n.directions * n.output);
-  const Rows places(k.x);
+  const Places places(k.x);
   const int64_t width = int64_t{n.gates()} * n.hidden;
   for (int layer = n.layers; layer-- > 0;) {
     const Layer& l = r.layers[static_cast<size_t>(layer)];
@@ -343,7 +343,7 @@ void backwards(const Call& k) {
         std::copy(dh.begin(), dh.end(), dh_at);
         std::copy(dc.begin(), dc.end(), dc_at);
       }
-    for (size_t i = 0; i < din.size(); ++i) din[i] *= l.kept[i];
+    for (size_t i = 0; i < din.size(); ++i) din[i] *= l.factors[i];
     dout = std::move(din);
   }
   write(n.type, k.dx, dout);
@@ -361,7 +361,7 @@ void add_weights(const Call& k) {
   int64_t count = 0;
   const std::vector<Weights> weights = weights_of(n, &count);
   std::vector<double> all = loaded(n.type, k.dweights, count);
-  const Rows places(k.x);
+  const Places places(k.x);
   for (int which = 0; which < n.layers * n.directions; ++which) {
     const Layer& l = r.layers[static_cast<size_t>(which / n.directions)];
     const Direction& d = r.directions[static_cast<size_t>(which)];

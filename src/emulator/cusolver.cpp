@@ -107,7 +107,7 @@ double real_part(const void* data, Type type, int64_t i = 0) {
                          : static_cast<double>(static_cast<const float*>(data)[at]);
 }
 
-/// Memory of a routine. `run(memory, size)` runs it, with a size of -1 to be told the one it wants.
+/// Memory of a routine. `run(memory, size)` runs it, with a size of -1 to learn the one it wants.
 template <class Run>
 void with_work(Type type, Run run) {
   char answer[16]{};
@@ -184,14 +184,14 @@ void spoil(const Room& r) {
   if (r.here) std::memset(r.here, 0xab, r.here_bytes);
 }
 
-cusolverStatus_t ask(const char* call, const std::string& why, size_t* there, size_t* here, bool needs_host) {
+cusolverStatus_t answer(const char* call, const std::string& why, size_t* there, size_t* here, bool needs_host) {
   if (!there || !here) return wrong(call, "a null pointer");
   if (!why.empty()) return wrong(call, why);
   *there = kDeviceBytes;
   *here = needs_host ? kHostBytes : 0;
   return CUSOLVER_STATUS_SUCCESS;
 }
-cusolverStatus_t ask(const char* call, const std::string& why, int* room) {
+cusolverStatus_t answer(const char* call, const std::string& why, int* room) {
   if (!room) return wrong(call, "a null pointer");
   if (!why.empty()) return wrong(call, why);
   *room = kElements;
@@ -321,7 +321,7 @@ FACULA_EMULATED cusolverStatus_t cusolverDnXpotrf_bufferSize(cusolverDnHandle_t,
                                                              cublasFillMode_t part, int64_t n, Type type,
                                                              const void* data, int64_t ld, Type compute, size_t* there,
                                                              size_t* here) {
-  return ask(__func__, cholesky_error(params, part, {type, data, n, n, ld, "A"}, compute), there, here, false);
+  return answer(__func__, cholesky_error(params, part, {type, data, n, n, ld, "A"}, compute), there, here, false);
 }
 FACULA_EMULATED cusolverStatus_t cusolverDnXpotrf(cusolverDnHandle_t handle, cusolverDnParams_t params,
                                                   cublasFillMode_t part, int64_t n, Type type, void* data, int64_t ld,
@@ -389,7 +389,7 @@ std::string factor_error(cusolverDnParams_t params, const Matrix& a, Type comput
 FACULA_EMULATED cusolverStatus_t cusolverDnXgetrf_bufferSize(cusolverDnHandle_t, cusolverDnParams_t params, int64_t m,
                                                              int64_t n, Type type, const void* data, int64_t ld,
                                                              Type compute, size_t* there, size_t* here) {
-  return ask(__func__, factor_error(params, {type, data, m, n, ld, "A"}, compute), there, here, false);
+  return answer(__func__, factor_error(params, {type, data, m, n, ld, "A"}, compute), there, here, false);
 }
 FACULA_EMULATED cusolverStatus_t cusolverDnXgetrf(cusolverDnHandle_t handle, cusolverDnParams_t params, int64_t m,
                                                   int64_t n, Type type, void* data, int64_t ld, int64_t* pivots,
@@ -433,7 +433,7 @@ FACULA_EMULATED cusolverStatus_t cusolverDnXgeqrf_bufferSize(cusolverDnHandle_t,
                                                              size_t* here) {
   const std::string why = first_of({factor_error(params, {type, data, m, n, ld, "A"}, compute),
                                     unless(tau_type == type, "factors of another type")});
-  return ask(__func__, why, there, here, false);
+  return answer(__func__, why, there, here, false);
 }
 FACULA_EMULATED cusolverStatus_t cusolverDnXgeqrf(cusolverDnHandle_t handle, cusolverDnParams_t params, int64_t m,
                                                   int64_t n, Type type, void* data, int64_t ld, Type tau_type,
@@ -507,7 +507,7 @@ cusolverStatus_t reflect(const char* call, Type type, cusolverDnHandle_t handle,
 #define REFLECTORS(name, type)                                                                                       \
   FACULA_EMULATED cusolverStatus_t cusolverDn##name##_bufferSize(cusolverDnHandle_t, int m, int n, int k,            \
                                                                  const void* a, int ld, const void*, int* room) {    \
-    return ask(__func__, reflectors_error({type, a, m, n, ld, "A"}, k), room);                                       \
+    return answer(__func__, reflectors_error({type, a, m, n, ld, "A"}, k), room);                                    \
   }                                                                                                                  \
   FACULA_EMULATED cusolverStatus_t cusolverDn##name(cusolverDnHandle_t handle, int m, int n, int k, void* a, int ld, \
                                                     const void* tau, void* work, int room, int* info) {              \
@@ -523,7 +523,7 @@ REFLECTORS(Zungqr, CUDA_C_64F)
       cusolverDnHandle_t, cublasSideMode_t side, cublasOperation_t op, int m, int n, int k, const void* a, int ld, \
       const void*, const void* c, int c_ld, int* room) {                                                           \
     const Matrix vectors{type, a, side == CUBLAS_SIDE_LEFT ? m : n, k, ld, "A"};                                   \
-    return ask(__func__, reflect_error(side, op, vectors, {type, c, m, n, c_ld, "C"}), room);                      \
+    return answer(__func__, reflect_error(side, op, vectors, {type, c, m, n, c_ld, "C"}), room);                   \
   }                                                                                                                \
   FACULA_EMULATED cusolverStatus_t cusolverDn##name(                                                               \
       cusolverDnHandle_t handle, cublasSideMode_t side, cublasOperation_t op, int m, int n, int k, const void* a,  \
@@ -562,7 +562,8 @@ FACULA_EMULATED cusolverStatus_t cusolverDnXsyevd_bufferSize(cusolverDnHandle_t,
                                                              cusolverEigMode_t, cublasFillMode_t part, int64_t n,
                                                              Type type, const void* data, int64_t ld, Type w_type,
                                                              const void*, Type compute, size_t* there, size_t* here) {
-  return ask(__func__, spectrum_error(params, part, {type, data, n, n, ld, "A"}, w_type, compute), there, here, true);
+  return answer(__func__, spectrum_error(params, part, {type, data, n, n, ld, "A"}, w_type, compute), there, here,
+                true);
 }
 FACULA_EMULATED cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t handle, cusolverDnParams_t params,
                                                   cusolverEigMode_t vectors, cublasFillMode_t part, int64_t n,
@@ -579,7 +580,7 @@ FACULA_EMULATED cusolverStatus_t cusolverDnXsyevBatched_bufferSize(cusolverDnHan
                                                                    size_t* here, int64_t count) {
   const std::string why = first_of({spectrum_error(params, part, {type, data, n, n, ld, "A"}, w_type, compute),
                                     unless(count > 0, "an empty batch")});
-  return ask(__func__, why, there, here, true);
+  return answer(__func__, why, there, here, true);
 }
 FACULA_EMULATED cusolverStatus_t cusolverDnXsyevBatched(cusolverDnHandle_t handle, cusolverDnParams_t params,
                                                         cusolverEigMode_t vectors, cublasFillMode_t part, int64_t n,
@@ -612,7 +613,7 @@ FACULA_EMULATED cusolverStatus_t cusolverDnXgesvd_bufferSize(cusolverDnHandle_t,
   const std::string why =
       singular_error(params, static_cast<char>(u_job), static_cast<char>(vt_job), {type, data, m, n, ld, "A"}, s_type,
                      {u_type, u, m, u_job == 'A' ? m : n, u_ld, "U"}, {vt_type, vt, n, n, vt_ld, "VT"}, compute);
-  return ask(__func__, why, there, here, true);
+  return answer(__func__, why, there, here, true);
 }
 FACULA_EMULATED cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t handle, cusolverDnParams_t params,
                                                   signed char u_job, signed char vt_job, int64_t m, int64_t n,
@@ -653,7 +654,7 @@ FACULA_EMULATED cusolverStatus_t cusolverDnXgeev_bufferSize(cusolverDnHandle_t, 
                                                             size_t* here) {
   const std::string why = general_error(params, left, right, {type, data, n, n, ld, "A"}, w_type,
                                         {vr_type, vr, n, n, vr_ld, "VR"}, compute);
-  return ask(__func__, why, there, here, true);
+  return answer(__func__, why, there, here, true);
 }
 FACULA_EMULATED cusolverStatus_t cusolverDnXgeev(cusolverDnHandle_t handle, cusolverDnParams_t params,
                                                  cusolverEigMode_t left, cusolverEigMode_t right, int64_t n, Type type,
@@ -692,7 +693,7 @@ cusolverStatus_t ldl(const char* call, Type type, cusolverDnHandle_t handle, cub
 #define LDL(letter, type)                                                                                             \
   FACULA_EMULATED cusolverStatus_t cusolverDn##letter##sytrf_bufferSize(cusolverDnHandle_t, int n, void* a, int ld,   \
                                                                         int* room) {                                  \
-    return ask(__func__, shape_error({type, a, n, n, ld, "A"}), room);                                                \
+    return answer(__func__, shape_error({type, a, n, n, ld, "A"}), room);                                             \
   }                                                                                                                   \
   FACULA_EMULATED cusolverStatus_t cusolverDn##letter##sytrf(cusolverDnHandle_t handle, cublasFillMode_t part, int n, \
                                                              void* a, int ld, int* pivots, void* work, int room,      \
@@ -715,8 +716,8 @@ FACULA_EMULATED cusolverStatus_t cusolverDnXsytrs_bufferSize(cusolverDnHandle_t,
                                                              int64_t columns, Type type, const void* a, int64_t ld,
                                                              const int64_t*, Type b_type, void* b, int64_t b_ld,
                                                              size_t* there, size_t* here) {
-  return ask(__func__, ldl_solve_error(part, {type, a, n, n, ld, "A"}, {b_type, b, n, columns, b_ld, "B"}), there, here,
-             false);
+  return answer(__func__, ldl_solve_error(part, {type, a, n, n, ld, "A"}, {b_type, b, n, columns, b_ld, "B"}), there,
+                here, false);
 }
 FACULA_EMULATED cusolverStatus_t cusolverDnXsytrs(cusolverDnHandle_t handle, cublasFillMode_t part, int64_t n,
                                                   int64_t columns, Type type, const void* data, int64_t ld,

@@ -187,8 +187,8 @@ class CustomOps {
 };
 
 static CustomOps& custom_ops() {
-  static CustomOps* kept = new CustomOps;
-  return *kept;
+  static CustomOps* ops = new CustomOps;
+  return *ops;
 }
 
 const char* name(KernelKey key) {

@@ -27,7 +27,7 @@ struct Step {
 
 }  // namespace
 
-struct Runner::Plan {
+struct Runner::RunPlan {
   std::vector<Step> steps;
   std::vector<int32_t> arguments;  // a place in the frame, or ~number of a constant
   std::vector<Build> builds;
@@ -103,7 +103,7 @@ bool is_symbolic(const Arg& arg) { return arg.kind == Arg::Kind::List || arg.con
 
 class Planner {
  public:
-  Planner(const Program& program, Runner::Plan& plan) : program_(program), plan_(plan) {}
+  Planner(const Program& program, Runner::RunPlan& plan) : program_(program), plan_(plan) {}
   void run();
 
  private:
@@ -113,7 +113,7 @@ class Planner {
   void find_last_uses();
 
   const Program& program_;
-  Runner::Plan& plan_;
+  Runner::RunPlan& plan_;
   std::vector<std::vector<uint32_t>> dying_;  // by node
 };
 
@@ -123,8 +123,8 @@ class Planner {
 namespace {
 
 void Planner::find_last_uses() {
-  constexpr size_t kKept = SIZE_MAX;
-  std::vector<size_t> last(program_.values.size(), kKept);
+  constexpr size_t kNeverDies = SIZE_MAX;
+  std::vector<size_t> last(program_.values.size(), kNeverDies);
   for (size_t i = 0; i < program_.nodes.size(); ++i) {
     const ProgramNode& node = program_.nodes[i];
     for (const auto& result : node.results) {
@@ -132,10 +132,11 @@ void Planner::find_last_uses() {
     }
     for (const Arg& arg : node.arguments) arg.each_ref([&](int ref) { last[static_cast<size_t>(ref)] = i; });
   }
-  for (const Arg& output : program_.outputs) output.each_ref([&](int ref) { last[static_cast<size_t>(ref)] = kKept; });
+  for (const Arg& output : program_.outputs)
+    output.each_ref([&](int ref) { last[static_cast<size_t>(ref)] = kNeverDies; });
   dying_.resize(program_.nodes.size());
   for (size_t value = 0; value < last.size(); ++value) {
-    if (last[value] != kKept) dying_[last[value]].push_back(static_cast<uint32_t>(value));
+    if (last[value] != kNeverDies) dying_[last[value]].push_back(static_cast<uint32_t>(value));
   }
 }
 
@@ -275,7 +276,7 @@ void bind_inputs(const Program& program, std::span<const Value> given, std::span
   if (!program.symbols.empty() || !program.guards.empty()) check_sizes(program, given, bound);
 }
 
-/// An op may give None for a result that it was not asked for (a gradient by a mask), which then stands for no tensor.
+/// An op may give None for a result that was not requested (a gradient by a mask), which then stands for no tensor.
 void check_gaps(const BoxedOp& op, const Value* const* given) {
   const auto missing = [](const Value& v) {
     if (v.kind() != Value::Kind::Tensors) return v.is_none();
@@ -312,14 +313,14 @@ void put_results(const ProgramNode& node, Value* made, Value* frame) {
 
 Runner::Runner(std::shared_ptr<const Program> program) : program_(std::move(program)) {
   program_->verify();
-  auto plan = std::make_unique<Plan>();
+  auto plan = std::make_unique<RunPlan>();
   Planner(*program_, *plan).run();
   plan_ = std::move(plan);
 }
 Runner::~Runner() = default;
 
 std::vector<Value> Runner::run(std::span<const Value> inputs, std::span<const Tensor> held) const {
-  const Plan& plan = *plan_;
+  const RunPlan& plan = *plan_;
   std::vector<Value> room(plan.places);
   Value* const frame = room.data();
   Bound bound(*program_);

@@ -200,7 +200,7 @@ PyObject* error_text(PyObject*, PyObject* args) {
 
 // ---- streams
 
-// What was called before goes to its stream before another one is asked for, or anything is said of a stream: ops of
+// What was called before goes to its stream before another one is requested, or anything is said of a stream: ops of
 // compiled functions may wait (core/recipe.h).
 
 PyObject* stream_number(Stream stream) { return check(PyLong_FromUnsignedLongLong(stream.id)); }

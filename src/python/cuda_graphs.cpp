@@ -113,7 +113,7 @@ PyMethodDef functions[] = {
     {"_cuda_graph_reset", reset, METH_O, "(graph): gives it back."},
     {"_cuda_graph_keep", keep, METH_O, "(graph): keeps what _cuda_graph_dump() shows."},
     {"_cuda_graph_pool", pool, METH_O, "(graph): the number of its pool."},
-    {"_cuda_graph_handle", handle, METH_O, "(graph): the driver's handle, 0 where it is not kept."},
+    {"_cuda_graph_handle", handle, METH_O, "(graph): the driver's handle, 0 where it is not retained."},
     {"_cuda_graph_executable", executable, METH_O, "(graph): the handle of what is launched, 0 where there is none."},
     {"_cuda_graph_dump", dump, METH_VARARGS, "(graph, path)"},
     {"_cuda_new_pool", new_pool, METH_NOARGS, "The number of a new pool."},

@@ -143,7 +143,7 @@ PyMethodDef functions[] = {
     {"_cuda_memory_trace", memory_trace, METH_O,
      "(device): (action, address, size, stream, pool, stack, microseconds) of each."},
     {"_cuda_change_allocator", change_allocator, METH_VARARGS, "(allocate, release): addresses of functions."},
-    {"_cuda_fft_plans", fft_plans, METH_O, "(device): how many are kept, and at most."},
+    {"_cuda_fft_plans", fft_plans, METH_O, "(device): how many are cached, and at most."},
     {"_cuda_set_most_fft_plans", set_most_fft_plans, METH_VARARGS, "(device, most)"},
     {"_cuda_forget_fft_plans", forget_fft_plans, METH_O, "(device)"},
     {}};

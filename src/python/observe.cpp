@@ -52,7 +52,7 @@ uint32_t number_of(const Place& place) {
   return found->second;
 }
 
-/// PyFrame_GetLineNumber reads the code's table of lines from its begin: what it found is kept.
+/// PyFrame_GetLineNumber reads the code's table of lines from its begin: what it found is cached.
 int line_of(PyFrameObject* frame, [[maybe_unused]] PyCodeObject* code) {
 #if PY_VERSION_HEX >= 0x030B0000
   static std::unordered_map<Place, int, PlaceHash> lines;  // the instruction is in the place of the line
@@ -212,13 +212,13 @@ class PythonObserver final : public Observer {
   PyObject* object() const { return object_.get(); }
 
   void op_begins(const OpCall& call) override {
-    tell(op_begins_, [&](PyObject* f) {
+    notify(op_begins_, [&](PyObject* f) {
       Owned arguments(check(wrap_arguments(call.arguments)));
       return call_python(PyObject_CallFunction, f, "sO", name_of(call).c_str(), arguments.get());
     });
   }
   void op_ends(const OpCall& call, bool failed) override {
-    tell(op_ends_, [&](PyObject* f) {
+    notify(op_ends_, [&](PyObject* f) {
       Owned results(failed ? Py_NewRef(Py_None) : check(wrap_slots(call.results)));
       return call_python(PyObject_CallFunction, f, "sO", name_of(call).c_str(), results.get());
     });
@@ -226,7 +226,7 @@ class PythonObserver final : public Observer {
   void node_begins(const Node& node) override { tell_node(node_begins_, node); }
   void node_ends(const Node& node) override { tell_node(node_ends_, node); }
   void memory_changes(const MemoryEvent& change) override {
-    tell(memory_, [&](PyObject* f) {
+    notify(memory_, [&](PyObject* f) {
       return call_python(PyObject_CallFunction, f, "KL",
                          static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(change.storage)),
                          static_cast<long long>(change.bytes));
@@ -240,13 +240,13 @@ class PythonObserver final : public Observer {
     return found;
   }
   void tell_node(const Owned& f, const Node& node) {
-    tell(f, [&](PyObject* callable) {
+    notify(f, [&](PyObject* callable) {
       return call_python(PyObject_CallFunction, callable, "sK", node.name().c_str(),
                          static_cast<unsigned long long>(node.sequence()));
     });
   }
   template <class Call>
-  void tell(const Owned& f, Call&& call) {
+  void notify(const Owned& f, Call&& call) {
     if (!f) return;
     WithLock lock;
     Unwatched quiet;
@@ -305,7 +305,7 @@ PyObject* function_add_observer(PyObject*, PyObject* args) {
       added.push_back({std::move(made), threads, std::this_thread::get_id()});
     }
     {
-      WithoutLock released;  // a thread that is told something may wait for the lock
+      WithoutLock released;  // a notified thread may wait for the lock
       add_observer(observer, threads);
     }
     return Py_NewRef(Py_None);
@@ -431,7 +431,7 @@ PyObject* function_profiler_start(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "ppp", &shapes, &stacks, &memory)) return nullptr;
   return guarded([&] {
     {
-      WithoutLock released;  // who is told something may wait for the lock
+      WithoutLock released;  // a notified thread may wait for the lock
       profiler::start({shapes != 0, stacks != 0, memory != 0});
     }
     return Py_NewRef(Py_None);
@@ -510,13 +510,14 @@ PyObject* function_memory_history(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"_add_observer", function_add_observer, METH_VARARGS,
-     "_add_observer(object, all_threads): tells the object's methods what ops, nodes and storages do."},
-    {"_remove_observer", function_remove_observer, METH_O, "_remove_observer(object): tells it no more."},
+     "_add_observer(object, all_threads): notifies the object's methods of what ops, nodes and storages do."},
+    {"_remove_observer", function_remove_observer, METH_O, "_remove_observer(object): ends that."},
     {"_set_empty_observer", function_set_empty_observer, METH_O,
      "_set_empty_observer(on): an observer in C++ that does nothing, to measure what watching costs."},
     {"_watching", function_watching, METH_NOARGS, "Whether an observer watches this thread."},
-    {"_range_begins", function_range_begins, METH_O, "_range_begins(name): tells observers that a range begins."},
-    {"_range_ends", function_range_ends, METH_NOARGS, "_range_ends(): tells observers that the innermost range ends."},
+    {"_range_begins", function_range_begins, METH_O, "_range_begins(name): notifies observers that a range begins."},
+    {"_range_ends", function_range_ends, METH_NOARGS,
+     "_range_ends(): notifies observers that the innermost range ends."},
     {"_profiler_start", function_profiler_start, METH_VARARGS,
      "_profiler_start(shapes, stacks, memory): begins a recording of all threads."},
     {"_profiler_stop", function_profiler_stop, METH_NOARGS,

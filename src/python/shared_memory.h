@@ -19,7 +19,7 @@ std::optional<std::vector<TensorImpl*>> all_holders(Storage* s, const Tensor& or
 bool all_fit(const std::vector<TensorImpl*>& impls, const Storage* s, size_t bytes);
 void move_holders(const std::vector<TensorImpl*>& impls, const char* before, char* after);
 
-/// Returns whether the bytes lie in memory that other processes map, with or without a descriptor that tells it.
+/// Returns whether the bytes lie in memory that other processes map, with or without a descriptor of it.
 bool is_shared(const Storage* s);
 /// A storage over a Python buffer in such memory, which it keeps alive; nobody knows a descriptor of it.
 Storage* storage_on_shared_buffer(PyObject* buffer);

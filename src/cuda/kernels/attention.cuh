@@ -106,7 +106,7 @@ __global__ __launch_bounds__(256) void attention(AttentionArgs p) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const Int64 query_blocks = blocks_over(p.queries, kSide);
   const Int64 column_blocks = p.value_size > kColumns ? blocks_over(p.value_size, kColumns) : 1;
-  const A kept = A(1 / (1 - p.dropout));
+  const A kept_scale = A(1 / (1 - p.dropout));
   for (Int64 at = blockIdx.x; at < p.heads * query_blocks * column_blocks; at += gridDim.x) {
     const Int64 column = at % column_blocks * kColumns, first = at / column_blocks % query_blocks * kSide,
                 head = at / column_blocks / query_blocks;
@@ -135,7 +135,7 @@ __global__ __launch_bounds__(256) void attention(AttentionArgs p) {
         }
         if (p.dropout > 0) {
           const DropoutRow dropout(UInt64(*p.seed), head * p.queries + first + r, p.dropout);
-          w = dropout.keeps(UInt32(k + lane)) ? w * kept : A(0);
+          w = dropout.keeps(UInt32(k + lane)) ? w * kept_scale : A(0);
         }
         weights[r * kPitch + lane] = w;
       }

@@ -79,11 +79,11 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(A
   if (begin < end) fetch(begin);
   else copies_commit();
   const auto hash_of = [&](UInt32 query) { return dropout_hash(UInt64(*p.seed), head * p.queries + query); };
-  // of queries: those of the tile are told by a thread for each, of rows by registers
+  // of queries: those of the tile are written by a thread for each, of rows by registers
   const auto numbers_of_tile = [&](UInt32 tile) {
     return threadIdx.x < kOthers ? query_numbers(p, head, tile * kOthers + threadIdx.x) : no_query();
   };
-  const auto tell = [&](UInt32 tile, const QueryNumbers& numbers) {
+  const auto write = [&](UInt32 tile, const QueryNumbers& numbers) {
     if (threadIdx.x >= kOthers) return;
     const UInt32 at = tile % 2 * kOthers + threadIdx.x;
     tile_numbers[at] = numbers;
@@ -92,7 +92,7 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(A
   QueryNumbers numbers[kGroups][2];
   DropoutHash hash[kGroups][2];
   if constexpr (kOfKeys) {
-    tell(begin, numbers_of_tile(begin));
+    write(begin, numbers_of_tile(begin));
   } else {
     copies_wait<0>();
     __syncthreads();
@@ -106,7 +106,7 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(A
       }
   }
   float made[kGroups][kEights][4] = {}, made2[kGroups][kOfKeys ? kEights : 1][4] = {};
-  const float scale = float(p.scale) * kLog2e, kept = kDropout ? float(1 / (1 - p.dropout)) : 1.0f;
+  const float scale = float(p.scale) * kLog2e, kept_scale = kDropout ? float(1 / (1 - p.dropout)) : 1.0f;
 #pragma unroll 1
   for (UInt32 tile = begin; tile < end; ++tile) {
     copies_wait<0>();
@@ -137,7 +137,7 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(A
               const DropoutHash& row = kOfKeys ? tile_hashes[tile % 2 * kOthers + c] : hash[g][h];
               const UInt32 key = kOfKeys ? first + own + 16 * g + 8 * h + lane / 4 : tile * kOthers + c;
               const bool keeps = dropout_keeps(row, key, threshold);
-              d = w * ((keeps ? d * kept : 0.0f) - n.delta);
+              d = w * ((keeps ? d * kept_scale : 0.0f) - n.delta);
               if (!keeps) w = 0;
             } else {
               d = w * (d - n.delta);
@@ -147,7 +147,7 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(A
     if constexpr (kOfKeys) weights_by_columns<T, kSize, kExact>(made2, weight, at2);
     weights_by_columns<T, kSize, kExact>(made, grad, at);
     if constexpr (kOfKeys)
-      if (tile + 1 < end) tell(tile + 1, next);
+      if (tile + 1 < end) write(tile + 1, next);
   }
   copies_wait<0>();  // where there was no tile
   __syncthreads();
@@ -157,7 +157,7 @@ __global__ __launch_bounds__(kTensorThreads, 2) void tensor_attention_backward(A
     store_rows<T, kSize>(head_of<T>(to, p, head), first, rows, wide, place, own, sum, factor);
   };
   store(kOfKeys ? p.grad_key : p.grad_query, chunks, mine, made, float(p.scale));
-  if constexpr (kOfKeys) store(p.grad_value, value_chunks, mine2, made2, kept);
+  if constexpr (kOfKeys) store(p.grad_value, value_chunks, mine2, made2, kept_scale);
 }
 
 }  // namespace facula::cuda

@@ -239,7 +239,7 @@ class WeightMap {
       return convert<A>(channel[image * p->y_image + offset_at(window, p->y_strides)]);
     }
   };
-  struct Gradients {
+  struct GradientLines {
     const T* data;
     const Args* p;
     FACULA_FN bool along() const { return !p->channels_inner; }
@@ -256,7 +256,7 @@ class WeightMap {
       return shown_at(*p, window, tap, offset) ? convert<A>(channel[image * p->x_image + offset]) : A{};
     }
   };
-  struct Taps {
+  struct TapLines {
     const T* data;
     const Args* p;
     FACULA_FN bool along() const { return !p->channels_inner; }
@@ -271,8 +271,8 @@ class WeightMap {
   FACULA_FN Int64 rows() const { return p.outputs; }
   FACULA_FN Int64 columns() const { return p.tiles.columns; }
   FACULA_FN Int64 inner() const { return p.tiles.inner; }
-  FACULA_FN Gradients left() const { return {static_cast<const T*>(p.y) + group * p.outputs * p.y_channel, &p}; }
-  FACULA_FN Taps right() const { return {static_cast<const T*>(p.x) + group * p.channels * p.x_channel, &p}; }
+  FACULA_FN GradientLines left() const { return {static_cast<const T*>(p.y) + group * p.outputs * p.y_channel, &p}; }
+  FACULA_FN TapLines right() const { return {static_cast<const T*>(p.x) + group * p.channels * p.x_channel, &p}; }
   FACULA_FN void store(Int64 row, Int64 column, A sum) const {
     if (p.channels_inner) {
       const Int64 tap = column / p.channels;

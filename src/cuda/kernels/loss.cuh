@@ -89,7 +89,7 @@ FACULA_FN A fold_log_sum(Line& x, A& top, A* room) {
   return kernels::log(total);
 }
 
-/// What is kept of a position: `own` is the score of its class `c`, `spread` the sum over all classes of what label
+/// What is stored of a position: `own` is the score of its class `c`, `spread` the sum over all classes of what label
 /// smoothing takes from each.
 template <class A>
 FACULA_FN void give_loss(const ClassArgs& p, Int64 at, Int64 c, A own, A top, A log_sum, double spread) {

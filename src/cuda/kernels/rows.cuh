@@ -1,5 +1,5 @@
 // Rows of contiguous tensors, read as vectors of 16 bytes. Those that fit are in the registers of a group of threads,
-// which asks for all of its vectors before it looks at the first; longer ones are read by a block, as often as needed.
+// which requests all of its vectors before it looks at the first; longer ones are read by a block, as often as needed.
 #pragma once
 
 #include "lines.cuh"
