@@ -76,7 +76,7 @@ void** table() {
   static std::atomic<void**> known{nullptr};
   static std::atomic<bool> is_known{false};
   if (!is_known.load(std::memory_order_acquire)) {
-    is_known.store(load_table(), std::memory_order_relaxed);
+    known.store(load_table(), std::memory_order_relaxed);
     is_known.store(true, std::memory_order_release);
   }
   return known.load(std::memory_order_relaxed);
