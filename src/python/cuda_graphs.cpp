@@ -4,6 +4,7 @@
 #include "cuda/graph.h"
 #include "cuda/stream.h"
 #include "python/bindings.h"
+#include "python/cuda_arguments.h"
 
 namespace facula::python {
 namespace {
@@ -15,14 +16,6 @@ cuda::Graph& graph_of(PyObject* capsule) {
   if (!graph) throw PythonError{};
   return *static_cast<cuda::Graph*>(graph);
 }
-template <class F>
-PyObject* none_after(F f) {
-  return guarded([&] {
-    f();
-    return Py_NewRef(Py_None);
-  });
-}
-
 PyObject* new_graph(PyObject*, PyObject*) {
   return guarded(
       [] { return check(PyCapsule_New(new cuda::Graph, kGraph, [](PyObject* o) { delete &graph_of(o); })); });

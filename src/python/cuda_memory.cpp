@@ -5,19 +5,10 @@
 #include "cuda/memory_trace.h"
 #include "cuda/pluggable_allocator.h"
 #include "cuda/stream.h"
-#include "python/args.h"
-#include "python/objects.h"
+#include "python/cuda_arguments.h"
 
 namespace facula::python {
 namespace {
-
-template <class F>
-PyObject* none_after(F f) {
-  return guarded([&] {
-    f();
-    return Py_NewRef(Py_None);
-  });
-}
 
 int device_argument(int device, const char* name) {
   FACULA_CHECK(device >= 0 && device < cuda::device_count(), ErrorKind::Runtime, name, ": a CUDA device of the ",

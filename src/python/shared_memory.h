@@ -26,6 +26,8 @@ Storage* storage_on_shared_buffer(PyObject* buffer);
 bool is_on_shared_buffer(const Storage* s);
 /// Moves the bytes into shared memory that has a descriptor; false when somebody else holds them.
 bool share(Storage* s, const Tensor& origin, const char* op);
+/// The same; a RuntimeError when somebody else holds them.
+void share_or_throw(Storage* s, const Tensor& origin, const char* op);
 /// The descriptor of a storage that is shared.
 int shared_descriptor(const Storage* s);
 /// The descriptor of new shared memory with a copy of the bytes; the caller closes it.
