@@ -2,6 +2,9 @@
 // own. The server writes into it when the connection of a rank ends ("lost"), or says nothing for 12 s ("silent");
 // ranks write that they leave in order ("left"), query what the others do ("query"), which each answers under a key, and
 // say that they have found that ranks wait for each other ("stuck"; deadlock.h).
+//
+// Liveness is in control.cpp, reports about operations that wait are in control_report.cpp. How a world begins is in
+// join.cpp.
 #pragma once
 
 #include <map>

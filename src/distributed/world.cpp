@@ -201,7 +201,7 @@ bool World::wait(Operation& op, double timeout) {
   for (int naps = 0;;) {
     const size_t before = op.next;
     poll();
-    if (op.is_settled()) break;
+    if (op.has_left_host()) break;
     if (op.next != before) pause.reset();  // the others are here
     if (timeout >= 0 && deadline.passed()) return false;
     if (!pause.next() || ++naps % 16 != 0) continue;
@@ -219,7 +219,7 @@ bool World::wait(Operation& op, double timeout) {
 void World::when_done(const std::shared_ptr<Operation>& op, std::function<void()> f) {
   {
     std::scoped_lock lock(mutex_);
-    if (!op->is_settled()) {
+    if (!op->has_left_host()) {
       op->callbacks.push_back(std::move(f));
       return;
     }
@@ -282,7 +282,7 @@ bool World::poll() {
 
 /// One look at an operation; whether it is done.
 bool World::advance(Group& group, Operation& op) {
-  if (op.is_settled()) return true;
+  if (op.has_left_host()) return true;
   if (gave_up_at_ > 0 || entering_) return false;
   try {
     switch (op.phase.load(std::memory_order_relaxed)) {

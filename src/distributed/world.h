@@ -14,6 +14,10 @@
 // the host, by the first engine; then the transfers are queued behind what the calling stream has to do, and the
 // operation is the device's. Who waits for it makes its stream wait. The world looks at the event behind it: when it
 // is late, or a rank is lost, the engine ends what is queued, and the next call that waits for the device throws.
+//
+// The phases of an operation are drawn in operation.h. One mutex guards the class, whose functions are in four files:
+// operations and the thread (world.cpp), what is left to devices (world_devices.cpp), groups (world_groups.cpp), and
+// what is known of waits and failures (world_state.cpp). Liveness is Control's (control.h).
 #pragma once
 
 #include <condition_variable>

@@ -6,6 +6,7 @@
 #include "python/cuda_objects.h"
 #include "python/docs/tensor.h"
 #include "python/mismatch.h"
+#include "python/node_object.h"
 #include "python/shared_memory.h"
 #include "python/storage_object.h"
 
