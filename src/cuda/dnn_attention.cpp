@@ -293,49 +293,80 @@ void write_shared(Writer& w, const Sizes& n, const Node& left, const Node& right
   w.reduction(CUDNN_REDUCE_TENSOR_ADD, all, result);
 }
 
-void write_backwards(Writer& w, const AttentionKey& p) {
-  const Sizes n(p);
-  const Four row_strides{n.heads * n.queries, n.queries, 1, 1},
-      turned{n.heads * n.queries * n.keys, n.queries * n.keys, 1, n.keys};
-  const Node query = w.tensor(kQuery, p.query), key = w.transposed(kKey, p.key), value = w.transposed(kValue, p.value),
-             grad = w.tensor(kGradOut, p.out), out = w.tensor(kOut, p.out),
-             stats = w.tensor(kStats, n.rows(), row_strides, CUDNN_DATA_FLOAT), inverse = w.number(kKeptInverse);
-  const bool drops = p.dropout > 0;
-  const std::optional<Node> mask = drops ? std::optional(kept(w, p)) : std::nullopt,
-                            factor = drops ? std::optional(w.number(kKeptScale)) : std::nullopt;
-  // delta: what the soft-max takes away from each row
-  const Node both = w.pointwise(CUDNN_POINTWISE_MUL, grad, &out, w.inner({n.batch, n.heads, n.queries, n.value_size}));
-  const Node sums = w.reduction(CUDNN_REDUCE_TENSOR_ADD, both, w.inner(n.rows(), row_strides));
-  const Node delta =
-      w.pointwise(CUDNN_POINTWISE_MUL, sums, &inverse, w.tensor(kDelta, n.rows(), row_strides, CUDNN_DATA_FLOAT));
-  // the weights again, and the gradient of the values
-  Node s = w.binary(CUDNN_POINTWISE_SUB, scores(w, p, query, key), stats);
-  const Node weights = w.unary(CUDNN_POINTWISE_EXP, under_causal_mask(w, p, s));
-  Node used = weights;
-  if (drops) used = w.binary(CUDNN_POINTWISE_MUL, w.binary(CUDNN_POINTWISE_MUL, used, *mask), *factor);
-  const Four across{n.batch, n.heads, n.keys, n.queries};
-  write_shared(w, n, w.reshape(used, w.inner(across, turned, w.narrow())), grad, kGradValue, p.value);
-  // the gradient of the scores
-  Node d = w.product(grad, value, w.inner(n.scores()));
-  if (drops) d = w.binary(CUDNN_POINTWISE_MUL, d, *mask);
-  d = w.binary(CUDNN_POINTWISE_MUL, w.binary(CUDNN_POINTWISE_SUB, d, delta), weights);
-  if (drops) d = w.binary(CUDNN_POINTWISE_MUL, d, *factor);
-  d = w.binary(CUDNN_POINTWISE_MUL, d, w.number(kScale));
-  write_shared(w, n, w.reshape(d, w.inner(across, turned, w.narrow())), query, kGradKey, p.key);
-  // and of the query: of keys that several blocks see, sums that they add to
-  const Node straight =
-      w.reshape(key, w.inner({p.key.sizes[0], p.key.sizes[1], p.key.sizes[2], p.key.sizes[3]},
-                             {p.key.strides[0], p.key.strides[1], p.key.strides[2], p.key.strides[3]}, w.narrow()));
-  const Node result = w.tensor(kGradQuery, joined(n.batch, n.heads, n.queries, n.size));
-  if (p.deterministic) {
-    w.product(d, straight, result);
-    return;
+/// The graph of the gradients. Steps have the order in which the library looks for them:
+///
+///     delta   = sum over the row of grad * out                     (what the softmax takes from each row)
+///     weights = exp(scores - stats)                                (again; `used` are those that dropout leaves)
+///     grad_value  = used^T grad
+///     grad_scores = (grad value^T - delta) * weights * scale
+///     grad_key    = grad_scores^T query,  grad_query = grad_scores key
+class BackwardsGraph {
+ public:
+  BackwardsGraph(Writer& writer, const AttentionKey& key) : w(writer), p(key), n(key) {}
+
+  void write() {
+    const Node query = w.tensor(kQuery, p.query), key = w.transposed(kKey, p.key),
+               value = w.transposed(kValue, p.value), grad = w.tensor(kGradOut, p.out), out = w.tensor(kOut, p.out),
+               stats = w.tensor(kStats, n.rows(), row_strides(), CUDNN_DATA_FLOAT), inverse = w.number(kKeptInverse);
+    if (p.dropout > 0) {
+      mask = kept(w, p);
+      mask_scale = w.number(kKeptScale);
+    }
+    const Node delta = row_products(grad, out, inverse);
+    const Node s = w.binary(CUDNN_POINTWISE_SUB, scores(w, p, query, key), stats);
+    const Node weights = w.unary(CUDNN_POINTWISE_EXP, under_causal_mask(w, p, s));
+    Node used = weights;
+    if (mask) used = w.binary(CUDNN_POINTWISE_MUL, w.binary(CUDNN_POINTWISE_MUL, used, *mask), *mask_scale);
+    write_shared(w, n, turned(used), grad, kGradValue, p.value);
+    const Node grad_scores = scores_gradient(w.product(grad, value, w.inner(n.scores())), delta, weights);
+    write_shared(w, n, turned(grad_scores), query, kGradKey, p.key);
+    write_query_gradient(grad_scores, key);
   }
-  const Four sizes{n.batch, n.heads, n.queries, n.size};
-  const Four strides{n.heads * n.queries * n.size, n.queries * n.size, n.size, 1};
-  const Node query_sums = w.product(d, straight, w.tensor(kQuerySums, sizes, strides, CUDNN_DATA_FLOAT));
-  w.pointwise(CUDNN_POINTWISE_IDENTITY, query_sums, nullptr, result);
-}
+
+ private:
+  Four row_strides() const { return {n.heads * n.queries, n.queries, 1, 1}; }
+
+  Node row_products(const Node& grad, const Node& out, const Node& inverse) {
+    const Node both =
+        w.pointwise(CUDNN_POINTWISE_MUL, grad, &out, w.inner({n.batch, n.heads, n.queries, n.value_size}));
+    const Node sums = w.reduction(CUDNN_REDUCE_TENSOR_ADD, both, w.inner(n.rows(), row_strides()));
+    return w.pointwise(CUDNN_POINTWISE_MUL, sums, &inverse,
+                       w.tensor(kDelta, n.rows(), row_strides(), CUDNN_DATA_FLOAT));
+  }
+
+  /// Of a matrix of queries by keys, the transposed one.
+  Node turned(const Node& matrix) {
+    const Four sizes{n.batch, n.heads, n.keys, n.queries},
+        strides{n.heads * n.queries * n.keys, n.queries * n.keys, 1, n.keys};
+    return w.reshape(matrix, w.inner(sizes, strides, w.narrow()));
+  }
+
+  Node scores_gradient(Node d, const Node& delta, const Node& weights) {
+    if (mask) d = w.binary(CUDNN_POINTWISE_MUL, d, *mask);
+    d = w.binary(CUDNN_POINTWISE_MUL, w.binary(CUDNN_POINTWISE_SUB, d, delta), weights);
+    if (mask) d = w.binary(CUDNN_POINTWISE_MUL, d, *mask_scale);
+    return w.binary(CUDNN_POINTWISE_MUL, d, w.number(kScale));
+  }
+
+  /// Several blocks of keys add to a query: into sums of float32, unless the order must be one.
+  void write_query_gradient(const Node& grad_scores, const Node& key) {
+    const Node straight = w.reshape(key, w.inner(std::to_array(p.key.sizes), std::to_array(p.key.strides), w.narrow()));
+    const Node result = w.tensor(kGradQuery, joined(n.batch, n.heads, n.queries, n.size));
+    if (p.deterministic) {
+      w.product(grad_scores, straight, result);
+      return;
+    }
+    const Four sizes{n.batch, n.heads, n.queries, n.size},
+        strides{n.heads * n.queries * n.size, n.queries * n.size, n.size, 1};
+    const Node sums = w.product(grad_scores, straight, w.tensor(kQuerySums, sizes, strides, CUDNN_DATA_FLOAT));
+    w.pointwise(CUDNN_POINTWISE_IDENTITY, sums, nullptr, result);
+  }
+
+  Writer& w;
+  const AttentionKey& p;
+  const Sizes n;
+  std::optional<Node> mask, mask_scale;  // of dropout
+};
 
 // ---- keys
 
@@ -363,7 +394,7 @@ Known make_plans(const AttentionKey& p) {
   Known known;
   try {
     Writer w(dnn::type_of(static_cast<DType>(p.dtype)));
-    p.backwards ? write_backwards(w, p) : write_forwards(w, p);
+    p.backwards ? BackwardsGraph(w, p).write() : write_forwards(w, p);
     known.plans = w.plans(static_cast<int>(p.device), {false, p.deterministic != 0});
     if (!known.plans || !known.plans->any()) {
       known.why = "the library has no way to compute it";

@@ -65,6 +65,8 @@ class CustomOp {
     return kernels_[static_cast<size_t>(key)].load(std::memory_order_acquire);
   }
   void run(const CustomKernel& kernel, const Value* const* arguments, Value* results) const;
+  void run_examples(const std::vector<Tensor>& tensors, const Value* const* arguments, Value* results) const;
+  void record_underived(uint32_t flags, const std::vector<Tensor>& tensors, const Value* results) const;
   KernelKey backend_key(const Value* const* arguments) const;
   [[noreturn]] void refuse(KernelKey wanted) const;
 
