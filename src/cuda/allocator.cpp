@@ -45,7 +45,8 @@ void* allocate(size_t bytes, int device, Stream stream) {
 }
 void release(void* memory, int device) { allocator_of(device).release(memory); }
 void record_stream(void* memory, Stream stream) {
-  if (!is_allocator_changed()) allocator_of(stream.device.index).record_stream(memory, stream);  // a changed one has its own
+  if (!is_allocator_changed())
+    allocator_of(stream.device.index).record_stream(memory, stream);  // a changed one has its own
 }
 std::vector<Stream> streams_of(void* memory, int device) {
   return is_allocator_changed() ? std::vector<Stream>() : allocator_of(device).streams_of(memory);

@@ -35,8 +35,8 @@ Block* BlockStore::find_free(Pool& pool, size_t size, uint64_t stream, size_t ma
   const auto found = pool.free.lower_bound(&wanted);
   if (found == pool.free.end() || (*found)->stream != stream) return nullptr;
   Block* block = *found;
-  const bool is_too_large = size < max_split ? block->size >= max_split && max_split != SIZE_MAX
-                                             : block->size >= size + kMostWasted;
+  const bool is_too_large =
+      size < max_split ? block->size >= max_split && max_split != SIZE_MAX : block->size >= size + kMostWasted;
   if (is_too_large) return nullptr;
   remove(block);
   return block;

@@ -115,8 +115,7 @@ bool DeviceSegments::map_within_bound(Block* block, size_t bytes) {
 bool DeviceSegments::unmap(Block* block, size_t most) {
   const InnerGranules inner(block);
   if (inner.bytes() == 0) return false;
-  const size_t bytes =
-      std::min(inner.bytes(), round_up(std::min(most, inner.end), block->range->memory.granule()));
+  const size_t bytes = std::min(inner.bytes(), round_up(std::min(most, inner.end), block->range->memory.granule()));
   blocks_.remove(block);
   if (inner.begin > inner.block_begin) {
     Block* rest = blocks_.cut(block, inner.begin - inner.block_begin);
@@ -138,8 +137,7 @@ Segment DeviceSegments::export_granules(const Block* block) const {
   const CUdeviceptr first = range.base() + begin;
   Segment made{reinterpret_cast<void*>(first), round_up(block->address + block->size - first, granule), granule, {}};
   try {
-    for (size_t done = 0; done < made.bytes; done += granule)
-      made.files.push_back(range.export_granule(first + done));
+    for (size_t done = 0; done < made.bytes; done += granule) made.files.push_back(range.export_granule(first + done));
   } catch (...) {
     for (const int file : made.files) close(file);
     throw;

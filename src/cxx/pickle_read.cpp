@@ -12,17 +12,17 @@ namespace {
 using facula::ErrorKind;
 
 constexpr uint64_t kMostPickle = 1 << 30, kMostByteOrder = 100;  // bytes
-constexpr int kDeepest = 200;             // lists in lists
-constexpr size_t kMostValuesPerByte = 8;  // what is shared in a pickle is written out: so often
+constexpr int kDeepest = 200;                                    // lists in lists
+constexpr size_t kMostValuesPerByte = 8;                         // what is shared in a pickle is written out: so often
 
 /// A value on the stack.
 struct PickleValue {
   enum class Kind { Plain, Tuple, List, Dict, Name, Storage, Object, Mark } kind = Kind::Plain;
   IValue plain;
-  std::string text{};           // of a name
+  std::string text{};                 // of a name
   std::vector<PickleValue*> items{};  // of a list; of a dictionary keys and values in turns; of an object what it holds
-  facula::Tensor storage{};     // as bytes
-  ScalarType type = kFloat;     // of the storage
+  facula::Tensor storage{};           // as bytes
+  ScalarType type = kFloat;           // of the storage
   bool is_parameter = false;
 };
 using Kind = PickleValue::Kind;
@@ -323,8 +323,7 @@ void Machine::load_storage() {
   const auto stored = archive_.storage(folder_ + "data/" + key, false);
   const auto bytes = static_cast<int64_t>(stored->nbytes);
   const int64_t count = parts[4]->plain.toInt(), item = static_cast<int64_t>(elementSize(known->type));
-  if (count < 0 || count != bytes / item)
-    refuse("storage ", key, " of ", count, " elements has ", bytes, " bytes");
+  if (count < 0 || count != bytes / item) refuse("storage ", key, " of ", count, " elements has ", bytes, " bytes");
   const Device home = device_ ? *device_ : Device(parts[3]->plain.toStringRef());
   Tensor raw(facula::tensor_on_storage(stored.get(), facula::DType::UInt8, 0, {bytes}, {1}, "load"));
   if (!home.is_cpu()) raw = raw.to(home);

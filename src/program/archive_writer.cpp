@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kLocalMagic = 0x04034b50, kCentralMagic = 0x02014b50, kEndMagic = 0x06054b50,
                    kEnd64Magic = 0x06064b50, kLocator64Magic = 0x07064b50;
-constexpr uint64_t kNot32 = 0xffffffff, kNot16 = 0xffff;  // the number is in a field of 64 bits
+constexpr uint64_t kNot32 = 0xffffffff, kNot16 = 0xffff;           // the number is in a field of 64 bits
 constexpr uint64_t kRecordAlignment = 64, kFirstDay = 1 << 5 | 1;  // of 1980
 constexpr uint16_t kExtra64 = 1, kExtraFiller = 0x4246, kVersion64 = 45, kNamesAreUtf8 = 1 << 11;
 
