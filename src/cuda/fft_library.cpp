@@ -162,7 +162,7 @@ Tensor aligned(const Tensor& t) {
 
 /// Half of the points of real ones: the imaginary parts of the first and of the middle one count for nothing, which
 /// the library does not promise; and it writes into what it is given.
-Tensor settled_half(const Tensor& out, const Tensor& half, int64_t dim, bool is_ours) {
+Tensor plain_half(const Tensor& out, const Tensor& half, int64_t dim, bool is_ours) {
   static const DeviceKernel clear{"fft.cuh", "fft_clear_imaginary"};
   Tensor copied = half;
   if (!is_ours) copy_elements(copied = facula::empty(half.sizes(), half.dtype(), half.device()), half);
@@ -193,7 +193,7 @@ bool transform(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, 
   }
   if (!is_for_library(p, kind)) return false;
   const bool backward = kind == FftKind::Backward || kind == FftKind::HalfToReal;
-  const Tensor points = kind == FftKind::HalfToReal ? settled_half(out, in, dims[0], is_ours) : aligned(in);
+  const Tensor points = kind == FftKind::HalfToReal ? plain_half(out, in, dims[0], is_ours) : aligned(in);
   plans_of(out.device().index)
       .with(
           p, [&] { return TransformPlan(p); },

@@ -185,4 +185,16 @@ struct MergeExponentials {
   }
 };
 
+/// Those of a row of n elements, by a block, whose threads read kMany vectors at once.
+template <int kWide, int kMany, class C, class M>
+FACULA_FN Exponentials<C> row_exponentials(const M* row, Int64 before, Int64 n, Exponentials<C>* room) {
+  Exponentials<C> sum;
+  share_row<kRowThreads, kWide, kMany>(threadIdx.x, before, n, [&]<int kWidth, int kCount>(Int64 place) {
+    Vector<C, kWidth> part[kCount];
+    read_share<kRowThreads>(part, row, place);
+    sum.add(part);
+  });
+  return fold_block<MergeExponentials>(sum, room);
+}
+
 }  // namespace facula::cuda
