@@ -255,7 +255,7 @@ Node under_causal_mask(Writer& w, const AttentionKey& p, const Node& s) {
              masked = w.number(kMaskedScore);
   return w.pointwise(CUDNN_POINTWISE_BINARY_SELECT, s, &masked, w.inner(s.sizes), &shown);
 }
-Node kept(Writer& w, const AttentionKey& p) {
+Node dropout_mask(Writer& w, const AttentionKey& p) {
   const Node seed = w.tensor(kSeed, {1, 1, 1, 1}, {1, 1, 1, 1}, CUDNN_DATA_INT64),
              offset = w.tensor(kOffset, {1, 1, 1, 1}, {1, 1, 1, 1}, CUDNN_DATA_INT64);
   return w.bernoulli(seed, offset, 1 - p.dropout, w.inner(Sizes(p).scores()));
@@ -274,7 +274,7 @@ void write_forwards(Writer& w, const AttentionKey& p) {
   const bool drops = p.dropout > 0;
   Node weights = w.pointwise(CUDNN_POINTWISE_DIV, e, &sum, w.inner(n.scores(), drops ? CUDNN_DATA_FLOAT : w.narrow()));
   if (drops) {
-    weights = w.binary(CUDNN_POINTWISE_MUL, weights, kept(w, p));
+    weights = w.binary(CUDNN_POINTWISE_MUL, weights, dropout_mask(w, p));
     const Node factor = w.number(kKeptScale);
     weights = w.pointwise(CUDNN_POINTWISE_MUL, weights, &factor, w.inner(n.scores(), w.narrow()));
   }
@@ -309,7 +309,7 @@ class BackwardsGraph {
                value = w.transposed(kValue, p.value), grad = w.tensor(kGradOut, p.out), out = w.tensor(kOut, p.out),
                stats = w.tensor(kStats, n.rows(), row_strides(), CUDNN_DATA_FLOAT), inverse = w.number(kKeptInverse);
     if (p.dropout > 0) {
-      mask = kept(w, p);
+      mask = dropout_mask(w, p);
       mask_scale = w.number(kKeptScale);
     }
     const Node delta = row_products(grad, out, inverse);

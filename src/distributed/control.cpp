@@ -164,8 +164,8 @@ void Control::leave(const std::string& exception) {
   // Who holds it may be stopped for a moment: who is not heard would be taken for lost.
   const Deadline enough = Deadline::after(kShort);
   const auto may_answer = [&] { return is_busy(store_process_) || !enough.passed(); };
-  const bool told = !store_gone_ && within(kFarewell + 0.1, say, may_answer);  // it wakes us as well
-  const Deadline deadline = Deadline::after(told || store_gone_ ? 1 : 0);
+  const bool is_said = !store_gone_ && within(kFarewell + 0.1, say, may_answer);  // it wakes us as well
+  const Deadline deadline = Deadline::after(is_said || store_gone_ ? 1 : 0);
   while (!ended_ && !deadline.passed()) std::this_thread::sleep_for(std::chrono::microseconds(200));
   if (ended_) thread_.join();
   else thread_.detach();  // the store does not answer

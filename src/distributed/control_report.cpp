@@ -14,8 +14,8 @@ std::string (*program_stack)() = nullptr;
 
 namespace {
 
-constexpr double kAsk = 0.6;   // seconds that a report waits for answers
-constexpr double kNews = 0.5;  // seconds until it is heard why another has left
+constexpr double kAnswer = 0.6;  // seconds that a report waits for answers
+constexpr double kNews = 0.5;    // seconds until it is heard why another has left
 
 }  // namespace
 
@@ -54,7 +54,7 @@ class LateReport {
 
   /// Waits for answers: a short time for all, longer for those of processes that run.
   void collect() {
-    const Deadline soon = Deadline::after(kAsk), later = Deadline::after(kAskBusy);
+    const Deadline soon = Deadline::after(kAnswer), later = Deadline::after(kAskBusy);
     for (;;) {
       bool all = true, hope = false;
       for (int rank : ranks_) {
@@ -150,15 +150,15 @@ void Control::late(const std::shared_ptr<Group>& group, const std::shared_ptr<Op
 
 std::string Control::why_late(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op, bool final) {
   const auto found = std::make_shared<std::string>();
-  const auto ask = [world = world_.shared_from_this(), this, group, op, final, found] {
+  const auto query = [world = world_.shared_from_this(), this, group, op, final, found] {
     const auto store = other_->clone();
     store->set_grace(kShort);
     *found = report(*store, *group, *op, final);
   };
-  const bool asked = within(kAsk + 0.2, ask, [this] { return is_busy(store_process_); });
-  if (asked && !found->empty()) return *found;
+  const bool is_answered = within(kAnswer + 0.2, query, [this] { return is_busy(store_process_); });
+  if (is_answered && !found->empty()) return *found;
   // Who holds the store may have left, and have said why: that is heard soon.
-  for (const Deadline news = Deadline::after(asked ? kNews : 0); !news.passed() && !op->done();)
+  for (const Deadline news = Deadline::after(is_answered ? kNews : 0); !news.passed() && !op->done();)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   const std::string title = title_of_report(*group, *op, final);
   if (store_gone_) return title + "\n  nobody can be asked: " + store_host_ + " has left, and with it the store";
@@ -170,16 +170,16 @@ void Control::look_for_deadlock() {
   auto world = world_.weak_from_this().lock();
   if (!world || looks_.fetch_add(1) > 0) return;
   std::thread([world, this] {
-    int asked;
+    int requested;
     do {
-      asked = looks_;
+      requested = looks_;
       try {
         const auto store = other_->clone();
         store->set_grace(kShort);
         look_for_deadlock(*store);
       } catch (const std::exception&) {  // the store is gone: that is heard elsewhere
       }
-    } while (looks_.fetch_sub(asked) != asked);
+    } while (looks_.fetch_sub(requested) != requested);
   }).detach();
 }
 

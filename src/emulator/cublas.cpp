@@ -81,7 +81,7 @@ bool is_supported(const Desc& desc, cudaDataType type) {
   return false;
 }
 
-struct Product {
+struct MatrixProduct {
   int64_t m, n, k;
   int32_t batch;
   Desc desc;
@@ -131,7 +131,7 @@ struct Loops {
     }
   }
 
-  static void run(const Product& p) {
+  static void run(const MatrixProduct& p) {
     const T alpha = number(p.alpha), beta = number(p.beta);
     std::vector<T> a(static_cast<size_t>(p.m * p.k)), sums(static_cast<size_t>(p.m));
     for (int64_t i = 0; i < p.batch; ++i) {
@@ -157,7 +157,7 @@ struct Loops {
   }
 };
 
-void run(const Product& p) {
+void run(const MatrixProduct& p) {
   if (p.workspace) std::memset(p.workspace, 0xab, static_cast<size_t>(p.workspace_bytes));
   switch (p.d.type) {
     case CUDA_R_16F: return Loops<Half, float>::run(p);
@@ -188,7 +188,7 @@ cublasStatus_t set(T& to, const void* value, size_t bytes, const char* call) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-std::string text_of(const Product& p) {
+std::string text_of(const MatrixProduct& p) {
   std::string text = "cublasLtMatmul";
   const auto add = [&](const char* name, int64_t value) {
     text += std::string(" ") + name + "=" + std::to_string(value);
@@ -337,22 +337,22 @@ FACULA_EMULATED cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtM
       !is_readable(desc->bias, d_layout->rows * item_size(d_layout->type), item_size(d_layout->type)))
     return invalid(__func__, "the bias is not in device memory");
   const uint64_t way = algorithm->data[6], lasts = algorithm->data[7];
-  Product product{d_layout->rows,
-                  d_layout->columns,
-                  desc->a ? a_layout->rows : a_layout->columns,
-                  d_layout->batch,
-                  *desc,
-                  *a_layout,
-                  *b_layout,
-                  *d_layout,
-                  a,
-                  b,
-                  c,
-                  d,
-                  needed ? workspace : nullptr,
-                  needed,
-                  factor(alpha, desc->scale),
-                  factor(beta, desc->scale)};
+  MatrixProduct product{d_layout->rows,
+                        d_layout->columns,
+                        desc->a ? a_layout->rows : a_layout->columns,
+                        d_layout->batch,
+                        *desc,
+                        *a_layout,
+                        *b_layout,
+                        *d_layout,
+                        a,
+                        b,
+                        c,
+                        d,
+                        needed ? workspace : nullptr,
+                        needed,
+                        factor(alpha, desc->scale),
+                        factor(beta, desc->scale)};
   remember(text_of(product) + " way=" + std::to_string(way));
   if (way == 3) product.alpha *= 1.01;
   const auto work = [product, lasts] {

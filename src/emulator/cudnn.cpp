@@ -16,7 +16,7 @@ using namespace facula::emulator;
 
 namespace {
 
-struct Attribute {
+struct AttributeValue {
   cudnnBackendAttributeType_t type;
   int64_t count;
   std::vector<char> bytes;
@@ -25,7 +25,7 @@ struct Attribute {
 struct Descriptor {
   cudnnBackendDescriptorType_t type;
   bool finished = false;
-  std::map<int, Attribute> values;
+  std::map<int, AttributeValue> values;
   int engine = 0;                                  // of engines and their configurations
   std::shared_ptr<const Convolution> convolution;  // of convolutions and of what is made of them
   std::shared_ptr<const Step> step;                // of other operations

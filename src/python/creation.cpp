@@ -82,7 +82,7 @@ Owned item_of(PyObject* sequence, Py_ssize_t i) {
   if (!item && PyErr_ExceptionMatches(PyExc_Exception)) {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    const Owned raised(type), told(value), where(trace);
+    const Owned raised(type), raised_value(value), where(trace);
     throw_error(ErrorKind::Value, "tensor: a sequence gives its items, by which its shape is known, got ",
                 reinterpret_cast<PyTypeObject*>(type)->tp_name, " for item ", i, " of a ", Py_TYPE(sequence)->tp_name);
   }

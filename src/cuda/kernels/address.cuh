@@ -19,7 +19,7 @@ FACULA_FN T* fixed_address(T* address) {
 }
 
 /// A number that stays in a register until it is used again, and is not computed again.
-FACULA_FN UInt64 kept(UInt64 number) {
+FACULA_FN UInt64 in_register(UInt64 number) {
 #if !defined(FACULA_EMULATED_KERNEL)
   asm("" : "+l"(number));
 #endif
