@@ -53,54 +53,79 @@ struct Descriptor {
 
 using Tensor = GraphTensor;
 
+/// An operation of convolutions, and the numbers of its attributes.
 struct Operation {
   cudnnBackendDescriptorType_t type;
   int alpha, beta, convolution, x, w, y;
 };
 constexpr Operation operations[] = {
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, 700, 701, 702, 704, 703, 705},
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, 706, 707, 708, 710, 709, 711},
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, 712, 713, 714, 716, 715, 717},
+    {.type = CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+     .alpha = 700,
+     .beta = 701,
+     .convolution = 702,
+     .x = 704,
+     .w = 703,
+     .y = 705},
+    {.type = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+     .alpha = 706,
+     .beta = 707,
+     .convolution = 708,
+     .x = 710,
+     .w = 709,
+     .y = 711},
+    {.type = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+     .alpha = 712,
+     .beta = 713,
+     .convolution = 714,
+     .x = 716,
+     .w = 715,
+     .y = 717},
 };
 
-/// Operations of graphs: their own descriptor, of which type, and their tensors.
+/// An operation of graphs, and the numbers of its attributes: those of its tensors, and of the descriptor (`how`) that
+/// says what it computes.
 struct StepKind {
   cudnnBackendDescriptorType_t type;
-  int how, first, last;  // the attribute with the descriptor; their attributes
-  cudnnBackendDescriptorType_t how_type;
+  int first, last;
+  int how = 0;  // 0: none
+  cudnnBackendDescriptorType_t how_type{};
   std::array<int, 3> inputs;  // 0: none
   int output;
 };
 constexpr StepKind kinds[] = {
-    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
-     750,
-     750,
-     758,
-     CUDNN_BACKEND_POINTWISE_DESCRIPTOR,
-     {751, 752, 758},
-     753},
-    {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
-     1523,
-     1520,
-     1523,
-     CUDNN_BACKEND_MATMUL_DESCRIPTOR,
-     {1520, 1521, 0},
-     1522},
-    {CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
-     1612,
-     1610,
-     1612,
-     CUDNN_BACKEND_REDUCTION_DESCRIPTOR,
-     {1610, 0, 0},
-     1611},
-    {CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
-     0,
-     2200,
-     2201,
-     CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
-     {2200, 0, 0},
-     2201},
-    {CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR, 2312, 2310, 2313, CUDNN_BACKEND_RNG_DESCRIPTOR, {2311, 2313, 0}, 2310},
+    {.type = CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+     .first = 750,
+     .last = 758,
+     .how = 750,
+     .how_type = CUDNN_BACKEND_POINTWISE_DESCRIPTOR,
+     .inputs = {751, 752, 758},
+     .output = 753},
+    {.type = CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
+     .first = 1520,
+     .last = 1523,
+     .how = 1523,
+     .how_type = CUDNN_BACKEND_MATMUL_DESCRIPTOR,
+     .inputs = {1520, 1521, 0},
+     .output = 1522},
+    {.type = CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
+     .first = 1610,
+     .last = 1612,
+     .how = 1612,
+     .how_type = CUDNN_BACKEND_REDUCTION_DESCRIPTOR,
+     .inputs = {1610, 0, 0},
+     .output = 1611},
+    {.type = CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
+     .first = 2200,
+     .last = 2201,
+     .inputs = {2200, 0, 0},
+     .output = 2201},
+    {.type = CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR,
+     .first = 2310,
+     .last = 2313,
+     .how = 2312,
+     .how_type = CUDNN_BACKEND_RNG_DESCRIPTOR,
+     .inputs = {2311, 2313, 0},
+     .output = 2310},
 };
 const StepKind* kind_with(int name) {
   for (const StepKind& k : kinds)
