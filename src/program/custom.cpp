@@ -360,7 +360,7 @@ void CustomOp::run_examples(const std::vector<Tensor>& tensors, const Value* con
 /// Results of a kernel without a derivative: their node says so when a gradient would pass.
 void CustomOp::record_underived(uint32_t flags, const std::vector<Tensor>& tensors, const Value* results) const {
   Ref<Node> node = Ref<Node>::adopt(new Underived(name_));
-  node->marks = flags;
+  node->flags = flags;
   for (const Tensor& t : tensors) node->add_edge(gradient_edge(t.impl()));
   const auto attach = [&](const Tensor& t) {
     const bool given = std::any_of(tensors.begin(), tensors.end(), [&](const Tensor& each) { return each.is_same(t); });

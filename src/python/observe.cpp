@@ -183,11 +183,11 @@ PyObject* function_range_begins(PyObject*, PyObject* name) {
   Py_ssize_t size = 0;
   const char* text = PyUnicode_AsUTF8AndSize(name, &size);
   if (!text) return nullptr;
-  tell_range_begins({text, static_cast<size_t>(size)});
+  notify_range_begins({text, static_cast<size_t>(size)});
   Py_RETURN_NONE;
 }
 PyObject* function_range_ends(PyObject*, PyObject*) {
-  tell_range_ends();
+  notify_range_ends();
   Py_RETURN_NONE;
 }
 

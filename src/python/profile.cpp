@@ -1,7 +1,7 @@
 // Recordings of the profiler, and the history of memory, for Python.
 #include "observe/callbacks.h"
 #include "profiler/memory_history.h"
-#include "profiler/recorder.h"
+#include "profiler/profiler_observer.h"
 #include "python/bindings.h"
 #include "python/free_threading.h"
 #include "python/op_values.h"
