@@ -36,11 +36,6 @@ std::vector<std::string_view> pieces(std::string_view text, char separator) {
   return all;
 }
 
-bool is_switched_on(const char* name) {
-  const char* text = std::getenv(name);
-  return text && *text && *text != '0';
-}
-
 [[noreturn]] void wrong(std::string_view key, const char* expected, std::string_view given) {
   throw_error(ErrorKind::Value, "CUDA allocator settings: ", key, ": ", expected, ", got ", given);
 }
@@ -159,13 +154,9 @@ void set_allocator_settings(std::string_view text) {
 
 size_t divisions_for(const AllocatorSettings& s, size_t bytes) { return s.divisions[place_of(bytes / kMiB)]; }
 
-bool is_caching_off() {
-  static const bool set = is_switched_on("PYTORCH_NO_CUDA_MEMORY_CACHING");
-  return set;
-}
-bool is_poisoning() {
-  static const bool set = is_switched_on("FACULA_CUDA_POISON");
-  return set;
+bool detail::is_switched_on(const char* name) {
+  const char* text = std::getenv(name);
+  return text && *text && *text != '0';
 }
 
 }  // namespace facula::cuda

@@ -29,7 +29,9 @@ AllocatorSettings parse_allocator_settings(std::string_view text);
 AllocatorSettings allocator_settings();
 namespace detail {
 inline std::atomic<uint64_t> settings_version{1};
-}
+/// Whether a variable of the environment is set, and not to 0.
+bool is_switched_on(const char* name);
+}  // namespace detail
 /// Another number, from 1 on, whenever they change.
 inline uint64_t allocator_settings_version() { return detail::settings_version.load(std::memory_order_relaxed); }
 std::string allocator_settings_text();
@@ -39,7 +41,13 @@ void set_allocator_settings(std::string_view text);
 size_t divisions_for(const AllocatorSettings& settings, size_t bytes);
 
 /// PYTORCH_NO_CUDA_MEMORY_CACHING and FACULA_CUDA_POISON (allocator.h).
-bool is_caching_off();
-bool is_poisoning();
+inline bool is_caching_off() {
+  static const bool set = detail::is_switched_on("PYTORCH_NO_CUDA_MEMORY_CACHING");
+  return set;
+}
+inline bool is_poisoning() {
+  static const bool set = detail::is_switched_on("FACULA_CUDA_POISON");
+  return set;
+}
 
 }  // namespace facula::cuda
