@@ -25,6 +25,7 @@
 
 #include "core/budget_hooks.h"
 #include "core/draws.h"
+#include "core/findings.h"
 #include "core/recipe.h"
 #include "program/boxed.h"
 
@@ -73,6 +74,7 @@ struct Step {
   std::vector<Place> places;     // of the inputs
   std::vector<Input> inputs;
   DrawStates drawn;
+  Findings found;
   std::vector<Cell*> made;         // by number of the result; null: it has none, or it died
   uint64_t ns = 0;                 // that a run takes (time_of)
   Times* times = nullptr;          // what calls like it were seen to take; null: nobody looked

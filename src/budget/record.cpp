@@ -57,6 +57,8 @@ struct Running {
   std::optional<Stopwatch> watch;  // none: the time is known
   DrawStates drawn;
   std::optional<NotedDraws> noting;
+  Findings found;
+  std::optional<NotedFindings> finding;
   std::vector<std::pair<uint32_t, Tensor>> before;  // what arguments that are written held
 };
 thread_local Running running;
@@ -235,6 +237,7 @@ void record_results(const OpCall& call, Running& now) {
   const Ref<Step> step = step_of(call, now, bytes, fresh[0].tensor->device());
   if (!step) return;
   step->drawn = std::move(now.drawn);
+  step->found = std::move(now.found);
   step->made.resize(fresh.back().which + 1);
   std::vector<Ref<Cell>> held;
   for (const Fresh& f : fresh) held.push_back(new_cell(*f.tensor, step, f.which));
@@ -271,6 +274,7 @@ void record_write(const OpCall& call, Running& now) {
   const Ref<Step> step = step_of(call, now, cell.bytes, cell.device);
   if (step && step->inputs[0].cell.get() == &cell) {
     step->drawn = std::move(now.drawn);
+    step->found = std::move(now.found);
     return record_write_of(cell, written, step, version);
   }
   Locked locked;
@@ -358,6 +362,7 @@ void begin(const OpCall& call, Running& now) {
   now.repeatable = true;
   now.recorded = true;
   if (now.row->op->draws) now.noting.emplace(now.drawn);
+  now.finding.emplace(now.found);
   if (now.row->writes_others) keep_written(call, now);
   if (!now.row->is_timed.load(std::memory_order_relaxed) || largest_of(call) < smallest.load()) return;
   now.times = &times_of(call);
@@ -383,6 +388,7 @@ void op_ends(const OpCall& call, bool failed) {
   const bool large = now.times || !now.recorded;  // most of a backward pass is not recorded, and large
   now.call = nullptr;
   now.noting.reset();
+  now.finding.reset();
   if (now.recorded && !failed) {
     try {
       if (call.form == OpForm::Function) record_results(call, now);
@@ -395,6 +401,7 @@ void op_ends(const OpCall& call, bool failed) {
   now.target = nullptr;
   now.times = nullptr;
   now.drawn.clear();
+  now.found.clear();
   now.before.clear();
   if (++now.ended % kEndsPerLook == 0 || large) note_memory(device_of(call));
 }

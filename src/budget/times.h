@@ -26,6 +26,8 @@ class Times {
   bool are_wanted() const { return looks_.load(std::memory_order_relaxed) < kLooks; }
   /// The least; 0 where none is known yet. Does not wait, and may be called with the lock of cells.
   uint64_t ns();
+  /// Counts a time that was measured elsewhere.
+  void note(uint64_t ns) { add(ns); }
 
  private:
   friend class Stopwatch;

@@ -354,7 +354,7 @@ class Region {
   // process can have some ten thousand.
   size_t bring_pages(const Block* block, char* place, size_t size, size_t wanted) {
     size_t piece = granule_;
-    while (usable_ / piece > kMostPieces) piece *= 2;
+    while (usable_ / piece > os::most_mappings() / 2) piece *= 2;
     const auto up = [piece](char* at) { return at + (-reinterpret_cast<uintptr_t>(at) & (piece - 1)); };
     const auto down = [piece](char* at) { return at - (reinterpret_cast<uintptr_t>(at) & (piece - 1)); };
     char* const hot_begin = std::clamp(block->hot_begin, place, place + size);
@@ -447,8 +447,6 @@ class Region {
   }
 
  private:
-  static constexpr size_t kMostPieces = 8192;
-
   // From the end of the range on, in as many parts as it takes; returns how many bytes.
   size_t move_run(char* from, char* to, size_t bytes, size_t piece) {
     if (bytes == 0) return 0;
