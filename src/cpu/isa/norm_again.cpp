@@ -2,8 +2,8 @@
 // memory budget runs again. Elements get the same bits as from the ops one after the other.
 #include "core/parallel.h"
 #include "cpu/isa.h"
+#include "cpu/isa/norm_affine.h"
 #include "cpu/isa/stream.h"
-#include "cpu/isa/sums.h"
 #include "ops/norm.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -21,15 +21,12 @@ struct Affine {
   void write(T* to, int64_t at, int64_t count) const {
     const T* x = self + at;
     if (layout.inner == 1) {
-      for (int64_t done = 0; done < count; done += layout.channels) {
-        const T *from = x + done, *a = scale, *b = shift;
-        write_by(layout.channels, to + done, [=](auto i) { return i(from) * i(a) + i(b); });
-      }
+      for (int64_t done = 0; done < count; done += layout.channels)
+        affine_row(layout.channels, to + done, x + done, scale, shift);
       return;
     }
     const int64_t channel = at / layout.inner % layout.channels;
-    const T factor = scale[channel], offset = shift[channel];
-    write_by(count, to, [=](auto i) { return i(x) * factor + offset; });
+    affine_run(count, to, x, scale[channel], shift[channel]);
   }
 };
 
