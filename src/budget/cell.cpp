@@ -264,7 +264,9 @@ uint64_t clock_ns() { return read_clock(CLOCK_MONOTONIC); }
 uint64_t thread_ns() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 uint64_t time_of(Step& step) {
-  if (const uint64_t seen = step.times ? step.times->ns() : 0) step.ns = seen;
+  const uint64_t shorter = step.times && step.percent < 100 ? step.times->shorter_ns() : 0;
+  if (shorter) step.ns = shorter;
+  else if (const uint64_t seen = step.times ? step.times->ns() : 0) step.ns = seen * step.percent / 100;
   return step.ns;
 }
 

@@ -8,6 +8,7 @@
 #include "budget/moved.h"
 #include "budget/report.h"
 #include "budget/times.h"
+#include "budget/together.h"
 #include "core/kernel.h"
 #include "observe/observer.h"
 #include "program/inner.h"
@@ -238,6 +239,7 @@ void record_results(const OpCall& call, Running& now) {
   if (!step) return;
   step->drawn = std::move(now.drawn);
   step->found = std::move(now.found);
+  expect_shorter(*step, nullptr);
   step->made.resize(fresh.back().which + 1);
   std::vector<Ref<Cell>> held;
   for (const Fresh& f : fresh) held.push_back(new_cell(*f.tensor, step, f.which));
@@ -252,6 +254,7 @@ void record_results(const OpCall& call, Running& now) {
 /// A storage has been written to, once, by this step alone.
 void record_write_of(Cell& cell, const Tensor& written, const Ref<Step>& step, uint32_t version) {
   step->writes = true;
+  expect_shorter(*step, &cell);
   step->made.resize(1);
   const Ref<Cell> after = new_cell(written, step, 0);
   after->version = version;
@@ -274,7 +277,6 @@ void record_write(const OpCall& call, Running& now) {
   const Ref<Step> step = step_of(call, now, cell.bytes, cell.device);
   if (step && step->inputs[0].cell.get() == &cell) {
     step->drawn = std::move(now.drawn);
-    step->found = std::move(now.found);
     return record_write_of(cell, written, step, version);
   }
   Locked locked;

@@ -201,23 +201,20 @@ class Repetition {
       else if (step->writes) write(items_[i], *step);
       else call(items_[i], *step);
     }
-    note(cells, watch ? watch->end(cells.size() == 1 ? step->times : nullptr) : 0);
+    note(cells, watch ? watch->end(step->percent == 100 ? step->times : nullptr) : 0);
     give(items_[i]);
   }
-  /// Tells how long it took, 0 where that is not known yet: what was made together has parts as it had alone.
+  /// Tells how long it took, 0 where that is not known yet: what was made together has parts as they were expected.
   static void note(const std::vector<Ref<Cell>>& cells, uint64_t took) {
-    uint64_t alone = 0;
+    uint64_t expected = 0;
     std::vector<uint64_t> parts;
-    {
-      const Locked locked;
-      if (cells.size() == 1 && took && !cells[0]->step->times) cells[0]->step->ns = std::min(cells[0]->step->ns, took);
-      for (const Ref<Cell>& cell : cells) alone += parts.emplace_back(time_of(*cell->step));
-    }
+    const Locked locked;
+    for (const Ref<Cell>& cell : cells) expected += parts.emplace_back(std::max<uint64_t>(time_of(*cell->step), 1));
     for (size_t k = 0; k < cells.size(); ++k) {
       Step& step = *cells[k]->step;
-      uint64_t part = parts[k];
-      if (took) part = cells.size() == 1 ? took : took * part / std::max<uint64_t>(alone, 1);
-      if (took && cells.size() > 1 && step.times) step.times->note(part);
+      const uint64_t part = took ? std::max<uint64_t>(took * parts[k] / expected, 1) : parts[k];
+      if (took && step.times && step.percent < 100) step.times->note_shorter(part);
+      if (took && !step.times) step.ns = std::min(step.ns, part);
       report_of(cells[k]->device).note_again({step.op->id, step.place}, cells[k]->bytes, part);
     }
   }

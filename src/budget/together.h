@@ -15,6 +15,8 @@ namespace facula::budget {
 
 /// Whether the op of the step has found out what makes it cheaper.
 bool begins_together(const Step& step);
+/// States how much less time a run of the step will take than its call; of one that writes in place to `before`.
+void expect_shorter(Step& step, const Cell* before);
 /// Whether the step, which writes to the bytes of `before` in place, can be one of those that follow: its cell is not
 /// read by anybody else.
 bool can_follow(const Step& step, const Cell& before);
