@@ -6,9 +6,9 @@
 #   make docs      the documentation site, build/docs/index.html
 #   make lint      what CI checks of the style of C++ and Python; `make format` puts C++ right
 #   make sanitize  the C++ tests under AddressSanitizer and UBSan; SANITIZER=thread looks for races
-#   make compare   the same programs and cases under PyTorch, where it is installed beside (CONTRIBUTING.md, "Beside PyTorch")
+#   make compare   the same programs and cases under PyTorch, where it is installed beside (docs/internals/comparison.md)
 #   make wheel     a wheel from the sdist, with a manylinux tag, in dist/
-#   make aarch64   for 64-bit ARM: a cross build, and tests under qemu (CONTRIBUTING.md, "Other processors")
+#   make aarch64   for 64-bit ARM: a cross build, and tests under qemu (docs/internals/other_processors.md)
 #   make clean     forget the environment and everything built
 #
 # PYTHON and VENV choose the interpreter and the environment: make demo PYTHON=python3.12 VENV=.venv312

@@ -18,7 +18,8 @@ from . import (
     emit_sparse,
     emit_stubs,
 )
-from .schema import SchemaError, load
+from .op import SchemaError
+from .schema import load
 
 EMITTERS = (emit_ops, emit_autograd, emit_boxed, emit_python, emit_schema_json, emit_sparse, emit_stubs)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from .schema import Op
+from .op import Op
 
 BY_KIND = {
     **dict.fromkeys(("unary", "binary", "ternary"), "elementwise"),

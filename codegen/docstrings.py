@@ -165,7 +165,7 @@ def parameters(name: Name) -> list[str]:
         found = list(inspect.signature(name.value).parameters)
     except (TypeError, ValueError):
         found = [part for text in split_text(name)[0] for part in re.findall(r"(?:^|, )\*{0,2}(\w+)", text)]
-    found = [p[:-1] if p.endswith("_") and keyword.iskeyword(p[:-1]) else p for p in found]  # told of as `from`
+    found = [p[:-1] if p.endswith("_") and keyword.iskeyword(p[:-1]) else p for p in found]  # documented as `from`
     return [p for p in dict.fromkeys(found) if not p.startswith("_") and p not in LEGACY]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .emit_autograd import mutates, out_names
 from .emit_ops import HEADER, cpp_args
-from .schema import Op
+from .op import Op
 
 FILES = 4
 FORMS = {"Function": 0, "InPlace": 1, "Out": 2}  # as in OpForm

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .emit_backend import register_calls, registering
 from .emit_ops import HEADER, loop_room, loops, topics
-from .schema import Op
+from .op import Op
 
 
 def emit(ops: list[Op], source: Path, out: Path, write) -> None:

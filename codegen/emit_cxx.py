@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from .emit_autograd import mutates, out_names
 from .emit_ops import HEADER, cpp_args
-from .schema import Argument, Op
+from .op import Argument, Op
 
 # schema type -> parameter type of libtorch's
 TYPES = {

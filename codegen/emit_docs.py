@@ -9,7 +9,8 @@ from pathlib import Path
 import yaml
 
 from .emit_autograd import out_names
-from .schema import DTYPE_SETS, Argument, Op
+from .op import Argument, Op
+from .schema_words import DTYPE_SETS
 
 TYPES = {
     "Operand": "Tensor | Number", "Scalar": "Number", "Tensor[]": "Sequence[Tensor]", "int[]": "Sequence[int]",

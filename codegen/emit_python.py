@@ -7,7 +7,8 @@ from pathlib import Path
 from .emit_autograd import mutates, out_names
 from .emit_docs import Form, docstring, private_docstring, python_default, python_name
 from .emit_ops import HEADER, cpp_args
-from .schema import Argument, Op, group_by_name
+from .op import Argument, Op
+from .schema import group_by_name
 from .signatures import text_signature
 
 ARG_TYPES = {
@@ -245,8 +246,8 @@ def _scope(op: Op, form: str) -> str:
         return f"if (PyObject* answer = {answer}) return answer; " if computed else ""
     kind = "InPlace" if form == "inplace" or mutates(op) else "Function"
     scope = f"CompositeScope scope(op_id::{op.id}, OpForm::{kind}, s, {len(op.args)});"
-    tell = "" if any(r.startswith("Tensor") for r in op.returns) else f'tell_region_of_value("{op.name}"); '  # it reads elements
-    return f"{tell}{scope} if (scope.answered()) return scope.answer(); "
+    notice = "" if any(r.startswith("Tensor") for r in op.returns) else f'notify_region_of_value("{op.name}"); '  # it reads elements
+    return f"{notice}{scope} if (scope.answered()) return scope.answer(); "
 
 
 def _statements(op: Op, form: str) -> str:

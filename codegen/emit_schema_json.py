@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .emit_autograd import mutates, out_names
 from .emit_ops import cpp_args
-from .schema import Argument, Op
+from .op import Argument, Op
 
 FORMAT = 1  # of the file; another number when a reader of this one would misread it
 

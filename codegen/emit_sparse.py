@@ -6,7 +6,8 @@ from pathlib import Path
 
 from .emit_autograd import mutates
 from .emit_ops import HEADER, cpp_args, cpp_params
-from .schema import SPARSE, Op
+from .op import Op
+from .schema_words import SPARSE
 
 
 def emit(ops: list[Op], out: Path, write) -> None:

@@ -1,7 +1,7 @@
 """facula/_C/*.pyi: types of the generated functions and of Tensor, for editors and type checkers.
 
 `__init__.pyi` is the core, and a file for each of its modules (`MODULES`) has the functions that stand there. `facula/__init__.pyi`
-is the package, whose names are partly looked up when they are first used (`facula/_names.py`).
+is the package, whose names are partly looked up when they are first used (`facula/_shared/names.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pathlib import Path
 
 from .emit_autograd import mutates, out_names
 from .emit_docs import python_default, python_name
-from .schema import Argument, Op, group_by_name
+from .op import Argument, Op
+from .schema import group_by_name
 from .stub_texts import HEAD, MADE, MODULE_HEAD, PACKAGE_HEAD, TENSOR
 
 TYPES = {
@@ -32,7 +33,7 @@ RETURNS = {"Tensor": "Tensor", "Tensor[]": "tuple[Tensor, ...]", "bool": "bool",
 # What may be given item by item: int[], and Tensor[1].
 SPREAD = {("int[]", 0): "int", ("Tensor[]", 1): "Tensor"}
 
-NAMES = Path(__file__).resolve().parent.parent / "facula" / "_names.py"
+NAMES = Path(__file__).resolve().parent.parent / "facula" / "_shared" / "names.py"
 # Modules of the core, and how names in ops/*.yaml begin that stand there.
 MODULES = {"fft": ("fft.",), "linalg": ("linalg.",), "nn_functional": ("nn.functional.", "nn_functional."),
            "sparse": ("sparse.",), "special": ("special.",)}  # fmt: skip
@@ -82,7 +83,7 @@ def _stated(name: str, module: str) -> str:
 
 def _kept_elsewhere() -> Iterator[tuple[str, str]]:
     """Yield public names of the package that `facula.compat.names` finds in some module, and which."""
-    for full_name, place in runpy.run_path(str(NAMES.parent / "compat" / "names.py"))["ELSEWHERE"].items():
+    for full_name, place in runpy.run_path(str(NAMES.parents[1] / "compat" / "names.py"))["ELSEWHERE"].items():
         name, (module, _, there) = full_name.removeprefix("torch."), place.removeprefix("facula.").rpartition(".")
         if name == there and module and not name.startswith("_"):
             yield name, module

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .schema import Argument, Op
+from .op import Argument, Op
 
 # what TensorInfo (src/autograd/saved.h) answers without the tensor's data
 INFO_METHODS = ("sizes", "size", "dim", "numel", "dtype", "device", "is_complex", "strides", "item_size", "is_floating", "info")

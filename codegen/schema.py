@@ -1,4 +1,4 @@
-"""The op schema as frozen dataclasses; `load(folder)` reads and checks every entry.
+"""Reader of the op schema: `load(folder)` reads and checks every entry.
 
 Errors are `SchemaError` and say file, line and key.
 """
@@ -6,11 +6,11 @@ Errors are `SchemaError` and say file, line and key.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
+from .op import Argument, Location, Op, SchemaError
 from .schema_words import (
     AUTOCAST,
     AUTOCAST_DEVICES,
@@ -22,158 +22,22 @@ from .schema_words import (
     FACTORY_KEYWORDS,
     INPUTS,
     KEYS,
+    LOOPS,
     NAMED_DTYPES,
     NATIVE,
     NUMBER_TYPES,
     RESULTS,
     RETURN_TYPES,
+    ROLES,
     SPARSE,
-    TENSOR_TYPES,
     VARIANTS,
 )
-
-
-class SchemaError(Exception):
-    """An entry of ops/*.yaml that breaks the grammar of ops/README.md."""
-
 
 OTHER_EFFECTS = ("draws", "aliases", "unordered")  # besides the names of arguments that are written to
 
 
-@dataclass(frozen=True)
-class Location:
-    file: str
-    line: int
-
-    def error(self, key: str, text: str) -> SchemaError:
-        return SchemaError(f"{self.file}:{self.line}: {key}: {text}")
-
-
-@dataclass(frozen=True)
-class Argument:
-    type: str  # a key of CPP_TYPES
-    name: str
-    default: str | None  # source text, None: required
-    keyword_only: bool
-    list_size: int = 0  # int[N]: a single int stands for N of them
-
-    @property
-    def is_tensor(self) -> bool:
-        return self.type in TENSOR_TYPES
-
-    @property
-    def cpp_type(self) -> str:
-        return CPP_TYPES[self.type]
-
-    @property
-    def none_is_default(self) -> bool:
-        """Whether Python may say None for what it leaves out: sizes and dimensions that are empty by default."""
-        return self.type == "int[]" and self.default == "[]"
-
-
-@dataclass(frozen=True)
-class Op:
-    name: str
-    overload: str
-    args: tuple[Argument, ...]
-    returns: tuple[str, ...]  # keys of RETURN_TYPES
-    return_names: tuple[str, ...]  # empty for a single unnamed return
-    kind: str
-    topic: str
-    location: Location
-    dtypes: tuple[str, ...]
-    result: str
-    scalar: str | None
-    quick: tuple[str, ...]  # a quick form of the scalar function, and the test that tells where it does not hold; or none
-    names: tuple[str, ...]
-    variants: tuple[str, ...]
-    grad: dict[str, str] | None
-    grad_together: tuple[tuple[str, ...], ...]  # arguments whose gradients one formula gives, as a tuple
-    reference: str | None
-    doc: str
-    argument_docs: dict[str, str]  # what docstrings say of arguments, where the common table says too little
-    errors: str  # what docstrings say of errors, beyond what the kind implies
-    example: str  # lines of an interpreter session, which is run as a test; or ""
-    samples: object
-    signature: str
-    autocast: dict[str, str]  # device type -> one of AUTOCAST
-    batch: str | None  # the rule inside vmap, where the kind does not imply it
-    checks: tuple[str, ...]  # some of CHECKS
-    no_gradient: tuple[str, ...]  # the last results, which have no derivative
-    direct_inplace: bool  # the in-place form has a raw function of its own
-    inplace_keeps_result: bool  # written in place, the derivative takes the result for the argument
-    out_casts: bool  # `out=` may have another dtype that the result can be cast to
-    python_only: tuple[str, ...]  # arguments that C++ does not see
-    keeps_layout: bool  # takes and gives tensors whose private layout nobody sees (core/tensor.h)
-    aten: str  # PyTorch's name, "softmax.int"; several by operands, "TT:pow.Tensor_Tensor ..."; "-": it has none
-    draws: bool  # may draw random numbers
-    sparse: tuple[str, ...]  # the way it takes sparse tensors, first; none: it refuses them
-    aliases: bool  # results may share memory with arguments
-    unordered: bool  # devices with many threads may add up in another order next time
-    writes: tuple[str, ...]  # arguments that it writes to, besides the first of what is named with an underscore
-
-    @property
-    def public_name(self) -> str:
-        """What errors call it: without the underscore of a part of other ops, or of a name that C++ has no room for."""
-        if not self.name.startswith("_") or self.name in self.names:
-            return self.name
-        return next((name for name in self.names if not name.startswith("_")), self.name.lstrip("_"))
-
-    @property
-    def id(self) -> str:
-        return f"{self.name}_{self.overload}" if self.overload else self.name
-
-    @property
-    def elementwise(self) -> bool:
-        return self.kind in ELEMENTWISE
-
-    @property
-    def sparse_op(self) -> str | None:
-        """The op that takes over, above autograd, where an argument is sparse."""
-        return self.sparse[0] if self.sparse and self.sparse[0] not in SPARSE else None
-
-    @property
-    def written_as(self) -> str:
-        """The name of a composite's hand-written function."""
-        return f"{self.name}_uncast" if self.autocast else self.name
-
-    @property
-    def composite(self) -> bool:
-        return self.kind == "composite"
-
-    @property
-    def inputs(self) -> tuple[Argument, ...]:
-        """The tensor operands of an element-wise op."""
-        return tuple(a for a in self.args if a.is_tensor)
-
-    @property
-    def params(self) -> tuple[Argument, ...]:
-        """The numbers an element-wise op hands to its scalar function."""
-        return tuple(a for a in self.args if not a.is_tensor)
-
-    @property
-    def tensor_returns(self) -> int:
-        return sum(r == "Tensor" for r in self.returns)
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The names that results have for users; none where the signature names none, and `return_names` are made up."""
-        return () if self.return_names[:1] == ("result0",) else self.return_names
-
-    @property
-    def cpp_return(self) -> str:
-        types = [RETURN_TYPES[r] for r in self.returns]
-        if not types:
-            return "void"
-        return types[0] if len(types) == 1 else f"std::tuple<{', '.join(types)}>"
-
-    @property
-    def differentiable(self) -> bool:
-        return bool(self.grad)
-
-
 def load(folder: Path) -> list[Op]:
-    """Return every op of every topic, in the order of the files; README.md beside them must tell of the keys that there are."""
+    """Return every op of every topic, in the order of the files; README.md beside them must describe the keys that there are."""
     check_documentation(folder / "README.md")
     ops = []
     for path in sorted(folder.glob("*.yaml")):
@@ -290,7 +154,7 @@ class _Builder:
         return Op(
             name=name, overload=overload, args=args, returns=returns, return_names=return_names, kind=kind,
             topic=self.topic, location=self.location, dtypes=self.dtypes(), result=result, scalar=scalar,
-            quick=tuple(entry.get("quick", ())), names=tuple(names), variants=variants, grad=self.grad(args),
+            loop=self.word("loop", LOOPS, kind), roles=self.roles(kind, args), quick=tuple(entry.get("quick", ())), names=tuple(names), variants=variants, grad=self.grad(args),
             grad_together=self.grads_together(args),
             reference=entry.get("reference"), doc=" ".join(str(entry["doc"]).split()), samples=entry.get("samples"),
             argument_docs=self.argument_docs(args), errors=" ".join(str(entry.get("errors", "")).split()), example=self.example(),
@@ -316,6 +180,20 @@ class _Builder:
         for a in args:
             if not a.is_tensor and a.type not in NUMBER_TYPES:
                 self.fail("op", f"an element-wise op takes tensors and numbers, got {a.type} {a.name}")
+
+    def word(self, key, words, kind) -> str:
+        """Return the word of a key that element-wise ops may have; "" where there is none."""
+        value = self.entry.get(key, "")
+        if value and (value not in words or kind not in ELEMENTWISE):
+            self.fail(key, f"expected one of {', '.join(words)}, of an element-wise op, got {value!r}")
+        return value
+
+    def roles(self, kind, args) -> tuple[str, ...]:
+        roles = tuple(self.entry.get("roles", ()))
+        numbers = [a for a in args if not a.is_tensor]
+        if any(role not in ROLES for role in roles) or (roles and kind not in ELEMENTWISE) or ("factor" in roles and not numbers):
+            self.fail("roles", f"expected some of {', '.join(ROLES)}, of an element-wise op, got {roles}")
+        return roles
 
     def keeps_layout(self, kind) -> bool:
         if self.entry.get("layout", "keep") != "keep" or ("layout" in self.entry and kind in ELEMENTWISE):

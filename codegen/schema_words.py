@@ -53,6 +53,8 @@ DEFAULT_VARIANTS = {
 }
 INPUTS = {"unary": 1, "binary": 2, "ternary": 3}
 RESULTS = ("same", "bool", "real", "int64", "complex")
+LOOPS = ("light", "steps")  # what the time of an element-wise loop is, beside that of memory
+ROLES = ("condition", "factor")  # what an operand or number of an element-wise op does, beside computing
 AUTOCAST = ("lower", "float32", "promote", "unchanged", "refused")  # what autocast does to the inputs, see src/autograd/autocast.h
 AUTOCAST_DEVICES = ("cpu", "cuda")
 VARIANTS = ("function", "method", "inplace", "out")
@@ -83,7 +85,7 @@ FACTORY_KEYWORDS = (
 )  # fmt: skip
 # key of an entry -> the field of Op that holds what it says
 KEYS = {
-    "op": "signature", "kind": "kind", "dtypes": "dtypes", "result": "result", "scalar": "scalar", "quick": "quick", "names": "names",
+    "op": "signature", "kind": "kind", "dtypes": "dtypes", "result": "result", "scalar": "scalar", "quick": "quick", "loop": "loop", "roles": "roles", "names": "names",
     "variants": "variants", "inplace": "direct_inplace", "out": "out_casts", "grad": "grad", "no_gradient": "no_gradient",
     "layout": "keeps_layout", "aten": "aten", "effects": "writes", "batch": "batch", "autocast": "autocast", "checks": "checks", "sparse": "sparse", "reference": "reference", "doc": "doc",
     "arguments": "argument_docs", "errors": "errors", "example": "example", "samples": "samples",

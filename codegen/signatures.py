@@ -10,7 +10,7 @@ import keyword
 from dataclasses import dataclass, replace
 
 from .emit_docs import Form, python_default, python_name
-from .schema import Op
+from .op import Op
 
 LITERALS = {"inf": "1e999", "-inf": "-1e999", "nan": "1e999-1e999", "contiguous_format": "None"}
 SPREAD = {("int[]", 0), ("Tensor[]", 1)}  # what may be given item by item: int[], and Tensor[1]

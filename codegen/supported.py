@@ -64,8 +64,7 @@ def _of_reason(modules, public):
     """Yield the lines that list the names of one reason, whole modules in one line."""
     whole = []
     for module, listed in modules.items():
-        given = listed.split()
-        shown = [name for name in given if name in public.get(module, ())]
+        shown = [name for name in listed if name in public.get(module, ())]
         if shown and len(shown) == len(public[module]):
             whole.append(f"`{module}` ({len(shown)})")
         elif shown:

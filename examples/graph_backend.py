@@ -11,8 +11,9 @@ import argparse
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import facula as torch
 from facula._dynamo.backends.common import aot_autograd
+
+import facula as torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,16 +28,19 @@ finally:
         del os.environ[_name]
 from ._C import *  # noqa: F403
 from ._C import Size, Tensor, device, dtype, layout, memory_format
-from ._names import CONSTANTS, DTYPE_ALIASES, LAZY_MODULES, LAZY_NAMES
+from ._shared.names import CONSTANTS, DTYPE_ALIASES, LAZY_MODULES, LAZY_NAMES
 from .torch_version import __version__
 
+# PyTorch's private names that packages import, such as facula._dynamo, lie in a folder of their own.
+__path__.append(os.path.join(__path__[0], "compat", "private"))  # noqa: F405
 globals().update({alias: getattr(_C, name) for alias, name in DTYPE_ALIASES.items()})
 globals().update(CONSTANTS)
 for _name in LAZY_MODULES & globals().keys():  # _C.linalg is the bare ops, facula.linalg the module around them
     del globals()[_name]
 
-from . import _pickled, _tensor  # noqa: E402, F401  (which installs methods of Tensor)
-from ._overrides_off import DisableTorchFunctionSubclass  # noqa: E402
+from . import _tensor  # noqa: E402, F401  (which installs methods of Tensor)
+from ._tensor import pickled  # noqa: E402, F401  (which says how the class Tensor is pickled)
+from ._tensor.overrides_off import DisableTorchFunctionSubclass  # noqa: E402
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 from .functions.index import nonzero  # noqa: E402  (hides the op, which has no as_tuple)
 
@@ -94,7 +97,7 @@ def _placeholder(name):
 
         with contextlib.suppress(AttributeError):
             return placeholders.member("torch", name)
-    from ._near_names import no_attribute
+    from ._shared.near_names import no_attribute
 
     raise no_attribute(__name__, name)
 

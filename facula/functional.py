@@ -46,6 +46,6 @@ def __getattr__(name: str) -> Any:
         return getattr(facula, name)
     if name == "F":  # programs that take it from here
         return facula.nn.functional
-    from facula._near_names import no_attribute
+    from facula._shared.near_names import no_attribute
 
     raise no_attribute(__name__, name)

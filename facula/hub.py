@@ -350,7 +350,7 @@ class _Bar:
 
 def __getattr__(name: str) -> Any:
     if name != "tqdm":
-        from facula._near_names import no_attribute
+        from facula._shared.near_names import no_attribute
 
         raise no_attribute(__name__, name)
     try:

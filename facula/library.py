@@ -26,8 +26,10 @@ import threading
 from typing import TYPE_CHECKING
 
 import facula
-from facula import _C, _autocast, _native_operators
-from facula._on_demand import _on_demand
+from facula import _C
+from facula._operators import native
+from facula._shared import autocast
+from facula._shared.on_demand import _on_demand
 from facula.utils import _python_dispatch
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from facula import Tensor
-    from facula._opcheck import Kernel
+    from facula._operators.opcheck import Kernel
 
 __all__ = [
     "Library",
@@ -98,7 +100,7 @@ class ExcludeDispatchKeyGuard:
         self._below = bool(names & {*_AUTOGRAD_KEYS})
 
     def __enter__(self) -> Self:
-        self._parts.enter_context(_autocast.paused(tuple(d for d in self._devices if d in ("cpu", "cuda"))))
+        self._parts.enter_context(autocast.paused(tuple(d for d in self._devices if d in ("cpu", "cuda"))))
         if self._below:
             self._parts.enter_context(AutoDispatchBelowAutograd())
         return self
@@ -109,6 +111,7 @@ class ExcludeDispatchKeyGuard:
 
 #: the rules of `distributed.tensor.experimental.register_sharding`, by qualified names
 _over_processes: dict[Any, Any] = {}
+_run_over_processes: Any = None  # calls an op by them; distributed/tensor/_registered.py puts it here
 
 
 class CustomOpDef:
@@ -140,7 +143,7 @@ class CustomOpDef:
     def _kernel(self, args, kwargs):
         """Return what runs: of tensors without values the shape function, where there is one, else the kernel."""
         shapes = self._fake or self._kernels.get("Meta") or self._kernels.get("meta")
-        if shapes is None and "Meta" not in self._native_keys and _native_operators.gives_nothing(self._overloads):
+        if shapes is None and "Meta" not in self._native_keys and native.gives_nothing(self._overloads):
             shapes = _nothing
         if _stood_in(args, kwargs):
             return self._as_operator
@@ -158,27 +161,25 @@ class CustomOpDef:
 
     def _set_native(self, key, below):
         """Put the kernels of C++ in the place of none; `below` autograd where there is one for it."""
-        if isinstance(self._kernels.get(key), (_native_operators.Kernels, type(None))):
-            self._kernels[key] = _native_operators.Kernels(self._overloads, below)
+        if isinstance(self._kernels.get(key), (native.Kernels, type(None))):
+            self._kernels[key] = native.Kernels(self._overloads, below)
 
     def call_overload(self, overload: str, args: Any, kwargs: Any) -> Tensor:
         """Call `torch.ops.namespace.name.overload`."""
         if overload not in self._overloads:
             return self(*args, **kwargs)
-        with _native_operators.asked_for(overload):
+        with native.asked_for(overload):
             return self(*args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tensor | Any:
         if self._overloads and _C._recording():
-            name, values = _native_operators.Kernels(self._overloads, False).bind(args, kwargs)
+            name, values = native.Kernels(self._overloads, False).bind(args, kwargs)
             return _C._record_op(_C._boxed_op(name)["key"], values, lambda: self._run(args, kwargs), ())
         return self._run(args, kwargs)
 
     def _run(self, args, kwargs):
         if _over_processes and self._qualname in _over_processes:
-            from .distributed.tensor import _registered
-
-            result = _registered.run(self._qualname, self, args, kwargs)
+            result = _run_over_processes(self._qualname, self, args, kwargs)
             if result is not NotImplemented:
                 return result
         for key, device in _AUTOCAST_KEYS.items() if self._kernels and _C._autocasts() else ():
@@ -186,7 +187,7 @@ class CustomOpDef:
                 return self._kernels[key](*args, **kwargs)
         for device in self._casts if self._casts and _C._autocasts() else ():
             if device in ("cpu", "cuda") and _C._is_autocast_enabled(device):
-                return _autocast.in_dtype(self._casts[device], (device,))(self)(*args, **kwargs)
+                return autocast.in_dtype(self._casts[device], (device,))(self)(*args, **kwargs)
         if not _level.below_autograd:
             for key in _AUTOGRAD_KEYS:
                 if key in self._kernels:
@@ -194,7 +195,7 @@ class CustomOpDef:
         key = self._key()
         if self._vmap is None and (key == _RECORDED and self._backward is None or not _records(args, kwargs)):
             return self._kernel(args, kwargs)(*args, **kwargs)
-        is_native = isinstance(self._kernels[key], _native_operators.Kernels)
+        is_native = isinstance(self._kernels[key], native.Kernels)
         if self._backward is None and self._vmap is None:
             return self._kernel(args, kwargs)(*args, **kwargs) if is_native else self._function.apply(*args, kwargs)
         # the derivative and the rule see every argument, given or not, by position
@@ -305,7 +306,9 @@ def _tensors(args, kwargs):
     return [value for value in values if isinstance(value, _C.Tensor)]
 
 
-_LOOK_INSIDE = ("facula._subclasses", "facula.fx", "facula.nested", "facula.distributed", "facula._quantized", "facula.masked")
+_LOOK_INSIDE = (
+    "facula._tensor.fake", "facula._tensor.quantized", "facula.fx", "facula.nested", "facula.distributed", "facula.masked",
+)  # fmt: skip
 
 
 def _stood_in(args, kwargs):
@@ -335,7 +338,7 @@ _operators = {}
 
 def take_over_operators() -> None:
     """Make operators known that libraries in C++ have registered; a RuntimeError says what was wrong with them."""
-    _native_operators.take_over(_take_over)
+    native.take_over(_take_over)
 
 
 def _take_over(name, schema, keys):
@@ -633,7 +636,7 @@ def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: set
 
     Errors: ValueError for what has no annotation or one that a schema cannot say.
     """
-    from ._schema_of import infer
+    from ._operators.schemas import infer
 
     return infer(prototype_function, mutates_args, op_name)
 
@@ -658,7 +661,7 @@ def opcheck(
 
     Errors: OpCheckError.
     """
-    from ._opcheck import check
+    from ._operators.opcheck import check
 
     return check(op, args, kwargs or {}, test_utils, raise_exception, atol, rtol)
 
@@ -668,9 +671,9 @@ def get_kernel(op: Any, dispatch_key: str) -> Kernel:
 
     Errors: RuntimeError where there is none.
     """
-    from ._opcheck import Kernel
+    from ._operators.opcheck import Kernel
 
-    return Kernel(op, dispatch_key)
+    return Kernel(find(*op.split("::", 1)) if isinstance(op, str) else op, dispatch_key)
 
 
 def fallthrough_kernel() -> Any:

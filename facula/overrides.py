@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import _C
-from facula._overrides_off import DisableTorchFunctionSubclass
+from facula._tensor.overrides_off import DisableTorchFunctionSubclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
         return [_C._result_tuple(key) for key in _C._result_tuples()]
     found = _C._result_tuple(name)
     if found is None:
-        from facula._near_names import no_attribute
+        from facula._shared.near_names import no_attribute
 
         raise no_attribute(__name__, name)
     return found

@@ -280,10 +280,8 @@ def _load(opened, scope, map_location, mapped, encoding):
 
 
 def _load_program(opened, map_location):
-    from facula.jit import load
-
     warnings.warn("load: this is a TorchScript archive; jit.load loads it, and so does this call", UserWarning, stacklevel=4)
-    return load(io.BytesIO(bytes(opened.bytes.read(0, len(opened.bytes)))), map_location)
+    return facula.jit.load(io.BytesIO(bytes(opened.bytes.read(0, len(opened.bytes)))), map_location)
 
 
 def _refuse_tar(head):

@@ -1,4 +1,4 @@
-"""Tests within a memory budget that is too small for them (FACULA_TEST_BUDGET, see CONTRIBUTING.md)."""
+"""Tests within a memory budget that is too small for them (FACULA_TEST_BUDGET, see docs/internals/sanitizers.md)."""
 
 from __future__ import annotations
 

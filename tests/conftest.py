@@ -14,7 +14,7 @@ from case_names import words
 ROOT = Path(__file__).resolve().parent.parent
 CUDA_HAS_BEGUN = pytest.StashKey()
 
-# What cannot hold where ops run twice and late (FACULA_DEFER, see CONTRIBUTING.md): starts of names of tests.
+# What cannot hold where ops run twice and late (FACULA_DEFER, see docs/internals/sanitizers.md): starts of names of tests.
 NOT_DEFERRED = {
     "test_resample.py::test_interpolate_holds_its_output_once": "measures memory",
     "test_region.py::test_what_waits_holds_little_that_the_program_has_let_go": "measures memory",

@@ -29,7 +29,7 @@ NUMBER_DEFAULTS = {"Scalar": 0.75, "float": 0.75, "int": 2, "bool": True}
 
 @functools.cache
 def all_ops():
-    """Every entry of ops/*.yaml as `codegen.schema.Op`."""
+    """Every entry of ops/*.yaml as `codegen.op.Op`."""
     sys.path.insert(0, str(ROOT))
     try:
         from codegen import schema

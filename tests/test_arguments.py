@@ -247,7 +247,10 @@ EXCEPTIONS = {
     "the function of this name always gives indices": {
         "nn/functions/pool.py": """
             max_pool1d_with_indices(return_indices) max_pool2d_with_indices(return_indices)
-            max_pool3d_with_indices(return_indices) adaptive_max_pool1d_with_indices(return_indices)
+            max_pool3d_with_indices(return_indices)
+            """,
+        "nn/functions/pool_adaptive.py": """
+            adaptive_max_pool1d_with_indices(return_indices)
             adaptive_max_pool2d_with_indices(return_indices) adaptive_max_pool3d_with_indices(return_indices)
             fractional_max_pool2d_with_indices(return_indices) fractional_max_pool3d_with_indices(return_indices)
             """,

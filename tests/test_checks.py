@@ -35,7 +35,7 @@ def chosen(*changed):
         ("src/cuda/fft_library.cpp", {"cuda_fft", "ops", "cuda_ops"}, {"fft"}),
         ("src/sparse/csr.cpp", {"sparse", "sparse_golden"}, set()),
         ("facula/nn/modules/conv.py", {"conv", "docstrings", "arguments"}, set()),
-        ("facula/optim/_adafactor.py", {"optim", "optim_kinds", "optim_lists"}, set()),
+        ("facula/optim/adafactor.py", {"optim", "optim_kinds", "optim_lists"}, set()),
         ("tests/test_conv.py", {"conv"}, set()),
         ("docs/cxx.md", {"cxx", "docs", "site"}, set()),
         ("pyproject.toml", {"packaging"}, set()),

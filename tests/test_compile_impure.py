@@ -9,7 +9,7 @@ import pytest
 from compile_cases import CASES, World
 
 import facula
-from facula._dynamo import looks
+from facula.compiler import _looks
 
 CALLS = 20
 
@@ -64,7 +64,7 @@ def test_effects_are_those_of_eager_calls(name, size):
 
 @pytest.mark.parametrize("name", CASES)
 def test_effects_are_the_same_where_every_call_follows(name, monkeypatch):
-    monkeypatch.setattr(looks, "always", True)
+    monkeypatch.setattr(_looks, "always", True)
     size = (128, 96)
     eager, compiled = trace(CASES[name], size, plain), trace(CASES[name], size, facula.compile)
     assert [i for i in range(CALLS) if eager[i] != compiled[i]] == []

@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
+from facula._dynamo import config, exc
 
 import facula
 from facula import _dynamo
-from facula._dynamo import config, exc
 
 SETTINGS = ["_dynamo.config", "_inductor.config", "_functorch.config", "compiler.config"]
 
@@ -18,6 +18,7 @@ SETTINGS = ["_dynamo.config", "_inductor.config", "_functorch.config", "compiler
 @pytest.fixture(params=SETTINGS)
 def settings(request):
     module = importlib.import_module(f"facula.{request.param}")
+    assert module._path() == f"torch.{request.param}"
     before = module.get_config_copy()
     yield module
     for name, value in before.items():
@@ -39,13 +40,13 @@ def test_settings_are_saved_and_loaded(settings):
     settings.load_config({name: True})
     assert settings._get(name) is True and settings.get_hash() != hashed and pickle.loads(saved)[name] is value
     if name in settings._defaults:
-        assert settings.codegen_config() == f"torch.{settings.__name__.removeprefix('facula.')}.{name} = True"
+        assert settings.codegen_config() == f"{settings._path()}.{name} = True"
     settings.load_config(saved)
     assert settings._get(name) is False and settings.get_hash() == hashed
 
 
 def test_settings_that_there_are_not(settings):
-    path = "torch." + settings.__name__.removeprefix("facula.")
+    path = settings._path()
     for use in (
         lambda: settings.nope, lambda: setattr(settings, "nope", 1), lambda: settings.patch("nope", 1),
         lambda: settings.patch({"nope": 1}), lambda: settings.patch(nope=1), lambda: settings.load_config({"nope": 1}),
@@ -122,7 +123,7 @@ ERRORS = {
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors_have_the_bases_that_programs_catch(name):
     kind = getattr(exc, name)
-    assert kind.__bases__ == (ERRORS[name],) and kind.__module__ == "facula._dynamo.exc"
+    assert kind.__bases__ == (ERRORS[name],) and kind.__module__ == "facula.compiler._errors"
 
 
 def test_errors_carry_what_happened():

@@ -14,13 +14,14 @@ from compile_cases_replay import TRUSTED
 from test_compile_impure import CALLS, frozen, plain, trace
 
 import facula
-from facula._dynamo import looks, trusted
+from facula.compiler import _looks
+from facula.compiler._replay import trusted
 
 
 @pytest.fixture
 def at_once(monkeypatch):
     """Steps are used wherever there are any, from the second call on."""
-    monkeypatch.setattr(looks, "always_replays", True)
+    monkeypatch.setattr(_looks, "always_replays", True)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -335,7 +336,7 @@ def test_a_promise_of_purity_is_taken(at_once):
     f = facula.compile(run, options={"pure": True})
     for i in range(9):
         x = facula.randn(2 if i % 4 else 4, 4, requires_grad=i == 6)
-        assert looks.is_same(f(x), run(x))
+        assert _looks.is_same(f(x), run(x))
     assert f.replays == 3  # of calls 3 to 8: 4 and 8 have other sizes, and 6 a gradient
     assert f.settings.not_replayed is None
 
@@ -364,13 +365,13 @@ def test_the_option_is_checked():
 
 
 def test_results_can_be_compared(at_once, monkeypatch):
-    monkeypatch.setattr(looks, "checks_replays", True)
+    monkeypatch.setattr(_looks, "checks_replays", True)
     model, x = net(), facula.randn(2, 4)
     f = facula.compile(lambda x: model(x))
     for _ in range(5):
         f(x)
     assert f.replays == 4
-    monkeypatch.setattr(looks, "is_same", lambda a, b: False)
+    monkeypatch.setattr(_looks, "is_same", lambda a, b: False)
     with pytest.raises(AssertionError, match="by steps"):
         f(x)
 

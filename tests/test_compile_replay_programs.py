@@ -9,7 +9,7 @@ import pytest
 from test_compile_impure import frozen
 
 import facula
-from facula._dynamo import looks
+from facula.compiler import _looks
 
 UNARY = ("relu", "tanh", "sigmoid", "exp", "neg", "abs", "square", "sin")
 HEADER = """
@@ -180,7 +180,7 @@ replayed = []
 
 @pytest.mark.parametrize("begin", range(0, 300, 50))
 def test_random_functions_give_what_python_gives(begin, monkeypatch):
-    monkeypatch.setattr(looks, "always_replays", True)
+    monkeypatch.setattr(_looks, "always_replays", True)
     for seed in range(begin, begin + 50):
         text = Writer(seed).text()
         eager, _ = outcomes(seed, text, lambda f: f)

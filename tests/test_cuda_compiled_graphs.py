@@ -13,7 +13,7 @@ import sys, threading
 sys.path.append({str(Path(__file__).resolve().parent)!r})
 from cuda_groups_worker import *
 from facula import cuda, nn
-from facula._dynamo.backends.graphs import launches
+from facula.compiler._backends.graphs import launches
 torch.manual_seed(0)
 def network():
     return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.LayerNorm(64), nn.Linear(64, 8)).cuda()

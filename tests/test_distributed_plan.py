@@ -11,8 +11,9 @@ from distributed_ranks import needs_mpi
 
 from facula.distributed.plan import Cluster, Link, Trace, cost, load_program, predict, trace_step
 from facula.distributed.plan.__main__ import main
-from facula.distributed.plan.cluster import fit, least_squares, quantity
+from facula.distributed.plan.cluster import quantity
 from facula.distributed.plan.collectives import KINDS, algorithms, best
+from facula.distributed.plan.fit import fit, least_squares
 from facula.distributed.plan.step import Timeline, buckets, memory, shares, slowest, unit_bytes
 from facula.distributed.plan.trace import Parameter, units_of
 

@@ -5,7 +5,9 @@ import html.parser
 import pytest
 
 import facula
-from facula import _html, nn
+from facula import nn
+from facula._tensor import html as of_tensors
+from facula.nn.modules import _html as of_modules
 
 VOID = {"br", "hr", "img", "input", "meta"}
 
@@ -73,12 +75,12 @@ def test_tensors(tensor, cells, words):
 
 def test_large_tensors_are_elided():
     found = shown(facula.arange(10_000).reshape(100, 100))
-    assert len(found.cells) == (2 * _html.EDGE + 1) ** 2
-    assert found.cells[: _html.EDGE + 1] == ["0", "1", "2", "3", "…"] and found.cells[-1] == "9999" and "⋮" in found.cells
+    assert len(found.cells) == (2 * of_tensors.EDGE + 1) ** 2
+    assert found.cells[: of_tensors.EDGE + 1] == ["0", "1", "2", "3", "…"] and found.cells[-1] == "9999" and "⋮" in found.cells
 
 
 def test_huge_tensors_are_not_read():
-    x = facula.zeros(1).expand(10, _html.READ)
+    x = facula.zeros(1).expand(10, of_tensors.READ)
     assert "1,000,000,000 elements, not read" in shown(x).text
 
 
@@ -147,13 +149,13 @@ def test_texts_are_escaped():
 
 
 def test_trees_are_bounded():
-    wide = nn.Sequential(*(nn.Linear(1, 1) for _ in range(3 * _html.NODES)))
+    wide = nn.Sequential(*(nn.Linear(1, 1) for _ in range(3 * of_modules.NODES)))
     text = wide._repr_html_()
-    assert f"… and {2 * _html.NODES + 1:,} more" in text and len(text) < 400_000
+    assert f"… and {2 * of_modules.NODES + 1:,} more" in text and len(text) < 400_000
     deep = nn.Linear(1, 1)
-    for _ in range(3 * _html.DEEP):
+    for _ in range(3 * of_modules.DEEP):
         deep = nn.Sequential(deep)
-    assert len(shown(deep).tags) < 10 * _html.DEEP
+    assert len(shown(deep).tags) < 10 * of_modules.DEEP
     shared = nn.Linear(1, 1)
     assert shown(nn.Sequential(shared, shared)).text.count("Linear") == 2
 

@@ -197,7 +197,7 @@ class Block(nn.Module):
 @pytest.mark.parametrize("share", [80, 55])
 @pytest.mark.parametrize("always", [False, True])
 def test_compiled_models_keep_a_budget(monkeypatch, always, share):
-    monkeypatch.setattr(facula._dynamo.looks, "always", always)
+    monkeypatch.setattr(facula.compiler._looks, "always", always)
     facula.manual_seed(0)
     model, x = nn.Sequential(*(Block() for _ in range(4))), facula.randn(ROWS, WIDE)
     compiled = facula.compile(model)

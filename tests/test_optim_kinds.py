@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import math
+import textwrap
 
 import numpy as np
 import pytest
 
 import facula
 from facula import nn, optim
+from facula.optim import _update_rules
 
 rng = np.random.default_rng(0)
 
@@ -146,3 +150,15 @@ def test_update_bn_that_fails_changes_no_momentum():
     with pytest.raises(RuntimeError):
         optim.swa_utils.update_bn([facula.ones(2, 1), facula.ones(2, 3)], model)
     assert model[0].momentum == 0.25 and not model.training
+
+
+@pytest.mark.parametrize("name", "SGD Adam Adamax NAdam RAdam Adagrad Adadelta RMSprop Rprop ASGD".split())
+def test_numbers_of_rules_are_named_in_the_order_of_the_core(name):
+    """The core reads them by position: the variables in the tuple have the names of the rule's parameters."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(getattr(optim, name)._update)))
+    tuples = {n.targets[0].id: n.value for n in ast.walk(tree) if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)}
+    (call,) = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == "self._run"]
+    numbers = call.args[5]
+    numbers = tuples[numbers.id] if isinstance(numbers, ast.Name) else numbers
+    code = _update_rules.RULES[call.args[0].value].__code__
+    assert [n.id for n in numbers.elts] == list(code.co_varnames[3 : code.co_argcount])

@@ -6,9 +6,6 @@ import subprocess
 import sys
 
 import pytest
-
-import facula
-from facula import nn
 from facula._functorch import vmap as mapping
 from facula._functorch.eager_transforms import _slice_argnums
 from facula._functorch.make_functional import (
@@ -19,6 +16,9 @@ from facula._functorch.make_functional import (
     make_functional_with_buffers,
 )
 from facula._ops import HigherOrderOperator
+
+import facula
+from facula import nn
 from facula.compat import dispatch as compat_dispatch
 from facula.nn.utils._named_member_accessor import NamedMemberAccessor, swap_tensor
 from facula.nn.utils._per_sample_grad import call_for_per_sample_grads
@@ -173,8 +173,9 @@ def test_vtune_is_not_there():
 
 
 def test_no_program_is_traced_and_fake_modes_are_found():
-    from facula import _guards
     from facula._subclasses import FakeTensorMode
+
+    from facula import _guards
 
     assert _guards.active_fake_mode() is None and _guards.TracingContext.try_get() is None
     with FakeTensorMode() as mode:

@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))
 
+import python_layers  # noqa: E402
 from case_names import counted  # noqa: E402
 
 from codegen import schema  # noqa: E402
@@ -338,8 +339,8 @@ def test_an_unbuilt_checkout_says_so(tmp_path):
 FUNCTIONS = ["facula/functions", "facula/nn/functions"]
 # words of rooms that no op is near to
 OWN_TOPICS = set("array_api autocast check control_flow device dtype foreach scaling settings streams symbolic tensor tensor_types".split())
-# private modules of PyTorch that packages import: here under the same names
-PYTORCH_PRIVATE = set("_dynamo _ops _tensor _tensor_str _utils".split())
+# the private room that public names come from: it holds `torch.ops`
+PRIVATE_HOMES = {"_operators"}
 
 
 def defined(path):
@@ -372,14 +373,53 @@ def test_functions_are_written_once(folder):
 
 
 def test_public_names_stand_in_no_private_file():
-    from facula import _names
+    from facula._shared.names import _LAZY, LAZY_NAMES
 
-    for module, names in _names._LAZY.items():
-        private = {part for part in module.split(".") if part.startswith("_")} - PYTORCH_PRIVATE
+    for module, names in _LAZY.items():
+        private = {part for part in module.split(".") if part.startswith("_")} - PRIVATE_HOMES
         assert not private, f"facula.{names.split()[0]} comes from the private file {module}"
-    assert sum(len(names.split()) for names in _names._LAZY.values()) == len(_names.LAZY_NAMES), "a name stands twice in _LAZY"
+    assert sum(len(names.split()) for names in _LAZY.values()) == len(LAZY_NAMES), "a name stands twice in _LAZY"
     stray = [p.name for p in (ROOT / "facula/nn").glob("_functional*.py")]
     assert not stray, f"functions of nn.functional belong into nn/functions: {stray}"
+
+
+# layers of the Python package (ARCHITECTURE.md, "Layers of the Python package")
+
+# what stands in facula/ and has no name of PyTorch's
+OWN_ROOMS = set("_C _tensor _operators _shared _serialization compat functions array_api".split())
+
+
+def test_the_ground_floor_has_public_names():
+    """PyTorch's private names that packages import are in facula/compat/private."""
+    names = set(re.findall(r"^torch\.(\w+)", (ROOT / "tests/data/pytorch_names.txt").read_text(), re.M))
+    floor = {path.name.partition(".")[0] for path in (ROOT / "facula").iterdir()} - {"py", "__pycache__"}
+    own = {name for name in floor if not re.fullmatch(r"__\w+__", name) and name not in names}
+    assert own == OWN_ROOMS, own ^ OWN_ROOMS
+
+
+def test_imports_of_the_package_run_down():
+    """Also those within functions, but for type checkers; each that runs up has its reason."""
+    known, upward = python_layers.modules(), set()
+    number = {name: python_layers.layer(name, path) for name, path in known.items() if name}
+    for name, imported in python_layers.graph().items():
+        file = name if known[name] is None else known[name].relative_to(ROOT / "facula").as_posix()
+        upward |= {(file, other) for other in imported if number[other] > number[name]}
+    listed = set(python_layers.UPWARD)
+    assert upward == listed, f"new: {sorted(upward - listed)}; no longer: {sorted(listed - upward)}"
+    assert len(listed) <= 15
+
+
+def test_files_of_the_package_form_no_circle():
+    """Not even by imports within functions. What has to know each other registers itself in the lower file."""
+    assert python_layers.circles(python_layers.graph()) == []
+    assert python_layers.circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [{"b", "c"}]
+
+
+def test_documents_name_the_layers():
+    """Every room of tests/python_layers.py stands in the row of its layer."""
+    rows = re.findall(r"^\| (\w+) \| (.*) \|$", (ROOT / "docs/internals/python.md").read_text(), re.M)
+    stated = {name: set(re.findall(r"`([\w.]+)`", text)) for name, text in rows if name in python_layers.LAYERS}
+    assert stated == {name: set(rooms.split()) for name, rooms in python_layers.LAYERS.items()}
 
 
 # results, settings and documents

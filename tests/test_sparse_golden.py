@@ -104,7 +104,7 @@ def test_the_samples_are_those_of_the_maker():
 def test_zeros_into_a_sparse_tensor():
     x = facula.eye(3).to_sparse()
     assert facula.zeros(2, 4, out=x) is x and x.shape == (2, 4) and x._nnz() == 0 and x.layout == facula.sparse_coo
-    with pytest.raises(RuntimeError, match="zeros: expected out= of the dtype asked for"):
+    with pytest.raises(RuntimeError, match="zeros: expected out= of the requested dtype"):
         facula.zeros(2, out=x, dtype=facula.int64)
     with pytest.raises(RuntimeError, match="zeros: expected layout to be that of out="):
         facula.zeros(2, out=facula.ones(2), layout=facula.sparse_coo)

@@ -8,7 +8,8 @@ import contextlib
 import threading
 
 import facula
-from facula import _utils, storage
+from facula import storage
+from facula._serialization import rebuild
 
 from . import classes, inert
 from .errors import UnpicklingError, need
@@ -238,8 +239,8 @@ def _torch_values():
 
 
 def _torch_calls():
-    calls = {("torch._utils", name): getattr(_utils, name) for name in _REBUILD}
-    calls["torch._tensor", "_rebuild_from_type_v2"] = _utils._rebuild_from_type_v2
+    calls = {("torch._utils", name): getattr(rebuild, name) for name in _REBUILD}
+    calls["torch._tensor", "_rebuild_from_type_v2"] = rebuild._rebuild_from_type_v2
     calls["torch.serialization", "_get_layout"] = _layout
     calls["torch", "Size"] = _size
     calls["torch", "device"] = _device
@@ -340,7 +341,7 @@ class Scope:
                 return member
         if builder is None:
             raise UnpicklingError(f"load: the pickle calls {_describe(function)}, which a load does not do")
-        if builder is _utils._rebuild_from_type_v2:
+        if builder is rebuild._rebuild_from_type_v2:
             return self._rebuild_from_type(args)
         return builder(*args)
 
@@ -357,7 +358,7 @@ class Scope:
         function, kind, inner, state = args
         known = isinstance(kind, type) and (kind in (facula.Tensor, facula.nn.Parameter) or kind in self._made)
         need(known, f"{_describe(kind)} is not a tensor class that a load restores")
-        return _utils._rebuild_from_type_v2(lambda *inner: self.call(function, inner), kind, inner, state)
+        return rebuild._rebuild_from_type_v2(lambda *inner: self.call(function, inner), kind, inner, state)
 
     def new(self, cls, args):
         """Return a new instance of `cls` as a stream's NEWOBJ asks for."""
@@ -395,7 +396,7 @@ class Scope:
         elif self.owns(obj):
             self._build_instance(obj, state)
         elif type(obj) in (facula.Tensor, facula.nn.Parameter):
-            _utils.set_attributes(obj, state)
+            rebuild.set_attributes(obj, state)
         else:
             raise UnpicklingError(
                 f"load: the pickle sets the state of a {_describe(type(obj))}, which a load does not do"
@@ -404,7 +405,7 @@ class Scope:
     def _build_instance(self, obj, state):
         own = getattr(type(obj), "__setstate__", None)
         if own is None:
-            _utils.set_attributes(obj, state)
+            rebuild.set_attributes(obj, state)
         elif id(type(obj)) in self._calls or classes.may_set_own_state(type(obj)):
             own(obj, state)
         else:

@@ -12,7 +12,8 @@ from collections import OrderedDict
 from types import BuiltinFunctionType, FunctionType
 
 import facula
-from facula import _utils, storage
+from facula import storage
+from facula._serialization import rebuild
 
 from . import classes
 from .errors import UnpicklingError
@@ -79,7 +80,7 @@ class PickleWriter:
         if writer is not None:
             writer(self, obj)
         elif isinstance(obj, facula.Tensor):
-            self._reduce(obj, *_utils.reduce_tensor(obj, self._needs_untyped))
+            self._reduce(obj, *rebuild.reduce_tensor(obj, self._needs_untyped))
         elif isinstance(obj, (storage.TypedStorage, facula.UntypedStorage)):
             self._save(self._persistent_id(obj))
             self._write(b"Q")

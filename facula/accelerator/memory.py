@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 
 if TYPE_CHECKING:
     from typing import Any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 
 __all__ = ["nn", "quantization"]
 

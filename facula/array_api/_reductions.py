@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
-from facula._dims import counted_dims
+from facula._shared.dims import counted_dims
 from facula.functions import array_api as _array_api
 
 if TYPE_CHECKING:

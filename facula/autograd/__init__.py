@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from . import _tensor  # noqa: F401  (installs the Python half of the methods of Tensor)
 from ._run import _tensor_backward as _tensor_backward
 from ._run import backward, grad
-from .anomaly_mode import detect_anomaly, set_detect_anomaly
-from .function import Function, NestedIOFunction
 from .grad_mode import _force_original_view_tracking as _force_original_view_tracking
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
 from .grad_mode import is_multithreading_enabled as is_multithreading_enabled
@@ -22,7 +20,9 @@ from .grad_mode import is_view_replay_enabled as is_view_replay_enabled
 if TYPE_CHECKING:  # loaded on first use, below
     from typing import Any
 
-    from . import forward_ad, functional, graph, profiler, variable
+    from . import anomaly_mode, forward_ad, function, functional, graph, profiler, variable
+    from .anomaly_mode import detect_anomaly, set_detect_anomaly
+    from .function import Function, NestedIOFunction
     from .gradcheck import gradcheck, gradgradcheck
     from .variable import Variable
 
@@ -32,7 +32,11 @@ __all__ = [
     "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "variable",
 ]  # fmt: skip
 
-_LAZY = {"forward_ad", "functional", "graph", "profiler", "profiler_util", "variable"}
+_LAZY = {"anomaly_mode", "forward_ad", "function", "functional", "graph", "profiler", "profiler_util", "variable"}
+_HOMES = {
+    "Function": "function", "NestedIOFunction": "function", "Variable": "variable",
+    "detect_anomaly": "anomaly_mode", "set_detect_anomaly": "anomaly_mode",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -43,9 +47,10 @@ def __getattr__(name: str) -> Any:
         # importing the submodule of that name bound it here; the function is what users mean
         globals().update(gradcheck=module.gradcheck, gradgradcheck=module.gradgradcheck)
         return globals()[name]
-    if name == "Variable":
-        return importlib.import_module(f"{__name__}.variable").Variable
-    from facula._near_names import no_attribute
+    if name in _HOMES:
+        value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return value
+    from facula._shared.near_names import no_attribute
 
     raise no_attribute(__name__, name)
 

@@ -68,7 +68,7 @@ _state = _State()
 def __getattr__(name: str) -> Any:
     if name == "_current_level":  # of this thread; -1 outside of every level
         return len(_state.levels) - 1
-    from facula._near_names import no_attribute
+    from facula._shared.near_names import no_attribute
 
     raise no_attribute(__name__, name)
 

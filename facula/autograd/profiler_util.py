@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from facula._text_table import table
+from facula._shared.text_table import table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

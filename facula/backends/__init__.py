@@ -6,7 +6,7 @@ import contextlib
 import sys
 import types
 
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 
 _MODULES = (
     "cpu",

@@ -15,7 +15,7 @@ ELSEWHERE = {
     "torch.torch": "facula",
     "torch.DispatchKey": "facula.compat.dispatch.DispatchKey",
     "torch.DispatchKeySet": "facula.compat.dispatch.DispatchKeySet",
-    "torch._tensor._rebuild_from_type_v2": "facula._utils._rebuild_from_type_v2",
+    "torch._tensor._rebuild_from_type_v2": "facula._serialization.rebuild._rebuild_from_type_v2",
     "torch.nn.functional._in_projection_packed": "facula.nn.functions.attention._in_projection_packed",
     "torch.nn.functional.handle_torch_function": "facula.overrides.handle_torch_function",
     "torch.nn.functional.has_torch_function": "facula.overrides.has_torch_function",
@@ -40,7 +40,7 @@ ELSEWHERE = {
     "torch.legacy_contiguous_format": "facula.contiguous_format",
     "torch.ScriptModule": "facula.jit.ScriptModule",
     "torch._jit_internal._qualified_name": "facula.jit._qualified._qualified_name",
-    "torch._grouped_mm": "facula._aten_parts._grouped_mm",
+    "torch._grouped_mm": "facula._operators.aten_parts._grouped_mm",
     "torch._segment_reduce": "facula.segment_reduce",
     "torch.nn.functional._canonical_mask": "facula.nn.functions.attention._canonical_mask",
     "torch.nn.functional._none_or_dtype": "facula.nn.functions.attention._none_or_dtype",
@@ -61,12 +61,12 @@ ELSEWHERE = {
     "torch.StorageBase": "facula.UntypedStorage",
     "torch._C.StorageBase": "facula.UntypedStorage",
     "torch._C._distributed_c10d.Reducer": "facula.distributed._reducer.Reducer",
-    "torch._C._functorch._add_batch_dim": "facula._functorch.vmap._add_batch_dim",
-    "torch._C._functorch._remove_batch_dim": "facula._functorch.vmap._remove_batch_dim",
-    "torch._C._functorch.get_unwrapped": "facula._functorch.vmap.get_unwrapped",
-    "torch._C._functorch.is_batchedtensor": "facula._functorch.vmap.is_batchedtensor",
-    "torch._C._functorch.maybe_get_bdim": "facula._functorch.vmap.maybe_get_bdim",
-    "torch._C._functorch.maybe_get_level": "facula._functorch.vmap.maybe_get_level",
+    "torch._C._functorch._add_batch_dim": "facula.func._batching._add_batch_dim",
+    "torch._C._functorch._remove_batch_dim": "facula.func._batching._remove_batch_dim",
+    "torch._C._functorch.get_unwrapped": "facula.func._batching.get_unwrapped",
+    "torch._C._functorch.is_batchedtensor": "facula.func._batching.is_batchedtensor",
+    "torch._C._functorch.maybe_get_bdim": "facula.func._batching.maybe_get_bdim",
+    "torch._C._functorch.maybe_get_level": "facula.func._batching.maybe_get_level",
     "torch._custom_ops.get_ctx": "facula.library.get_ctx",
     "torch.distributed._tensor.DTensor": "facula.distributed.tensor.DTensor",
     "torch.distributed._tensor.Partial": "facula.distributed.tensor.Partial",
@@ -75,21 +75,23 @@ ELSEWHERE = {
     "torch.distributed._tensor.Placement": "facula.distributed.tensor.Placement",
     "torch.distributed._tensor.distribute_module": "facula.distributed.tensor.distribute_module",
     "torch.distributed._tensor.distribute_tensor": "facula.distributed.tensor.distribute_tensor",
-    "torch._disable_dynamo": "facula._dynamo.disable",
+    "torch._disable_dynamo": "facula.compiler._eval_frame.disable",
     "torch._utils.is_compiling": "facula.compiler.is_compiling",
     "torch.fx._symbolic_trace.ScriptObject": "facula.ScriptObject",
     "torch._nested_view_from_buffer": "facula.nested._strided.view_from_buffer",
     "torch._C._distributed_rpc._is_current_rpc_agent_set": "facula.distributed.rpc.api._is_current_rpc_agent_set",
 }
 
-DECORATORS = frozenset(
-    """
-    torch._jit_internal._copy_to_script_wrapper torch._jit_internal._overload torch._jit_internal.ignore
-    torch._jit_internal.unused torch._jit_internal.export torch._jit_internal.boolean_dispatch
-    torch.testing._internal.common_utils.slowTest
-    torch.overrides.wrap_torch_function
-    """.split()
-)
+DECORATORS = frozenset((
+    "torch._jit_internal._copy_to_script_wrapper",
+    "torch._jit_internal._overload",
+    "torch._jit_internal.ignore",
+    "torch._jit_internal.unused",
+    "torch._jit_internal.export",
+    "torch._jit_internal.boolean_dispatch",
+    "torch.testing._internal.common_utils.slowTest",
+    "torch.overrides.wrap_torch_function",
+))  # fmt: skip
 
 ANSWERS: dict[Any, Any] = {
     "torch.autograd._is_checkpoint_valid": True,

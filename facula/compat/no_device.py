@@ -51,19 +51,19 @@ _TAKING = {
 
 #: which of them PyTorch has under each kind
 _ANSWERED = {
-    "mps": "is_available device_count empty_cache manual_seed seed",
-    "mtia": """
-        is_available device_count empty_cache manual_seed seed is_initialized is_bf16_supported manual_seed_all seed_all
-        stream device get_rng_state_all memory_allocated max_memory_allocated memory_reserved max_memory_reserved
-        memory_stats reset_peak_memory_stats
-        """,
-    "xpu": """
-        is_available device_count empty_cache manual_seed seed is_initialized is_bf16_supported is_tf32_supported
-        manual_seed_all seed_all stream device device_of get_arch_list get_rng_state_all memory_allocated
-        max_memory_allocated memory_reserved max_memory_reserved memory_stats memory_stats_as_nested_dict
-        reset_peak_memory_stats reset_accumulated_memory_stats
-        """,
-}
+    "mps": ("is_available", "device_count", "empty_cache", "manual_seed", "seed"),
+    "mtia": (
+        "is_available", "device_count", "empty_cache", "manual_seed", "seed", "is_initialized", "is_bf16_supported",
+        "manual_seed_all", "seed_all", "stream", "device", "get_rng_state_all", "memory_allocated", "max_memory_allocated",
+        "memory_reserved", "max_memory_reserved", "memory_stats", "reset_peak_memory_stats",
+    ),
+    "xpu": (
+        "is_available", "device_count", "empty_cache", "manual_seed", "seed", "is_initialized", "is_bf16_supported",
+        "is_tf32_supported", "manual_seed_all", "seed_all", "stream", "device", "device_of", "get_arch_list",
+        "get_rng_state_all", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
+        "memory_stats", "memory_stats_as_nested_dict", "reset_peak_memory_stats", "reset_accumulated_memory_stats",
+    ),
+}  # fmt: skip
 
 
 def _answer(kind, name):
@@ -83,6 +83,6 @@ def _answer(kind, name):
 def names_of(kind: str) -> dict:
     """Return what the module of a kind holds."""
     module = f"torch.{kind}"
-    found = {name: _answer(kind, name) for name in _ANSWERED[kind].split()}
+    found = {name: _answer(kind, name) for name in _ANSWERED[kind]}
     names = sorted(found.keys() | placeholders.not_here.MODULES[module].keys())
     return {**found, "__all__": names, "__getattr__": lambda name: placeholders.member(module, name)}

@@ -18,7 +18,7 @@ import sys
 import types
 from typing import TYPE_CHECKING
 
-from facula._near_names import no_attribute
+from facula._shared.near_names import no_attribute
 from facula.compat import not_here
 from facula.compat.names import ANSWERS, DECORATORS, ELSEWHERE
 
@@ -154,12 +154,16 @@ def make_module(name: str) -> ModuleType:
 
 
 def complete_module(module: Any, name: str) -> Any:
-    """Let `module` answer for the known names it lacks."""
+    """Let `module` answer for the known names it lacks; one file may stand for several of PyTorch's modules."""
     if name in _PARENTS and not hasattr(module, "__path__"):
         module.__path__ = []  # PyTorch has modules below it
     own = module.__dict__.get("__getattr__")
-    if getattr(own, "_facula_completes", False):
+    names: list[str] = getattr(own, "_facula_names", [])
+    if names:
+        if name not in names:
+            names.append(name)
         return module
+    names = [name]
 
     def __getattr__(wanted):
         refused = None
@@ -176,14 +180,17 @@ def complete_module(module: Any, name: str) -> Any:
                 return value
         if wanted.startswith("__"):
             raise refused or AttributeError(f"module {name!r} has no attribute {wanted!r}")
-        try:
-            found = member(name, wanted)
-        except AttributeError as error:
-            raise (refused or error) from None
-        setattr(sys.modules.get(name, module), wanted, found)  # the same object each time
-        return found
+        for known in list(names):
+            try:
+                found = member(known, wanted)
+            except AttributeError as error:
+                refused = refused or error
+            else:
+                setattr(sys.modules.get(known, module), wanted, found)  # the same object each time
+                return found
+        raise refused from None
 
-    __getattr__._facula_completes = True
+    __getattr__._facula_names = names
     module.__getattr__ = __getattr__
     return module
 

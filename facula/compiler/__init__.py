@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from facula._dynamo import _region, looks
-from facula._dynamo.backends import registry
-from facula._dynamo.backends.registry import list_backends
-from facula._dynamo.decorators import allow_in_graph, assume_constant_result, substitute_in_graph
-from facula._dynamo.exc import InvalidBackend  # noqa: F401  whoever looks here finds it
-from facula._dynamo.looks import set_stance
+from facula.compiler import _looks, _region
+from facula.compiler._backends import registry
+from facula.compiler._backends.registry import list_backends
+from facula.compiler._decorators import allow_in_graph, assume_constant_result, substitute_in_graph
+from facula.compiler._errors import InvalidBackend  # noqa: F401  whoever looks here finds it
+from facula.compiler._looks import set_stance
 
 from . import config
 
@@ -51,15 +51,15 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 def _check_options(backend, mode, options):
     """Check that "inductor" has such a mode and such options; other backends are not asked."""
-    from facula import _inductor
+    from facula.compiler import _modes
 
-    if mode is not None and mode not in _inductor.MODES and registry.is_own(backend):
-        raise RuntimeError(f"compile: a mode is one of {', '.join(_inductor.MODES)}, got {mode!r}")
+    if mode is not None and mode not in _modes.MODES and registry.is_own(backend):
+        raise RuntimeError(f"compile: a mode is one of {', '.join(_modes.MODES)}, got {mode!r}")
     if backend != "inductor" or not options:
         return
     if not isinstance(options, dict):
         raise TypeError(f"compile: options are a dict, got {type(options).__name__}")
-    from facula._inductor.config import _config as known
+    from facula.compiler._options import _config as known
 
     for name, value in options.items():
         name = name.replace("-", "_")
@@ -122,8 +122,8 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
     >>> double(torch.ones(2))
     tensor([2., 2.])
     """
-    from facula._dynamo import config as settings
-    from facula._dynamo import eval_frame
+    from facula.compiler import _eval_frame
+    from facula.compiler import _settings as settings
 
     if mode is not None and options is not None:
         raise RuntimeError(f"compile: give mode or options, not both, got mode={mode!r} and options={options!r}")
@@ -132,21 +132,21 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
             raise TypeError(f"compile: {what} is True or False, got {value!r}")
     if recompile_limit is not None and (not isinstance(recompile_limit, int) or recompile_limit < 1):
         raise ValueError(f"compile: recompile_limit is a number from 1 on, got {recompile_limit!r}")
-    backend = backend if backend is not None else looks.forced_backend or _default_backend
+    backend = backend if backend is not None else _looks.forced_backend or _default_backend
     _check_options(backend, mode, options)
     given = {"fullgraph": fullgraph, "dynamic": dynamic, "mode": mode, "options": options, "name": name}
-    how = eval_frame.settings_for(backend, recompile_limit=recompile_limit, **given)
+    how = _eval_frame.settings_for(backend, recompile_limit=recompile_limit, **given)
     if model is None:
         return lambda model: _compile(model, how, disable or settings.disable)
     return _compile(model, how, disable or settings.disable)
 
 
 def _compile(model, how, disable):
-    from facula._dynamo import eval_frame
+    from facula.compiler import _eval_frame
 
     if not callable(model):
         raise TypeError(f"compile: a module or a function is compiled, got {type(model).__name__}")
-    return model if disable else eval_frame.compiled(model, how)
+    return model if disable else _eval_frame.compiled(model, how)
 
 
 _default_backend: Any = "inductor"
@@ -172,11 +172,11 @@ def set_default_backend(backend: Any) -> None:
     >>> torch.compiler.set_default_backend("eager")
     >>> torch.compiler.set_default_backend(None)
     """
-    from facula._dynamo import eval_frame
+    from facula.compiler import _eval_frame
 
     global _default_backend
     if backend is not None:
-        eval_frame.settings_for(backend)
+        _eval_frame.settings_for(backend)
     _default_backend = backend if backend is not None else "inductor"
 
 
@@ -210,9 +210,9 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     1 False
     (None, None)
     """
-    from facula._dynamo import eval_frame
+    from facula.compiler import _eval_frame
 
-    return eval_frame.disable(fn, recursive, reason=reason)
+    return _eval_frame.disable(fn, recursive, reason=reason)
 
 
 def reset() -> None:
@@ -220,9 +220,9 @@ def reset() -> None:
 
     >>> torch.compiler.reset()
     """
-    from facula._dynamo import eval_frame
+    from facula.compiler import _eval_frame
 
-    eval_frame.reset_all()
+    _eval_frame.reset_all()
 
 
 def set_enable_guard_collectives(enabled: bool) -> bool:

@@ -34,5 +34,5 @@ wrap_top_frame: bool
 
 install_config_module(
     sys.modules[__name__],
-    second_names={name: ("facula._dynamo.config", name) for name in __annotations__ if name not in globals()},
+    second_names={name: ("facula.compiler._settings", name) for name in __annotations__ if name not in globals()},
 )

@@ -408,7 +408,7 @@ def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
     >>> torch.cpu.memory_summary(abbreviated=True).splitlines()[0].split()
     ['CPU', 'memory', 'now', 'peak']
     """
-    from facula._text_table import table
+    from facula._shared.text_table import table
 
     stats = memory_stats()
     rows = [

@@ -70,15 +70,13 @@ def memory_snapshot() -> dict[str, Any]:
     >>> sorted(torch.cpu.memory_snapshot())
     ['blocks', 'forgotten', 'stats', 'trace']
     """
-    from . import memory_stats
-
     live, changes, forgotten = _C._memory_history()
     frames = _Frames()
     return {
         "blocks": [_block(record, frames) for record in live],
         "trace": [_change(record, frames) for record in changes],
         "forgotten": forgotten,
-        "stats": memory_stats(),
+        "stats": _C._cpu_memory_stats(),
     }
 
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from facula import _C
 
+from ._device import _need_device
+from .memory import mem_get_info
+
 if TYPE_CHECKING:
     from facula.types import Device
 
@@ -73,9 +76,7 @@ class _Runtime:
     @staticmethod
     def cudaMemGetInfo(device: Device) -> tuple[int, int]:
         """Return (free, total) bytes of a device."""
-        from facula import cuda
-
-        return cuda.mem_get_info(device)
+        return mem_get_info(device)
 
     @staticmethod
     def cudaProfilerStart() -> int:
@@ -96,7 +97,5 @@ def cudart() -> type[_Runtime]:
     >>> if torch.cuda.is_available():
     ...     free, total = torch.cuda.cudart().cudaMemGetInfo(0)
     """
-    from facula import cuda
-
-    cuda.init()
+    _need_device("init")
     return _Runtime

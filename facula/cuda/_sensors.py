@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from facula import _C
 
+from ._device import _index
+
 if TYPE_CHECKING:
     from facula.types import Device
 
@@ -37,9 +39,7 @@ def _number(index):
 
 
 def _asked(device, name):
-    from facula import cuda
-
-    index = cuda._index(device, name)
+    index = _index(device, name)
     if _C._cuda_is_emulated():
         raise RuntimeError(f"torch.cuda.{name}: a device of NVIDIA's, got the emulated one")
     library, number = _library(), _number(index)
@@ -160,6 +160,4 @@ def list_gpu_processes(device: Device = None) -> str:
         f"process {process.pid:>10d} uses {process.usedGpuMemory / 2**20:>12.3f} MB GPU memory"
         for process in library.nvmlDeviceGetComputeRunningProcesses(handle)
     ]
-    from facula import cuda
-
-    return "\n".join([f"GPU:{cuda._index(device, 'list_gpu_processes')}", *(lines or ["no processes are running"])])
+    return "\n".join([f"GPU:{_index(device, 'list_gpu_processes')}", *(lines or ["no processes are running"])])

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import _C
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 from facula.utils import _pytree
+
+from ._device import _need_device
 
 if TYPE_CHECKING:
     from facula import Generator
@@ -52,9 +54,7 @@ def graph_pool_handle() -> tuple[int, Any]:
     ...     second.replay()
     ...     assert z.tolist() == [4.0, 4.0]
     """
-    from facula import cuda
-
-    cuda._need_device("graph_pool_handle")
+    _need_device("graph_pool_handle")
     return 0, _C._cuda_new_pool()
 
 
@@ -78,9 +78,7 @@ class CUDAGraph:
     """
 
     def __init__(self, keep_graph: bool = False) -> None:
-        from facula import cuda
-
-        cuda._need_device("CUDAGraph")
+        _need_device("CUDAGraph")
         self._graph = _C._cuda_graph()
         self._keeps = keep_graph
         if keep_graph:

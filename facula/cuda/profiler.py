@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 from facula.cuda._runtime import check_error, cudart
 
 __all__ = ["start", "stop", "profile"]

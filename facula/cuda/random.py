@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
+
+from ._device import _index
 
 if TYPE_CHECKING:
     from typing import Any
@@ -30,9 +32,7 @@ __all__ = [
 
 
 def _generator(device, name):
-    from facula import cuda
-
-    return _C._default_generator(facula.device("cuda", cuda._index(device, name)))
+    return _C._default_generator(facula.device("cuda", _index(device, name)))
 
 
 def _generators():

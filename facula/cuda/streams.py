@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from facula import _C
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 from facula.functions import streams as _any
+
+from ._device import _index
 
 if TYPE_CHECKING:
     from typing import Any
@@ -20,12 +22,6 @@ if TYPE_CHECKING:
     from facula.types import Device
 
 __all__ = ["Stream", "ExternalStream", "Event", "StreamContext", "stream", "current_stream", "default_stream", "set_stream"]
-
-
-def _index(device, name):
-    from facula import cuda
-
-    return cuda._index(device, name)
 
 
 class Stream(_any.Stream):

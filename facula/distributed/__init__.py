@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 
 from ._backends import (
     Backend,

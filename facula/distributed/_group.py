@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import facula
 from facula import _C
 
-from . import _launchers, _rendezvous
+from . import _launchers, _recorder, _rendezvous
 from ._backends import Backend, BackendConfig
 from ._group_methods import GroupMethods
 
@@ -264,10 +264,9 @@ def init_process_group(backend: str | None = None, init_method: str | None = Non
     if nccl and device is not None:
         world.everybody().connect(device, timeout.total_seconds())
     _world, _rank_of_process, _uses_nccl = world, rank, nccl
+    _recorder.attach(sys.modules[__name__])
     if "FACULA_FLIGHT_RECORDER" in os.environ:
-        from ._recorder import dump_on_signal
-
-        dump_on_signal()
+        _recorder.dump_on_signal()
     _default = ProcessGroup(world.everybody(), name, group_name or "default_pg", "default_pg", timeout, store)
 
 

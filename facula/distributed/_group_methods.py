@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import facula
+
 if TYPE_CHECKING:
     from facula import Tensor
 
@@ -108,10 +110,8 @@ class GroupMethods:
         UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, CUSTOM = range(7)
 
     def _call(self, name, *arguments, opts=None, timeout=None, **options):
-        from facula import distributed
-
         limit = opts.timeout if isinstance(opts, _Options) and opts.timeout else timeout
-        return getattr(distributed, name)(*arguments, group=self._within(limit), **options)
+        return getattr(facula.distributed, name)(*arguments, group=self._within(limit), **options)
 
     def _start(self, name, *arguments, **options):
         return self._call(name, *arguments, async_op=True, **options)

@@ -6,13 +6,20 @@ import os
 import pickle
 import signal
 import threading
+from typing import Any
 
-from . import _group
 from ._errors import DistError
 
 # by numbers of `Kind` in src/distributed/engine.h
 _KINDS = "all_reduce reduce broadcast all_gather gather scatter reduce_scatter all_to_all barrier send recv".split()
 _NANOSECONDS = 1_000_000_000
+_group: Any = None  # the file of that name, whose default group is recorded
+
+
+def attach(groups: Any) -> None:
+    """Take the module that knows the groups of this process."""
+    global _group
+    _group = groups
 
 
 def _entry(record, groups):
@@ -48,7 +55,7 @@ def _entry(record, groups):
 
 def records():
     """Return what the flight recorder holds, as a dict."""
-    if _group._world is None:
+    if _group is None or _group._world is None:
         raise ValueError("records: the default process group has not been initialized, call init_process_group first")
     groups = {"WORLD": _group._default} if _group._default else {}
     groups |= {g._native_name: g for g in _group._others}
@@ -76,5 +83,5 @@ def _own_file():
 
 def dump_after(error):
     """Write them after an operation failed, to the file that FACULA_FLIGHT_RECORDER and the rank name."""
-    if issubclass(error, DistError) and _group._world is not None:
+    if issubclass(error, DistError) and _group is not None and _group._world is not None:
         dump(_own_file())

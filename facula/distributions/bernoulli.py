@@ -26,7 +26,9 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
     Args:
         probs: the probability of 1, in [0, 1], a number or a tensor; or
         logits: its log-odds ``log(probs / (1 - probs))``.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: the parameters broadcast to the batch shape; the event shape is (), so a sample is (*sample_shape, *batch_shape).
 
     Errors: ValueError where not exactly one of probs and logits is given, and for probs outside of [0, 1].
 

@@ -25,7 +25,9 @@ class Beta(ExponentialFamily):
     Args:
         concentration1: the first concentration (alpha), positive, a number or a tensor.
         concentration0: the second one (beta), positive.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: the parameters broadcast to the batch shape; the event shape is (), so a sample is (*sample_shape, *batch_shape).
 
     Errors: ValueError for a concentration that is not positive.
 

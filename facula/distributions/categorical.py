@@ -19,12 +19,14 @@ __all__ = ["Categorical"]
 
 
 class Categorical(ProbsOrLogits, Distribution):
-    """The numbers 0 to K - 1 (int64) with the probabilities in the last dimension of size K.
+    """Draw the numbers 0 to K - 1 (int64) with the probabilities in the last dimension, of size K.
 
     Args:
         probs: weights (..., K), not negative, which need not sum to one; the attribute does. Or
         logits: logarithms of such weights; the attribute's exponentials sum to one.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: probs and logits (*batch_shape, K); the event shape is (), so a sample is (*sample_shape, *batch_shape).
 
     Errors: ValueError where not exactly one of probs and logits is given, for one without dimensions, and for negative weights.
 

@@ -20,9 +20,9 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
 class ConstraintRegistry:
-    """Functions from a constraint to a transform, by the constraint's class; called with a constraint it gives the transform.
+    """Map constraints to transforms by the class of the constraint; called with a constraint, it returns the transform.
 
-    Errors: NotImplementedError, when called, where none is known.
+    Errors: NotImplementedError, when called, for a constraint without a transform.
 
     >>> from torch.distributions import biject_to, constraints
     >>> biject_to(constraints.positive)(torch.tensor([0.0, 1.0]))

@@ -58,11 +58,13 @@ __all__ = [
 
 
 class Constraint:
-    """A set of values, the base class of all constraints.
+    """Base class of all constraints: a set of values.
 
     Attributes:
-        is_discrete: whether the values are isolated points.
-        event_dim: how many of the last dimensions make one value.
+        is_discrete: True if the values are isolated points.
+        event_dim: the number of the last dimensions that make one value.
+
+    Shapes: `check` takes (..., *event) and returns a bool tensor (...).
 
     >>> constraints = torch.distributions.constraints
     >>> constraints.positive.check(torch.tensor([-1.0, 2.0]))
@@ -121,7 +123,7 @@ class _IndependentConstraint(Constraint):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """Values in the support of all components of a mixture, which is the last dimension of its results.
+    """Require values in the support of all components of a mixture, which is the last dimension of its results.
 
     Args:
         base_constraint: the support of the components.

@@ -29,7 +29,9 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         probs: in (0, 1), a number or a tensor; or
         logits: its log-odds.
         lims: between these values of probs the formulas, which divide zero by zero at 1/2, are power series around it.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: the parameters broadcast to the batch shape; the event shape is (), so a sample is (*sample_shape, *batch_shape).
 
     Errors: ValueError where not exactly one of probs and logits is given, and for probs outside of [0, 1].
 

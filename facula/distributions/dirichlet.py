@@ -22,7 +22,9 @@ class Dirichlet(ExponentialFamily):
 
     Args:
         concentration: a positive tensor (..., K), one for each component.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: concentration (*batch_shape, K); the event shape is (K,), so a sample is (*sample_shape, *batch_shape, K).
 
     Errors: ValueError for a concentration without dimensions and for one that is not positive.
 

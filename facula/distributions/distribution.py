@@ -22,16 +22,19 @@ __all__ = ["Distribution"]
 
 
 class Distribution:
-    """A distribution, or a batch of independent ones, the base class of all families.
+    """Base class of all families: a distribution, or a batch of independent ones.
 
     A sample has the shape ``sample_shape + batch_shape + event_shape``. Parameters are attributes; ``arg_constraints`` names
     them and what they may be, and they have the shape ``batch_shape`` and, for each, dimensions of its own.
 
     Args:
-        batch_shape: shape of the batch of distributions.
-        event_shape: shape of one value.
-        validate_args: whether parameters are checked here, and values in log_prob, cdf and icdf; None as
-            set_default_validate_args says, which is at first True unless Python runs with -O.
+        batch_shape: the shape of the batch of distributions.
+        event_shape: the shape of one value.
+        validate_args: if True, check parameters here, and values in log_prob, cdf and icdf; None as `set_default_validate_args`
+            says, which is True at first unless Python runs with -O.
+
+    Shapes: a sample is (*sample_shape, *batch_shape, *event_shape); log_prob and entropy give (*batch_shape), with the
+    sample_shape of the value before it.
 
     Errors: ValueError for a parameter or a value that does not meet its constraint, NotImplementedError from what a family
     lacks.

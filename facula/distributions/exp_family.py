@@ -17,9 +17,11 @@ class ExponentialFamily(Distribution):
     ``_mean_carrier_measure``, the expectation of log h(x). Entropy and divergence follow from the derivative of F.
 
     Args:
-        batch_shape: shape of the batch of distributions.
-        event_shape: shape of one value.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        batch_shape: the shape of the batch of distributions.
+        event_shape: the shape of one value.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Errors: ValueError for a parameter that does not meet its constraint.
 
     >>> from torch import distributions
     >>> isinstance(distributions.Normal(0.0, 1.0), distributions.ExponentialFamily)

@@ -22,7 +22,9 @@ class Exponential(ExponentialFamily):
 
     Args:
         rate: a positive number or tensor; the mean is 1 / rate.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: the parameters broadcast to the batch shape; the event shape is (), so a sample is (*sample_shape, *batch_shape).
 
     Errors: ValueError for a rate that is not positive.
 

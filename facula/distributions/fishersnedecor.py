@@ -26,7 +26,9 @@ class FisherSnedecor(Distribution):
     Args:
         df1: degrees of freedom of the numerator, a positive number or tensor.
         df2: those of the denominator.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: the parameters broadcast to the batch shape; the event shape is (), so a sample is (*sample_shape, *batch_shape).
 
     Errors: ValueError for degrees that are not positive.
 

@@ -28,7 +28,9 @@ class GeneralizedPareto(Distribution):
         loc: the threshold, a number or a tensor.
         scale: positive.
         concentration: the weight of the tail, any number.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: the parameters broadcast to the batch shape; the event shape is (), so a sample is (*sample_shape, *batch_shape).
 
     Errors: ValueError for a scale that is not positive.
 

@@ -21,7 +21,9 @@ class HalfCauchy(Half):
 
     Args:
         scale: the median, a positive number or tensor.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: the parameters broadcast to the batch shape; the event shape is (), so a sample is (*sample_shape, *batch_shape).
 
     Errors: ValueError for a scale that is not positive.
 

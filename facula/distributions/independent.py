@@ -21,12 +21,14 @@ __all__ = ["Independent"]
 
 
 class Independent(Distribution):
-    """Another distribution of which the last batch dimensions make one value, whose log_prob is the sum of theirs.
+    """Take the last batch dimensions of another distribution as dimensions of one value, whose log_prob is the sum of theirs.
 
     Args:
         base_distribution: the distribution.
-        reinterpreted_batch_ndims: how many of its batch dimensions become dimensions of the event.
-        validate_args: whether values are checked; None as Distribution.set_default_validate_args says.
+        reinterpreted_batch_ndims: the number of its batch dimensions that become dimensions of the event.
+        validate_args: if True, check values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: the batch shape loses its last dimensions to the event shape; samples keep their shape.
 
     Errors: ValueError where there are not so many batch dimensions.
 

@@ -25,7 +25,9 @@ class InverseGamma(TransformedDistribution):
     Args:
         concentration: the shape, a positive number or tensor.
         rate: the rate of the Gamma distribution, positive.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: the parameters broadcast to the batch shape; the event shape is (), so a sample is (*sample_shape, *batch_shape).
 
     Errors: ValueError for a parameter that is not positive.
 

@@ -60,6 +60,8 @@ def register_kl(type_p: type, type_q: type) -> Callable[..., Any]:
         type_p: the class of p.
         type_q: the class of q.
 
+    Returns: a decorator, which returns the function.
+
     Errors: TypeError for what is no class.
 
     >>> class Coin(torch.distributions.Bernoulli):
@@ -114,6 +116,8 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor | Any:
     Args:
         p: the distribution of which the expectation is taken.
         q: the other one; the batch shapes broadcast.
+
+    Returns: a tensor of the broadcast batch shape, in nats.
 
     Errors: NotImplementedError where no formula is registered for these classes.
 

@@ -23,7 +23,9 @@ class Kumaraswamy(TransformedDistribution):
     Args:
         concentration1: the first parameter, a positive number or tensor.
         concentration0: the second one.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: the parameters broadcast to the batch shape; the event shape is (), so a sample is (*sample_shape, *batch_shape).
 
     Errors: ValueError for a parameter that is not positive.
 

@@ -26,9 +26,11 @@ class LKJCholesky(Distribution):
     """Lower Cholesky factors of correlation matrices M of density proportional to ``det(M)**(concentration - 1)``.
 
     Args:
-        dim: rows of the matrices, at least 2.
+        dim: the number of rows of the matrices, at least 2.
         concentration: a positive number or tensor; 1 is the uniform distribution, larger ones are nearer to the identity.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: concentration (*batch_shape); the event shape is (dim, dim), so a sample is (*sample_shape, *batch_shape, dim, dim).
 
     Errors: ValueError for a dim below 2 and a concentration that is not positive.
 

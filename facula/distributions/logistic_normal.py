@@ -21,7 +21,10 @@ class LogisticNormal(TransformedDistribution):
     Args:
         loc: the means of the normal values, (..., n).
         scale: their standard deviations, positive.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: loc and scale (*batch_shape, n), which broadcast; the event shape is (n + 1,), so a sample is (*sample_shape,
+    *batch_shape, n + 1).
 
     Errors: ValueError for a scale that is not positive.
 

@@ -45,7 +45,10 @@ class LowRankMultivariateNormal(SymmetricAroundLoc, Distribution):
         loc: the mean, (..., n).
         cov_factor: (..., n, m) with m much smaller than n.
         cov_diag: (..., n), positive.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: loc and cov_diag (*batch_shape, n), cov_factor (*batch_shape, n, m); the event shape is (n,), so a sample is
+    (*sample_shape, *batch_shape, n).
 
     Errors: ValueError for shapes that do not fit each other and for a cov_diag that is not positive.
 

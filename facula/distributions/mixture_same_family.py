@@ -21,12 +21,15 @@ __all__ = ["MixtureSameFamily"]
 
 
 class MixtureSameFamily(Distribution):
-    """A value of one of K components of a family, chosen at random.
+    """Draw a value of one of K components of a family, chosen at random.
 
     Args:
         mixture_distribution: Categorical with K categories, which chooses.
         component_distribution: a distribution whose last batch dimension has size K.
-        validate_args: whether values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: mixture_distribution has the batch shape (*batch_shape), component_distribution (*batch_shape, K); the event shape
+    is that of a component.
 
     Errors: ValueError for other classes and for shapes that do not fit each other.
 

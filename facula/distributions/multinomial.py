@@ -29,7 +29,9 @@ class Multinomial(OverCategories, Distribution):
         total_count: the number of draws, an int, the same for the batch.
         probs: weights (..., K), not negative, which need not sum to one; or
         logits: their logarithms.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: probs and logits (*batch_shape, K); the event shape is (K,), so a sample is (*sample_shape, *batch_shape, K).
 
     Errors: NotImplementedError for a total_count that is no int, ValueError where not exactly one of probs and logits is given.
 

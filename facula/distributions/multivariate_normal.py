@@ -52,7 +52,7 @@ def _precision_to_scale_tril(precision):
 
 
 class GivenScale:
-    """A covariance given by itself, by its inverse or by its Cholesky factor; the others follow when asked for.
+    """Hold a covariance given by itself, by its inverse or by its Cholesky factor; the others are computed when they are read.
 
     `_unbroadcasted_scale_tril` is the factor with the batch dimensions that the argument had.
     """
@@ -111,7 +111,10 @@ class MultivariateNormal(SymmetricAroundLoc, GivenScale, Distribution):
         covariance_matrix: (..., n, n), symmetric and positive definite; or
         precision_matrix: its inverse; or
         scale_tril: its lower Cholesky factor, which saves a decomposition.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: loc (*batch_shape, n) and the matrix (*batch_shape, n, n), whose batch dimensions broadcast; the event shape is
+    (n,), so a sample is (*sample_shape, *batch_shape, n).
 
     Errors: ValueError where not exactly one of the three is given, for too few dimensions, and for a matrix that does not meet
     its constraint.

@@ -29,7 +29,9 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
         total_count: the number of failures, not negative, a number or a tensor; it need not be whole.
         probs: the probability of success, in [0, 1), a number or a tensor; or
         logits: its log-odds.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: the parameters broadcast to the batch shape; the event shape is (), so a sample is (*sample_shape, *batch_shape).
 
     Errors: ValueError where not exactly one of probs and logits is given, and for parameters that do not meet their
     constraints.

@@ -26,7 +26,9 @@ class Normal(SymmetricAroundLoc, ExponentialFamily):
     Args:
         loc: the mean, a number or a tensor.
         scale: the standard deviation, positive.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: the parameters broadcast to the batch shape; the event shape is (), so a sample is (*sample_shape, *batch_shape).
 
     Errors: ValueError for a scale that is not positive.
 

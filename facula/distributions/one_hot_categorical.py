@@ -26,7 +26,9 @@ class OneHotCategorical(OverCategories, Distribution):
     Args:
         probs: weights (..., K), not negative, which need not sum to one; the attribute does. Or
         logits: logarithms of such weights; the attribute's exponentials sum to one.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: probs and logits (*batch_shape, K); the event shape is (K,), so a sample is (*sample_shape, *batch_shape, K).
 
     Errors: ValueError where not exactly one of probs and logits is given, for one without dimensions, and for negative weights.
 
@@ -91,7 +93,11 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     Args:
         probs: weights (..., K), not negative, which need not sum to one; or
         logits: logarithms of such weights.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: probs and logits (*batch_shape, K); the event shape is (K,).
+
+    Errors: those of `OneHotCategorical`.
 
     >>> probs = torch.tensor([0.25, 0.75], requires_grad=True)
     >>> sample = torch.distributions.OneHotCategoricalStraightThrough(probs).rsample()

@@ -26,7 +26,9 @@ class Pareto(TransformedDistribution):
     Args:
         scale: the smallest value, positive, a number or a tensor.
         alpha: how quickly the density falls, positive.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: the parameters broadcast to the batch shape; the event shape is (), so a sample is (*sample_shape, *batch_shape).
 
     Errors: ValueError for a parameter that is not positive.
 

@@ -28,7 +28,9 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
         temperature: a positive tensor; the smaller, the nearer are sigmoids of values to 0 and 1.
         probs: the probability of 1 of the Bernoulli distribution, in [0, 1]; or
         logits: its log-odds.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: probs or logits (*batch_shape), temperature a number or (); the event shape is ().
 
     Errors: ValueError where not exactly one of probs and logits is given, and for probs outside of [0, 1].
 
@@ -69,7 +71,9 @@ class RelaxedBernoulli(Relaxed):
         temperature: a positive tensor.
         probs: the probability of 1 of the Bernoulli distribution, in [0, 1]; or
         logits: its log-odds.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: probs or logits (*batch_shape), temperature a number or (); the event shape is ().
 
     Errors: ValueError where not exactly one of probs and logits is given, and for probs outside of [0, 1].
 

@@ -28,7 +28,9 @@ class ExpRelaxedCategorical(OverCategories, Distribution):
         temperature: a positive tensor; the smaller, the nearer are exponentials of values to corners of the simplex.
         probs: weights (..., K), not negative, which need not sum to one; or
         logits: logarithms of such weights.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: probs or logits (*batch_shape, K), temperature a number or (); the event shape is (K,).
 
     Errors: ValueError where not exactly one of probs and logits is given.
 
@@ -73,7 +75,9 @@ class RelaxedOneHotCategorical(Relaxed):
         temperature: a positive tensor.
         probs: weights (..., K), not negative, which need not sum to one; or
         logits: logarithms of such weights.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: probs or logits (*batch_shape, K), temperature a number or (); the event shape is (K,).
 
     Errors: ValueError where not exactly one of probs and logits is given.
 

@@ -30,7 +30,9 @@ class StudentT(Distribution):
         df: degrees of freedom, a positive number or tensor.
         loc: what is added, a number or a tensor.
         scale: the factor, positive.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: the parameters broadcast to the batch shape; the event shape is (), so a sample is (*sample_shape, *batch_shape).
 
     Errors: ValueError for a df or a scale that is not positive.
 

@@ -28,7 +28,9 @@ class TransformedDistribution(Distribution):
     Args:
         base_distribution: the distribution of x.
         transforms: a Transform, or a list of them, applied in order.
-        validate_args: whether values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: the shapes are those that the transforms make of the batch and event shapes of base_distribution.
 
     Errors: ValueError for anything but transforms, and where they need more dimensions than the base has.
 

@@ -55,14 +55,17 @@ __all__ = [
 
 
 class Transform:
-    """A differentiable map from ``domain`` to ``codomain``, the base class of all transforms.
+    """Base class of all transforms: a differentiable map from ``domain`` to ``codomain``.
 
-    A subclass gives these two constraints, ``_call(x)``, ``_inverse(y)`` and, where it is ``bijective``,
+    A subclass defines these two constraints, ``_call(x)``, ``_inverse(y)`` and, where it is ``bijective``,
     ``log_abs_det_jacobian(x, y)``, of which one number belongs to each event of the domain. One that is not bijective
     has an ``_inverse`` with t(t.inv(y)) == y. ``sign`` is 1 or -1 where the map is monotonic.
 
     Args:
-        cache_size: 1 keeps the last pair of input and output, so that inverting an output gives its very input; 0 keeps none.
+        cache_size: 1 stores the last pair of input and output, so that inverting an output gives that very input; 0 stores
+            none.
+
+    Shapes: input (..., *event of the domain); output (..., *event of the codomain); log_abs_det_jacobian (...).
 
     Errors: ValueError for another cache_size.
 
@@ -251,7 +254,11 @@ class ExpTransform(_SameKind, Transform):
     """``exp(x)``, from all real numbers to positive ones.
 
     Args:
-        cache_size: 1 keeps the last input and output, see Transform.
+        cache_size: 1 stores the last input and output, see `Transform`.
+
+    Shapes: input of any shape; output the same.
+
+    Errors: ValueError for a cache_size other than 0 and 1.
 
     >>> t = torch.distributions.ExpTransform()
     >>> t(torch.tensor([0.0, 1.0])), t.inv(torch.tensor(1.0))
@@ -278,7 +285,11 @@ class PowerTransform(Transform):
 
     Args:
         exponent: a number or a tensor, not zero.
-        cache_size: 1 keeps the last input and output, see Transform.
+        cache_size: 1 stores the last input and output, see `Transform`.
+
+    Shapes: input of any shape that broadcasts with exponent; output of the broadcast shape.
+
+    Errors: ValueError for a cache_size other than 0 and 1.
 
     >>> t = torch.distributions.PowerTransform(2.0)
     >>> t(torch.tensor([1.0, 3.0])), t.inv(torch.tensor(9.0))
@@ -327,7 +338,11 @@ class SigmoidTransform(_SameKind, Transform):
     """``1 / (1 + exp(-x))``, kept off 0 and 1.
 
     Args:
-        cache_size: 1 keeps the last input and output, see Transform.
+        cache_size: 1 stores the last input and output, see `Transform`.
+
+    Shapes: input of any shape; output the same.
+
+    Errors: ValueError for a cache_size other than 0 and 1.
 
     >>> t = torch.distributions.SigmoidTransform()
     >>> t(torch.tensor([0.0, 2.0])), t.inv(torch.tensor(0.5))
@@ -356,7 +371,11 @@ class SoftplusTransform(_SameKind, Transform):
     """``log(1 + exp(x))``, which is x for x > 20.
 
     Args:
-        cache_size: 1 keeps the last input and output, see Transform.
+        cache_size: 1 stores the last input and output, see `Transform`.
+
+    Shapes: input of any shape; output the same.
+
+    Errors: ValueError for a cache_size other than 0 and 1.
 
     >>> torch.distributions.SoftplusTransform()(torch.tensor([0.0, 30.0]))
     tensor([ 0.6931, 30.0000])
@@ -381,7 +400,11 @@ class TanhTransform(_SameKind, Transform):
     """``tanh(x)``; with cache_size 1, inverting an output near -1 or 1 loses nothing.
 
     Args:
-        cache_size: 1 keeps the last input and output, see Transform.
+        cache_size: 1 stores the last input and output, see `Transform`.
+
+    Shapes: input of any shape; output the same.
+
+    Errors: ValueError for a cache_size other than 0 and 1.
 
     >>> t = torch.distributions.TanhTransform(cache_size=1)
     >>> x = torch.tensor([0.0, 30.0])
@@ -408,7 +431,11 @@ class AbsTransform(_SameKind, Transform):
     """``|x|``, which is not bijective; its inverse is y itself.
 
     Args:
-        cache_size: 1 keeps the last input and output, see Transform.
+        cache_size: 1 stores the last input and output, see `Transform`.
+
+    Shapes: input of any shape; output the same.
+
+    Errors: ValueError for a cache_size other than 0 and 1.
 
     >>> t = torch.distributions.AbsTransform()
     >>> t(torch.tensor([-1.0, 2.0])), t.bijective
@@ -431,8 +458,12 @@ class AffineTransform(Transform):
     Args:
         loc: a number or a tensor.
         scale: a number or a tensor, not zero.
-        event_dim: how many of the last dimensions make one value.
-        cache_size: 1 keeps the last input and output, see Transform.
+        event_dim: the number of the last dimensions that make one value.
+        cache_size: 1 stores the last input and output, see `Transform`.
+
+    Shapes: input of any shape that broadcasts with loc and scale; output of the broadcast shape.
+
+    Errors: ValueError for a cache_size other than 0 and 1.
 
     >>> t = torch.distributions.AffineTransform(loc=1.0, scale=-2.0)
     >>> t(torch.tensor([0.0, 1.0])), t.inv(torch.tensor(3.0)), t.sign
@@ -511,8 +542,12 @@ class CumulativeDistributionTransform(Transform):
     """The distribution function of a distribution, which makes its values uniform.
 
     Args:
-        distribution: one with cdf and icdf.
-        cache_size: 1 keeps the last input and output, see Transform.
+        distribution: a distribution with cdf and icdf.
+        cache_size: 1 stores the last input and output, see `Transform`.
+
+    Shapes: input of any shape; output the same.
+
+    Errors: TypeError for something other than a distribution; ValueError for a cache_size other than 0 and 1.
 
     >>> t = torch.distributions.transforms.CumulativeDistributionTransform(torch.distributions.Normal(0.0, 1.0))
     >>> t(torch.tensor([0.0, 1.0])), t.inv(torch.tensor(0.5))
@@ -558,7 +593,11 @@ class SoftmaxTransform(_SameKind, Transform):
     """Softmax of vectors, which is not bijective; the inverse is the logarithm.
 
     Args:
-        cache_size: 1 keeps the last input and output, see Transform.
+        cache_size: 1 stores the last input and output, see `Transform`.
+
+    Shapes: input (..., K); output the same.
+
+    Errors: ValueError for a cache_size other than 0 and 1.
 
     >>> torch.distributions.SoftmaxTransform()(torch.tensor([0.0, 0.0]))
     tensor([0.5000, 0.5000])
@@ -586,7 +625,11 @@ class StickBreakingTransform(_SameKind, Transform):
     Component k takes sigmoid(x_k - log(n - k)) of the rest, so that zeros give equal components.
 
     Args:
-        cache_size: 1 keeps the last input and output, see Transform.
+        cache_size: 1 stores the last input and output, see `Transform`.
+
+    Shapes: input (..., n); output (..., n + 1).
+
+    Errors: ValueError for a cache_size other than 0 and 1.
 
     >>> t = torch.distributions.StickBreakingTransform()
     >>> t(torch.zeros(3)), t.forward_shape((3,))
@@ -629,7 +672,11 @@ class LowerCholeskyTransform(_SameKind, Transform):
     """The lower triangle of a matrix with the exponentials of its diagonal.
 
     Args:
-        cache_size: 1 keeps the last input and output, see Transform.
+        cache_size: 1 stores the last input and output, see `Transform`.
+
+    Shapes: input (..., n, n); output the same.
+
+    Errors: ValueError for a cache_size other than 0 and 1.
 
     >>> torch.distributions.LowerCholeskyTransform()(torch.tensor([[0.0, 5.0], [2.0, 0.0]]))
     tensor([[1., 0.],
@@ -650,7 +697,11 @@ class PositiveDefiniteTransform(_SameKind, Transform):
     """``L @ L.mT`` with L of LowerCholeskyTransform.
 
     Args:
-        cache_size: 1 keeps the last input and output, see Transform.
+        cache_size: 1 stores the last input and output, see `Transform`.
+
+    Shapes: input (..., n, n); output the same.
+
+    Errors: ValueError for a cache_size other than 0 and 1.
 
     >>> torch.distributions.PositiveDefiniteTransform()(torch.tensor([[0.0, 5.0], [2.0, 0.0]]))
     tensor([[1., 2.],
@@ -675,7 +726,11 @@ class CorrCholeskyTransform(Transform):
     the row's length 1, and on the diagonal the rest (Lewandowski, Kurowicka and Joe 2009).
 
     Args:
-        cache_size: 1 keeps the last input and output, see Transform.
+        cache_size: 1 stores the last input and output, see `Transform`.
+
+    Shapes: input (..., n (n - 1) / 2); output (..., n, n).
+
+    Errors: ValueError, when called, for another number of elements.
 
     >>> torch.distributions.CorrCholeskyTransform()(torch.zeros(3))
     tensor([[1., 0., 0.],
@@ -728,11 +783,15 @@ class CorrCholeskyTransform(Transform):
 
 
 class ComposeTransform(Transform):
-    """Several transforms, applied in order.
+    """Apply several transforms in order.
 
     Args:
         parts: a list of transforms.
-        cache_size: 1 keeps the last input and output of each, see Transform.
+        cache_size: 1 stores the last input and output of each, see `Transform`.
+
+    Shapes: those of the transforms, one after the other.
+
+    Errors: ValueError for a cache_size other than 0 and 1.
 
     >>> from torch.distributions import AffineTransform, ComposeTransform, ExpTransform
     >>> t = ComposeTransform([AffineTransform(0.0, 2.0), ExpTransform()])
@@ -833,12 +892,16 @@ identity_transform: ComposeTransform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
-    """Another transform, of whose batch dimensions the last ones belong to the event: log-determinants are summed over them.
+    """Take the last batch dimensions of another transform as part of the event: log-determinants are summed over them.
 
     Args:
         base_transform: the transform.
-        reinterpreted_batch_ndims: how many dimensions belong to the event.
-        cache_size: 1 keeps the last input and output, see Transform.
+        reinterpreted_batch_ndims: the number of dimensions that belong to the event.
+        cache_size: 1 stores the last input and output, see `Transform`.
+
+    Shapes: those of base_transform.
+
+    Errors: ValueError, when called, for fewer dimensions than belong to the event.
 
     >>> t = torch.distributions.IndependentTransform(torch.distributions.ExpTransform(), 1)
     >>> x = torch.tensor([1.0, 2.0])
@@ -897,12 +960,14 @@ class IndependentTransform(Transform):
 
 
 class ReshapeTransform(Transform):
-    """The last dimensions get another shape of as many elements.
+    """Give the last dimensions another shape of as many elements.
 
     Args:
         in_shape: their shape in the input.
         out_shape: their shape in the output.
-        cache_size: 1 keeps the last input and output, see Transform.
+        cache_size: 1 stores the last input and output, see `Transform`.
+
+    Shapes: input (..., *in_shape); output (..., *out_shape).
 
     Errors: ValueError for another number of elements, here and from forward_shape; RuntimeError when called with others.
 
@@ -980,13 +1045,15 @@ class _PartsTransform(Transform):
 
 
 class CatTransform(_PartsTransform):
-    """Transforms of slices along a dimension.
+    """Apply transforms to slices along a dimension.
 
     Args:
         tseq: a sequence of transforms, one for each slice.
         dim: the dimension.
         lengths: the sizes of the slices; None means 1 for each.
-        cache_size: 1 keeps the last input and output of each, see Transform.
+        cache_size: 1 stores the last input and output of each, see `Transform`.
+
+    Shapes: input with the sum of lengths along dim; output the same.
 
     Errors: TypeError for what is no transform, ValueError for another number of lengths.
 
@@ -1044,12 +1111,14 @@ class CatTransform(_PartsTransform):
 
 
 class StackTransform(_PartsTransform):
-    """Transforms of the single indices along a dimension.
+    """Apply transforms to the single indices along a dimension.
 
     Args:
         tseq: a sequence of transforms, one for each index.
         dim: the dimension.
-        cache_size: 1 keeps the last input and output of each, see Transform.
+        cache_size: 1 stores the last input and output of each, see `Transform`.
+
+    Shapes: input with as many indices along dim as there are transforms; output the same.
 
     Errors: TypeError for what is no transform.
 

@@ -24,7 +24,9 @@ class Uniform(Distribution):
     Args:
         low: the lower end, a number or a tensor.
         high: the upper end, greater than low.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: the parameters broadcast to the batch shape; the event shape is (), so a sample is (*sample_shape, *batch_shape).
 
     Errors: ValueError where low is not less than high.
 

@@ -33,7 +33,9 @@ def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
     Args:
         values: numbers, which take dtype and device of the first tensor, and tensors.
 
-    Errors: ValueError for a value that is neither, nor something like a tensor.
+    Returns: a tuple of tensors of the broadcast shape.
+
+    Errors: ValueError for a value that is neither, nor something like a tensor; RuntimeError for shapes that do not broadcast.
 
     >>> from torch.distributions.utils import broadcast_all
     >>> broadcast_all(1.0, torch.tensor([2.0, 3.0]))
@@ -66,6 +68,8 @@ def clamp_probs(probs: Tensor | float) -> Tensor:
     Args:
         probs: a floating-point tensor.
 
+    Returns: a tensor of the shape of probs.
+
     >>> torch.distributions.utils.clamp_probs(torch.tensor([0.0, 0.5])).log()
     tensor([-15.9424,  -0.6931])
     """
@@ -78,8 +82,10 @@ def logits_to_probs(logits: Tensor | float, is_binary: bool = False) -> Tensor:
 
     Args:
         logits: a tensor.
-        is_binary: whether these are log-odds, of which the sigmoid is returned, instead of logarithms, of which softmax over
-            the last dimension is.
+        is_binary: if True, logits are log-odds, whose sigmoid is returned, otherwise logarithms, whose softmax over the last
+            dimension is.
+
+    Returns: a tensor of the shape of logits.
 
     >>> torch.distributions.utils.logits_to_probs(torch.tensor([0.0, 0.0]))
     tensor([0.5000, 0.5000])
@@ -92,7 +98,9 @@ def probs_to_logits(probs: Tensor | float, is_binary: bool = False) -> Tensor:
 
     Args:
         probs: a floating-point tensor.
-        is_binary: whether log-odds are returned.
+        is_binary: if True, return log-odds.
+
+    Returns: a tensor of the shape of probs.
 
     >>> torch.distributions.utils.probs_to_logits(torch.tensor([0.25, 0.75]))
     tensor([-1.3863, -0.2877])
@@ -102,7 +110,7 @@ def probs_to_logits(probs: Tensor | float, is_binary: bool = False) -> Tensor:
 
 
 class lazy_property:
-    """A method as an attribute that is computed when first asked for, with gradients, and then kept.
+    """Make a method an attribute that is computed when it is first read, with gradients, and then stored.
 
     Args:
         wrapped: the method.
@@ -147,6 +155,8 @@ def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Tensor:
         mat: the matrices.
         diag: which diagonal, 0 for the main one, positive ones above it.
 
+    Returns: (..., count), with count elements of each triangle.
+
     Errors: ValueError for a diag outside of [-n, n - 1].
 
     >>> torch.distributions.utils.tril_matrix_to_vec(torch.tensor([[1, 2], [3, 4]]))
@@ -165,6 +175,8 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     Args:
         vec: the elements, (..., count).
         diag: which diagonal, 0 for the main one, positive ones above it.
+
+    Returns: (..., n, n).
 
     Errors: ValueError where no triangle with that diagonal has so many elements.
 

@@ -26,7 +26,9 @@ class Weibull(TransformedDistribution):
     Args:
         scale: a positive number or tensor.
         concentration: the shape, positive; 1 is the exponential distribution.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: the parameters broadcast to the batch shape; the event shape is (), so a sample is (*sample_shape, *batch_shape).
 
     Errors: ValueError for a parameter that is not positive.
 

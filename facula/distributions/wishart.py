@@ -40,7 +40,10 @@ class Wishart(GivenScale, ExponentialFamily):
         covariance_matrix: of the normal vectors, (..., n, n), symmetric and positive definite; or
         precision_matrix: its inverse; or
         scale_tril: its lower Cholesky factor, which saves a decomposition.
-        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+        validate_args: if True, check parameters and values; None as `Distribution.set_default_validate_args` says.
+
+    Shapes: df (*batch_shape), the matrix (*batch_shape, n, n); the event shape is (n, n), so a sample is (*sample_shape,
+    *batch_shape, n, n).
 
     Errors: ValueError where df is not greater than n - 1, and where not exactly one of the three is given.
 

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from facula import export
-from facula._text_table import table
+from facula._shared.text_table import table
 from facula.export._costs import Costs
 from facula.export._draw import Drawing, _shape
 

@@ -6,15 +6,13 @@ that src/autograd/batching.h tells about.
 
 from __future__ import annotations
 
-import functools
 import warnings
 from typing import TYPE_CHECKING
 
 from .. import _C
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
+    pass
 
 Tensor = _C.Tensor
 _RANDOMNESS = ("error", "same", "different")
@@ -159,42 +157,6 @@ def map_tensors(function, value):
     if isinstance(value, dict):
         return {k: map_tensors(function, v) for k, v in value.items()}
     return value
-
-
-# vmap itself
-
-
-def vmap(func: Callable[..., Any], in_dims: Sequence[int | None] | int = 0, out_dims: dict[str, Any] | int | None = 0,
-         randomness: str = "error", *, chunk_size: int | None = None) -> Callable[..., Any]:  # fmt: skip
-    """Return the function over a batch: ``vmap(func)(xs)[i] == func(xs[i])``, in one run of ops on all examples.
-
-    Args:
-        func: a function of tensors, or nested containers of them, that gives such.
-        in_dims: per argument the dimension of the batch, None for arguments all examples share; nested as the
-            arguments.
-        out_dims: the dimension of the batch in each result.
-        randomness: "error", "same" or "different" random numbers per example.
-        chunk_size: examples that run together at most; None for all.
-
-    Errors: ValueError for batches of different sizes and for in_dims or out_dims that do not fit; RuntimeError for random
-    numbers where randomness is "error", and for code that needs the value of an example, such as ``if x > 0``.
-
-    >>> x, y = torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1., 10.])
-    >>> torch.vmap(torch.dot, in_dims=(0, None))(x, y)
-    tensor([21., 43.])
-    """
-    if randomness not in _RANDOMNESS:
-        raise RuntimeError(f"vmap: randomness must be 'error', 'different' or 'same', got {randomness}")
-    if chunk_size is not None and chunk_size <= 0:
-        raise ValueError(f"vmap: chunk_size must be None or positive, got {chunk_size}")
-
-    @functools.wraps(func)
-    def batched(*args, **kwargs):
-        from .._functorch import vmap as mapping
-
-        return mapping.vmap_impl(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs)
-
-    return batched
 
 
 def apply_function(cls, args):

@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from facula import _C
-from facula._autocast import in_dtype
+from facula._shared.autocast import in_dtype
 
 from .settings import is_warn_always_enabled
 

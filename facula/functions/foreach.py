@@ -9,7 +9,7 @@ from __future__ import annotations
 from numbers import Number
 
 import facula
-from facula._names import FOREACH_UNARY
+from facula._shared.names import FOREACH_UNARY
 
 # What each parameter is called, and what it may be besides a list for each tensor:
 # a number for all ("number"), a 0-d tensor for all ("tensor"), one tensor of a number for each ("packed").

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from facula import _C
-from facula._dims import counted_dims
+from facula._shared.dims import counted_dims
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

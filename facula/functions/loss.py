@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from facula._autocast import in_float32
+from facula._shared.autocast import in_float32
 
 if TYPE_CHECKING:
     from typing import Any

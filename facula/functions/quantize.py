@@ -1,4 +1,4 @@
-"""Functions that make quantised tensors and ask them; `facula._quantized` is what they are."""
+"""Functions that make quantised tensors and ask them; `facula._tensor.quantized` is what they are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from facula import _C
 from facula._C import _int_mm as _int_mm
 from facula._C import _scaled_mm as _scaled_mm
 from facula._C import _weight_int8pack_mm as _weight_int8pack_mm
-from facula._quantized.schemes import (
+from facula._tensor.quantized.schemes import (
     LIMITS,
     PerChannel,
     PerTensor,
@@ -22,7 +22,7 @@ from facula._quantized.schemes import (
     per_tensor_symmetric,
     qscheme,
 )
-from facula._quantized.tensor import QuantizedTensor, wrap
+from facula._tensor.quantized.tensor import QuantizedTensor, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

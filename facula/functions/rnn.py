@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING
 
 from facula import Tensor
-from facula._autocast import in_dtype
+from facula._shared.autocast import in_dtype
 from facula.nn.functions.rnn import _one_layer, run
 
 if TYPE_CHECKING:

@@ -33,9 +33,9 @@ def set_printoptions(precision: int | None = None, threshold: Any = None, edgeit
     tensor([1.23])
     >>> torch.set_printoptions(profile="default")
     """
-    from facula import _tensor_str
+    from facula._tensor import printing
 
-    _tensor_str.set_printoptions(precision, threshold, edgeitems, linewidth, profile, sci_mode)
+    printing.set_printoptions(precision, threshold, edgeitems, linewidth, profile, sci_mode)
 
 
 def get_printoptions() -> dict[str, Any]:
@@ -44,9 +44,9 @@ def get_printoptions() -> dict[str, Any]:
     >>> torch.get_printoptions()["precision"]
     4
     """
-    from facula import _tensor_str
+    from facula._tensor import printing
 
-    return _tensor_str.get_printoptions()
+    return printing.get_printoptions()
 
 
 # Defaults

@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
-
-from .._sparse_checks import COMPRESSED, check_compressed, check_coo, check_index_dtypes, check_lines, wanted
+from facula._tensor.sparse_checks import (
+    COMPRESSED,
+    check_compressed,
+    check_coo,
+    check_index_dtypes,
+    check_lines,
+    wanted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

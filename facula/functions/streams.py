@@ -30,14 +30,12 @@ class Stream:
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        from facula import cuda
-
         if cls is not Stream:
             return super().__new__(cls)
         kind = _asked_kind(*args, **kwargs)
         if kind is None:
-            kind = "cuda" if cuda.is_available() else "cpu"
-        return super().__new__(cuda.Stream if kind == "cuda" else _OfCpu)
+            kind = "cuda" if facula.cuda.is_available() else "cpu"
+        return super().__new__(facula.cuda.Stream if kind == "cuda" else _OfCpu)
 
 
 def _asked_kind(device=None, *_, device_type=None, **__):
@@ -113,11 +111,9 @@ class Event:
 
 @functools.cache
 def _of_any_device():
-    from facula import cuda
-
-    class Event(cuda.Event):
+    class Event(facula.cuda.Event):
         def __init__(self, device=None, **options):
-            index = cuda._index(device, "Event")
+            index = facula.cuda._index(device, "Event")
             super().__init__(**options)
             self.device = facula.device("cuda", index)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import facula
 from facula import _C
 
 if TYPE_CHECKING:
@@ -54,9 +55,7 @@ class tensortype(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
         if cls.device_type == "cuda":
-            from facula import cuda
-
-            cuda._need_device(cls.__name__, f"{len(args)} arguments")
+            facula.cuda._need_device(cls.__name__, f"{len(args)} arguments")
         return _C._legacy_new(cls.__name__, cls.dtype, cls.device_type, args, kwargs)
 
     def __instancecheck__(cls, value: Any) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import facula
 import facula.fx._pytree as fx_pytree
-from facula._ops import OpOverload, OpOverloadPacket
+from facula._operators.namespaces import OpOverload, OpOverloadPacket
 from facula.fx.node import Node, _get_qualified_name, _last_uses, _type_repr, dtype_abbrs
 from facula.utils import _pytree as pytree
 
@@ -509,9 +509,7 @@ class CodeGen:
         body = self._body_transformer(writer.body) if self._body_transformer is not None else writer.body
         wraps = ""
         if writer.wrapped:
-            from facula.fx._symbolic_trace import wrap
-
-            name = writer.globals.add("wrap", wrap)
+            name = writer.globals.add("wrap", facula.fx.wrap)
             wraps = "\n".join(f'{name}("{function}")' for function in writer.wrapped)
         prologue = self.gen_fn_def(writer.free_vars, writer.annotation)
         text = "\n".join(f"    {line}" for line in "".join(body).lstrip("\n").split("\n"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 
+from facula.fx.graph_module import GraphModule
+
 
 def _make_graph_module(*args, graph_module_cls=None, **kwargs):
-    from facula.fx.graph_module import GraphModule
-
     return (graph_module_cls or GraphModule)(*args, **kwargs)
 
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
+import threading
+import types
 
 import facula
+from facula._operators.namespaces import OpOverload, OpOverloadPacket
 from facula.fx import _public
 from facula.fx.node import map_aggregate
 from facula.fx.proxy import Proxy
+
+HAS_VARSTUFF = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+_orig_module_call = facula.nn.Module.__call__
+_orig_module_getattr = facula.nn.Module.__getattr__
 
 
 def _proxies_in(arguments):
@@ -188,3 +196,54 @@ def _autowrap_check(patcher, frame_dict, function_ids, wrappers=None):
             patcher.patch(frame_dict, name, _create_wrapped_func(value))
         elif wrappers is not None and key in wrappers:
             patcher.patch(frame_dict, name, wrappers[key])
+
+
+def _by_keyword(fn, names):
+    """Return `fn`, whose last parameters are given by keyword only, with all of them positional."""
+
+    @functools.wraps(fn)
+    def positional(*args):
+        return fn(*args[: len(args) - len(names)], **dict(zip(names, args[len(args) - len(names) :])))
+
+    return positional
+
+
+def _patch_function(fn, nargs):
+    """Return `fn` with all its parameters positional, those with stars too, which get what a proxy stands for."""
+    code = fn.__code__.replace(
+        co_argcount=nargs, co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=fn.__code__.co_flags & ~HAS_VARSTUFF
+    )
+    return types.FunctionType(code, fn.__globals__, fn.__name__, None, fn.__closure__)
+
+
+def _patch_program(tracer, patcher, scope):
+    """Patch modules, functions of Facula and wrapped functions, for as long as the program is traced."""
+    proxies, wrappers = {}, _library_wrappers()
+    thread = threading.get_ident()  # others go on with their modules
+
+    @functools.wraps(_orig_module_getattr)
+    def module_getattr(mod, attr):
+        if threading.get_ident() != thread:
+            return _orig_module_getattr(mod, attr)
+        return tracer.getattr(attr, _orig_module_getattr(mod, attr), proxies)
+
+    @functools.wraps(_orig_module_call)
+    def module_call(mod, *args, **kwargs):
+        if threading.get_ident() != thread:
+            return _orig_module_call(mod, *args, **kwargs)
+        forward = lambda *a, **k: _orig_module_call(mod, *a, **k)
+        home = getattr(getattr(mod, "forward", mod), "__globals__", {})
+        if home and not home.get("__name__", "").startswith("facula."):
+            _autowrap_check(patcher, home, tracer._autowrap_function_ids, wrappers)
+        return tracer.call_module(mod, forward, args, kwargs)
+
+    for kind in (OpOverload, OpOverloadPacket):
+        patcher.patch_method(kind, "__call__", _create_op_call(kind.__call__))
+    patcher.patch_method(facula.nn.Module, "__getattr__", module_getattr)
+    patcher.patch_method(facula.nn.Module, "__call__", module_call)
+    _patch_library(patcher, wrappers)
+    _patch_wrapped_functions(patcher)
+    if not scope.get("__name__", "").startswith("facula."):
+        _autowrap_check(patcher, scope, tracer._autowrap_function_ids, wrappers)
+    for module in tracer._autowrap_search:
+        _autowrap_check(patcher, vars(module), tracer._autowrap_function_ids)

@@ -16,8 +16,8 @@ import types
 
 import facula
 from facula import _C
-from facula._near_names import no_attribute
-from facula._ops import OpOverload, OpOverloadPacket
+from facula._operators.namespaces import OpOverload, OpOverloadPacket
+from facula._shared.near_names import no_attribute
 
 #: Functions of the core that are Python in PyTorch, with the arguments that they have there.
 _SIGNATURES = """
@@ -262,3 +262,23 @@ def short_name(function):
     if isinstance(function, types.BuiltinFunctionType) and module.startswith("facula._C"):
         return _qualified_function(function, module, name).rpartition(".")[2]
     return name
+
+
+def _type_repr(obj):
+    """Return a type as generated code writes it."""
+    if isinstance(obj, type) and not isinstance(obj, types.GenericAlias):
+        module = torch_module(obj.__module__)
+        return obj.__qualname__ if module == "builtins" else f"{module}.{obj.__qualname__}"
+    if obj is ...:
+        return "..."
+    if isinstance(obj, types.FunctionType):
+        return obj.__name__
+    return repr(obj).replace("facula.", "torch.") if "facula." in repr(obj) else repr(obj)
+
+
+def stated_type(function, name):
+    """Return the type that a function states for a parameter, or for "return"; None for texts of Facula's own functions, which
+    are for type checkers."""
+    kind = getattr(function, "__annotations__", {}).get(name)
+    own = getattr(function, "__globals__", {}).get("__name__", "").startswith("facula.")
+    return None if own and isinstance(kind, str) else kind

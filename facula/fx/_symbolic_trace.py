@@ -10,29 +10,32 @@ import copy
 import functools
 import inspect
 import math
-import threading
 import types
+import warnings
 from typing import TYPE_CHECKING
 
 import facula
-from facula._ops import OpOverload, OpOverloadPacket
 from facula.fx._compatibility import compatibility
 from facula.fx._lazy_graph_module import _make_graph_module
 from facula.fx._patching import (  # noqa: F401  (programs find them here)
+    HAS_VARSTUFF,
     _autowrap_check,
-    _create_op_call,
+    _by_keyword,
     _create_wrapped_func,
     _create_wrapped_method,
     _find_proxy,
-    _library_wrappers,
     _new_patcher,
-    _patch_library,
+    _orig_module_call,
+    _orig_module_getattr,
+    _patch_function,
+    _patch_program,
     _patch_wrapped_functions,
     _Patcher,
     _proxies_in,
     _wrapped_fns_to_patch,
     _wrapped_methods_to_patch,
 )
+from facula.fx._public import stated_type
 from facula.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from facula.fx.node import base_types
 from facula.fx.proxy import ParameterProxy, Scope, ScopeContextManager, TracerBase
@@ -51,9 +54,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Tracer", "symbolic_trace", "wrap", "is_fx_tracing", "PH", "ProxyableClassMeta", "PHBase"]
 
-HAS_VARSTUFF = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
-_orig_module_call = facula.nn.Module.__call__
-_orig_module_getattr = facula.nn.Module.__getattr__
 _proxyable_classes = {}
 _is_fx_tracing_flag = False
 _constant_attribute_types = (facula.Tensor,)
@@ -180,14 +180,6 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
 
 
 # ---- the tracer
-
-
-def _annotation(function: Callable[..., Any], name: str) -> Any:
-    """Return the type that a function states for a parameter, or for "return"; None for texts of Facula's own functions, which
-    are for type checkers."""
-    kind = getattr(function, "__annotations__", {}).get(name)
-    own = getattr(function, "__globals__", {}).get("__name__", "").startswith("facula.")
-    return None if own and isinstance(kind, str) else kind
 
 
 @compatibility(is_backward_compatible=True)
@@ -321,15 +313,12 @@ class Tracer(TracerBase):
         >>> tracer.path_of_module(act)
         '0'
         """
-        if self.submodule_paths is not None:
-            path = self.submodule_paths.get(mod)
-            if path is None:
-                raise NameError("module is not installed as a submodule")
-            return path
-        for name, module in self.root.named_modules():
-            if module is mod:
-                return name
-        raise NameError("module is not installed as a submodule")
+        paths = self.submodule_paths
+        if paths is None:
+            paths = {module: name for name, module in self.root.named_modules()}
+        if mod not in paths:
+            raise NameError("module is not installed as a submodule")
+        return paths[mod]
 
     def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the result of a call of a module, tracing on or making a node; called for each.
@@ -403,11 +392,9 @@ class Tracer(TracerBase):
 
     def _knows_factories(self):
         """Return whether `create_proxy`, which a subclass may have written anew, takes a factory."""
-        known = self.__dict__.get("_takes_factory")
-        if known is None:
-            known = "proxy_factory_fn" in inspect.signature(self.create_proxy).parameters
-            self.__dict__["_takes_factory"] = known
-        return known
+        if "_takes_factory" not in self.__dict__:
+            self._takes_factory = "proxy_factory_fn" in inspect.signature(self.create_proxy).parameters
+        return self._takes_factory
 
     def _parameters(self):
         by_id = self.__dict__.get("_parameter_names")
@@ -423,7 +410,7 @@ class Tracer(TracerBase):
         if name[0] != "*":
             parameter = sig.parameters[name]
             default = () if parameter.default is parameter.empty else (parameter.default,)
-        kind = _annotation(fn_for_analysis, name)
+        kind = stated_type(fn_for_analysis, name)
         return self.create_proxy("placeholder", name, default, {}, type_expr=kind)
 
     def _concrete(self, name, value, sig):
@@ -433,10 +420,10 @@ class Tracer(TracerBase):
             nonlocal counter
             counter += 1
             if isinstance(leaf, PHBase):
+                proxy = self.create_proxy("placeholder", f"{name}_{counter}", (), {})
                 if leaf is not PH:
-                    _transfer_attrs(fr=leaf, to=(proxy := self.create_proxy("placeholder", f"{name}_{counter}", (), {})).node)
-                    return proxy
-                return self.create_proxy("placeholder", f"{name}_{counter}", (), {})
+                    _transfer_attrs(fr=leaf, to=proxy.node)
+                return proxy
             self._specialise(name, counter, leaf, sig)
             return leaf
 
@@ -454,8 +441,6 @@ class Tracer(TracerBase):
             text = f"{name} was {value} while tracing, got another value"
             self.create_proxy("call_function", facula._assert, (proxy == value, text), {})
         else:
-            import warnings
-
             warnings.warn(
                 f"symbolic_trace: no check is recorded for {name}, given in concrete_args as {type(value).__name__}; "
                 "call the result with that same value"
@@ -495,9 +480,8 @@ class Tracer(TracerBase):
             ]
         if isinstance(concrete_args, tuple):
             if len(names_left) != len(concrete_args):
-                raise RuntimeError(
-                    f"Tracing expected {len(names_left)} arguments but got {len(concrete_args)} concrete arguments"
-                )
+                count = len(concrete_args)
+                raise RuntimeError(f"Tracing expected {len(names_left)} arguments but got {count} concrete arguments")
             concrete_args = dict(zip(names_left, concrete_args))
         args += [self._proxy_placeholder(name, concrete_args, sig, fn) for name in names_left]
         if code.co_flags & HAS_VARSTUFF:
@@ -564,9 +548,9 @@ class Tracer(TracerBase):
         scope = inspect.unwrap(fn).__globals__
         fn, args = self.create_args_for_root(fn, isinstance(root, facula.nn.Module), concrete_args)
         with _new_patcher() as patcher:
-            self._patch(patcher, scope)
+            _patch_program(self, patcher, scope)
             result = fn(*args)
-        kind = _annotation(fn, "return")
+        kind = stated_type(fn, "return")
         self.create_node("output", "output", (self.create_arg(result),), {}, type_expr=kind)
         self.submodule_paths = None
         return self.graph
@@ -575,9 +559,7 @@ class Tracer(TracerBase):
         """Return the function of a root module."""
         self.root: Module = root
         if not hasattr(type(root), self.traced_func_name):
-            raise AssertionError(
-                f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}"
-            )
+            raise AssertionError(f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}")
         fn = getattr(type(root), self.traced_func_name)
         self.root_module_name: str = root._get_name()
         self.submodule_paths: dict[Any, Any] | None = {module: name for name, module in root.named_modules()}
@@ -590,38 +572,6 @@ class Tracer(TracerBase):
         for name, child in module.named_children():
             self._collect_tensors(child, [*prefix, name])
 
-    def _patch(self, patcher, scope):
-        """Patch modules, functions of Facula and wrapped functions, for as long as the program is traced."""
-        proxies, wrappers = {}, _library_wrappers()
-        thread = threading.get_ident()  # others go on with their modules
-
-        @functools.wraps(_orig_module_getattr)
-        def module_getattr(mod, attr):
-            if threading.get_ident() != thread:
-                return _orig_module_getattr(mod, attr)
-            return self.getattr(attr, _orig_module_getattr(mod, attr), proxies)
-
-        @functools.wraps(_orig_module_call)
-        def module_call(mod, *args, **kwargs):
-            if threading.get_ident() != thread:
-                return _orig_module_call(mod, *args, **kwargs)
-            forward = lambda *a, **k: _orig_module_call(mod, *a, **k)
-            home = getattr(getattr(mod, "forward", mod), "__globals__", {})
-            if home and not home.get("__name__", "").startswith("facula."):
-                _autowrap_check(patcher, home, self._autowrap_function_ids, wrappers)
-            return self.call_module(mod, forward, args, kwargs)
-
-        for kind in (OpOverload, OpOverloadPacket):
-            patcher.patch_method(kind, "__call__", _create_op_call(kind.__call__))
-        patcher.patch_method(facula.nn.Module, "__getattr__", module_getattr)
-        patcher.patch_method(facula.nn.Module, "__call__", module_call)
-        _patch_library(patcher, wrappers)
-        _patch_wrapped_functions(patcher)
-        if not scope.get("__name__", "").startswith("facula."):
-            _autowrap_check(patcher, scope, self._autowrap_function_ids, wrappers)
-        for module in self._autowrap_search:
-            _autowrap_check(patcher, vars(module), self._autowrap_function_ids)
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         new = Tracer.__new__(type(self))
         for key, value in vars(self).items():
@@ -630,24 +580,6 @@ class Tracer(TracerBase):
             else:
                 new.__dict__[key] = copy.deepcopy(value, memo)
         return new
-
-
-def _by_keyword(fn, names):
-    """Return `fn`, whose last parameters are given by keyword only, with all of them positional."""
-
-    @functools.wraps(fn)
-    def positional(*args):
-        return fn(*args[: len(args) - len(names)], **dict(zip(names, args[len(args) - len(names) :])))
-
-    return positional
-
-
-def _patch_function(fn, nargs):
-    """Return `fn` with all its parameters positional, those with stars too, which get what a proxy stands for."""
-    code = fn.__code__.replace(
-        co_argcount=nargs, co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=fn.__code__.co_flags & ~HAS_VARSTUFF
-    )
-    return types.FunctionType(code, fn.__globals__, fn.__name__, None, fn.__closure__)
 
 
 @compatibility(is_backward_compatible=True)

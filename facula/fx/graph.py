@@ -30,6 +30,8 @@ from facula.fx._codegen import (  # noqa: F401
     reflectable_magic_methods,
 )
 from facula.fx._compatibility import compatibility
+from facula.fx._lint import _check_argument, _check_reference, _has_attribute, _has_module
+from facula.fx._node_list import _FindNodesLookupTable, _Insertion, _node_list
 from facula.fx._public import short_name
 from facula.fx.node import Argument, Node, Target, _get_qualified_name, _type_repr, dtype_abbrs, map_arg  # noqa: F401
 
@@ -59,69 +61,6 @@ def simple_table(rows, headers):
         text.rjust(width) if right else text.ljust(width) for text, width, right in zip(row, widths, numeric)
     ).rstrip()
     return "\n".join([place(headers), "  ".join("-" * width for width in widths), *map(place, cells)])
-
-
-class _node_list:  # noqa: N801
-    """The nodes of a graph in order. The graph may be changed while one goes through them."""
-
-    def __init__(self, graph, direction="_next"):
-        self.graph, self.direction = graph, direction
-
-    def __len__(self):
-        return self.graph._len
-
-    def __iter__(self):
-        root, direction = self.graph._root, self.direction
-        node = getattr(root, direction)
-        while node is not root:
-            if not node._erased:
-                yield node
-            node = getattr(node, direction)
-
-    def __reversed__(self):
-        return _node_list(self.graph, "_prev" if self.direction == "_next" else "_next")
-
-
-class _FindNodesLookupTable:
-    """Nodes by op and target."""
-
-    def __init__(self):
-        self.table = {}
-
-    def _key(self, node):
-        return (node.op, node.target if node.op == "call_function" else None)
-
-    def __contains__(self, node):
-        return node in self.table.get(self._key(node), ())
-
-    def insert(self, node):
-        """Add a node."""
-        self.table.setdefault(self._key(node), {})[node] = None
-
-    def remove(self, node):
-        """Take a node out."""
-        self.table.get(self._key(node), {}).pop(node, None)
-
-    def find_nodes(self, *, op, target=None):
-        """Return the nodes with this op, and this target if one is given."""
-        if op == "call_function" and target is not None:
-            return list(self.table.get((op, target), ()))
-        found = [node for (kind, _), nodes in self.table.items() if kind == op for node in nodes]
-        return found if target is None else [node for node in found if node.target == target]
-
-
-class _Insertion:
-    """Where new nodes go; as a context manager, until its end."""
-
-    def __init__(self, graph, insert):
-        self.graph, self.before = graph, graph._insert
-        graph._insert = insert
-
-    def __enter__(self):
-        return None
-
-    def __exit__(self, *exception):
-        self.graph._insert = self.before
 
 
 class Graph:
@@ -646,47 +585,6 @@ class Graph:
                 codegen._body_transformer = before
 
         return until_the_end()
-
-
-def _check_argument(graph, node, arg, seen):
-    if arg.graph is not graph:
-        raise RuntimeError(
-            f"lint: {node} has the argument {arg}, a node of another graph; node_copy takes arg_transform, which gives the "
-            f"node of this graph for it\n{graph}"
-        )
-    if arg not in seen:
-        raise RuntimeError(
-            f"lint: {node} has the argument {arg}, which comes later in the graph: expected every node after its arguments\n"
-            f"{graph}"
-        )
-
-
-def _check_reference(module, node):
-    holder = module
-    parts = node.target.split(".")
-    for at, part in enumerate(parts):
-        if not hasattr(holder, part):
-            what = "submodule" if at < len(parts) - 1 or node.op == "call_module" else "attribute"
-            raise RuntimeError(f"Node {node} target {node.target} references nonexistent {what} {part} of {holder}")
-        holder = getattr(holder, part)
-    if node.op == "call_module" and not callable(holder):
-        raise RuntimeError(f"Node {node} target {node.target} does not reference an nn.Module")
-
-
-def _has_attribute(module, path):
-    for part in path.split("."):
-        if not hasattr(module, part):
-            return False
-        module = getattr(module, part)
-    return True
-
-
-def _has_module(module, path):
-    try:
-        module.get_submodule(path)
-    except AttributeError:
-        return False
-    return True
 
 
 compatibility(is_backward_compatible=True)(Graph)

@@ -5,14 +5,15 @@ Long because Node is one class, most of whose methods have an example.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Union
 
 import facula
-from facula._ops import OpOverload
+from facula._operators.namespaces import OpOverload
 from facula.fx import _public
 from facula.fx._compatibility import compatibility
+from facula.fx._effects import _is_impure_function, _side_effectful_functions
+from facula.fx._public import _type_repr
 from facula.fx.immutable_collections import immutable_dict, immutable_list
 
 if TYPE_CHECKING:
@@ -36,23 +37,12 @@ Argument = Any
 _legal_ops = dict.fromkeys(
     ["placeholder", "call_method", "call_module", "call_function", "get_attr", "output", "root"]
 )
-_side_effectful_functions = {facula._assert, facula._assert_async}
-_IMPURE_IN_TORCH = """
-    manual_seed seed set_default_dtype set_grad_enabled _foreach_add_ _check _check_is_size _check_value _check_type
-""".split()
-_side_effectful_functions.update(getattr(facula, name) for name in _IMPURE_IN_TORCH if hasattr(facula, name))
-_RANGES = ("_record_function_enter", "_record_function_enter_new", "_record_function_exit")
-_side_effectful_functions.update(getattr(facula.ops.profiler, name) for name in _RANGES)
 dtype_abbrs: dict[Any, Any] = {
     facula.bfloat16: "bf16", facula.float64: "f64", facula.float32: "f32", facula.float16: "f16", facula.complex32: "c32",
     facula.complex64: "c64", facula.complex128: "c128", facula.int8: "i8", facula.int16: "i16", facula.int32: "i32",
     facula.int64: "i64", facula.bool: "b8", facula.uint8: "u8", facula.uint16: "u16", facula.uint32: "u32",
     facula.uint64: "u64",
 }  # fmt: skip
-_RANDOM = frozenset(
-    "rand randn randint randperm rand_like randn_like randint_like normal poisson bernoulli multinomial".split()
-)
-_RANDOM_FUNCTIONS = frozenset(getattr(facula, name) for name in _RANDOM)
 
 
 @compatibility(is_backward_compatible=False)
@@ -80,18 +70,6 @@ def _get_qualified_name(func):
 
 def _find_module_of_method(orig_method):
     return _public.torch_module(_public._module_of(orig_method) or "torch")
-
-
-def _type_repr(obj):
-    """Return a type as generated code writes it."""
-    if isinstance(obj, type) and not isinstance(obj, types.GenericAlias):
-        module = _public.torch_module(obj.__module__)
-        return obj.__qualname__ if module == "builtins" else f"{module}.{obj.__qualname__}"
-    if obj is ...:
-        return "..."
-    if isinstance(obj, types.FunctionType):
-        return obj.__name__
-    return repr(obj).replace("facula.", "torch.") if "facula." in repr(obj) else repr(obj)
 
 
 def _last_uses(nodes):
@@ -520,20 +498,6 @@ def _check_target(graph, name, op, target):
 def _refuse_target(graph, name, target, expected):
     kind = _type_repr(type(target))
     raise ValueError(f"Node [graph = {graph}, name = '{name}'] target {target} has type {kind} but a {expected} is expected")
-
-
-def _is_impure_function(node, impure_random):
-    target = node.target
-    try:
-        if target in _side_effectful_functions:
-            return True
-    except TypeError:  # not hashable
-        return False
-    if isinstance(target, OpOverload):
-        name = target.overloadpacket.__name__
-        writes = (name.endswith("_") and not name.endswith("__")) or node.kwargs.get("out") is not None
-        return writes or (impure_random and name in _RANDOM)
-    return impure_random and target in _RANDOM_FUNCTIONS
 
 
 def _metadata_text(node):

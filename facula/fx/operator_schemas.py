@@ -10,7 +10,7 @@ import typing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import facula
-from facula._ops import OpOverload, OpOverloadPacket
+from facula._operators.namespaces import OpOverload, OpOverloadPacket
 from facula.fx._compatibility import compatibility
 
 if TYPE_CHECKING:

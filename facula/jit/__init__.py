@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar  # noqa: F401
 
 import facula
 import facula.jit.annotations as annotations  # in place of the feature of that name
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 from facula.futures import Future
 from facula.jit import scripted, traced  # noqa: F401
 from facula.jit._loaded import load

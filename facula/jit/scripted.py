@@ -88,13 +88,11 @@ class _Recorded:
     """What a program that was recorded has: of the first call, or of the example of a trace."""
 
     def _exported(self):
-        from facula.jit.traced import Trace
-
         traces = self.__dict__.get("_traces")
         if traces:
             return next(iter(traces.values())).exported()
         is_module = isinstance(self, facula.nn.Module)
-        trace = Trace(self if is_module else facula.nn.Module(), self if is_module else self.__wrapped__)
+        trace = facula.jit.traced.Trace(self if is_module else facula.nn.Module(), self if is_module else self.__wrapped__)
         trace.first = _first_calls.get(self)
         return trace.exported()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula as _f
-from facula._dims import counted_dims
+from facula._shared.dims import counted_dims
 
 if TYPE_CHECKING:
     from typing import Any

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import facula as _f
 from facula import _C
-from facula._dims import counted_dims
+from facula._shared.dims import counted_dims
 
 _WAYS = {"sum": "sum", "prod": "prod", "amax": "amax", "amin": "amin", "mean": "mean"}
 

@@ -16,7 +16,8 @@ from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING
 
 import facula
-from facula import _C, _utils
+from facula import _C
+from facula._serialization import rebuild
 from facula.cuda import streams
 from facula.storage import LEGACY_STORAGES, TypedStorage
 
@@ -150,10 +151,10 @@ def reduce_tensor(tensor: Tensor) -> tuple[Callable[..., Any], tuple[Any, ...]]:
             f"send tensor.detach() (shape {tuple(tensor.shape)})"
         )
     if tensor.layout is not facula.strided or tensor.device.type == "meta":
-        return _utils.reduce_tensor(tensor)
+        return rebuild.reduce_tensor(tensor)
     geometry = (tensor.storage_offset(), tuple(tensor.size()), tuple(tensor.stride()))
     kind = type(tensor)
-    attributes = _utils._get_obj_state(tensor)
+    attributes = rebuild._get_obj_state(tensor)
     return _rebuild_tensor, (
         kind,
         tensor.untyped_storage(),
@@ -204,7 +205,7 @@ def _rebuild_tensor(kind, storage, dtype, offset, size, stride, requires_grad, a
         tensor = tensor.as_subclass(kind)
     if requires_grad and not tensor.requires_grad:
         tensor.requires_grad_(True)
-    return _utils.set_attributes(tensor, attributes) if attributes else tensor
+    return rebuild.set_attributes(tensor, attributes) if attributes else tensor
 
 
 def init_reductions() -> None:

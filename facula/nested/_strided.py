@@ -12,7 +12,7 @@ from typing import Any
 
 import facula
 from facula import _C
-from facula._pointwise import DRAWN_INPLACE, POINTWISE, is_inplace, plain_name
+from facula._operators.pointwise import DRAWN_INPLACE, POINTWISE, is_inplace, plain_name
 
 from ._internal.nested_tensor import OfRows
 from ._internal.rules import _LIKE, _OF_MEMORY, argument, leaves, off

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 
 from . import attention, common_types, functional, init, modules, parallel, parameter, utils
 from .modules import *  # noqa: F403

@@ -60,7 +60,7 @@ from facula._C.nn_functional import softsign as softsign
 from facula._C.nn_functional import tanh as tanh
 from facula._C.nn_functional import tanhshrink as tanhshrink
 from facula._C.nn_functional import threshold as threshold
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 from facula.nn import _reduction as _Reduction
 
 from .functions.activation import *
@@ -73,6 +73,7 @@ from .functions.loss_regression import *
 from .functions.matmul import *
 from .functions.norm import *
 from .functions.pool import *
+from .functions.pool_adaptive import *
 from .functions.random import *
 from .functions.resample import *
 from .functions.split_join import *

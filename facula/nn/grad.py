@@ -9,7 +9,7 @@ import facula
 from . import functional as F
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from facula import Tensor
 
@@ -26,68 +26,139 @@ def _grad_of(conv, like, shape, build, grad_output):
         return facula.autograd.grad(result, argument, grad_output, create_graph=like.requires_grad)[0]
 
 
-_ARGUMENTS = """stride, padding, dilation, groups: those of the convolution.
+def conv1d_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: int | Sequence[int] = 1,
+                 padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:  # fmt: skip
+    """Return the gradient of ``nn.functional.conv1d(input, weight)`` with respect to the input, (N, C, L).
 
-Errors: RuntimeError for shapes that do not fit.
-"""
-_INPUT = """Return the gradient of ``nn.functional.{conv}(input, weight)`` with respect to the input.
+    Args:
+        input_size: the shape of the input, (N, C, L).
+        weight: the weight of the convolution.
+        grad_output: the gradient of the result, (N, C_out, L_out).
+        stride, padding, dilation, groups: the arguments of the convolution.
 
-Args:
-    input_size: the shape of the input, (N, C, {sizes}).
-    weight: of the convolution.
-    grad_output: the gradient of the result, of its shape.
-    {arguments}
->>> weight, grad_output = torch.ones(1, 1, {kernel}), torch.ones(1, 1, {output})
->>> nn.grad.{conv}_input((1, 1, {input}), weight, grad_output).flatten()
-tensor([1., 2., 1.])
-"""
-_WEIGHT = """Return the gradient of ``nn.functional.{conv}(input, weight)`` with respect to the weight.
+    Errors: RuntimeError for shapes that do not fit.
 
-Args:
-    input: of the convolution, (N, C, {sizes}).
-    weight_size: the shape of the weight.
-    grad_output: the gradient of the result, of its shape.
-    {arguments}
->>> input, grad_output = torch.ones(1, 1, {input}), torch.ones(1, 1, {output})
->>> nn.grad.{conv}_weight(input, (1, 1, {kernel}), grad_output).flatten()
-tensor([2., 2.])
-"""
+    >>> weight, grad_output = torch.ones(1, 1, 2), torch.ones(1, 1, 2)
+    >>> nn.grad.conv1d_input((1, 1, 3), weight, grad_output).flatten()
+    tensor([1., 2., 1.])
+    """
+
+    def build(input):
+        return input, weight, None, stride, padding, dilation, groups
+
+    return _grad_of(F.conv1d, weight, tuple(input_size), build, grad_output)
 
 
-def _described(gradient, conv, end, text):
-    n = int(conv.__name__[-2])
-    sizes = ", ".join("DHW"[-n:]) if n > 1 else "L"
-    shapes = {key: ", ".join(["1"] * (n - 1) + [size]) for key, size in (("kernel", "2"), ("output", "2"), ("input", "3"))}
-    gradient.__name__ = gradient.__qualname__ = f"{conv.__name__}_{end}"
-    gradient.__doc__ = text.format(conv=conv.__name__, sizes=sizes, arguments=_ARGUMENTS, **shapes)
-    return gradient
+def conv1d_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: int | Sequence[int] = 1,
+                  padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:  # fmt: skip
+    """Return the gradient of ``nn.functional.conv1d(input, weight)`` with respect to the weight, of the shape weight_size.
+
+    Args:
+        input: the input of the convolution, (N, C, L).
+        weight_size: the shape of the weight.
+        grad_output: the gradient of the result, (N, C_out, L_out).
+        stride, padding, dilation, groups: the arguments of the convolution.
+
+    Errors: RuntimeError for shapes that do not fit.
+
+    >>> input, grad_output = torch.ones(1, 1, 3), torch.ones(1, 1, 2)
+    >>> nn.grad.conv1d_weight(input, (1, 1, 2), grad_output).flatten()
+    tensor([2., 2.])
+    """
+
+    def build(weight):
+        return input, weight, None, stride, padding, dilation, groups
+
+    return _grad_of(F.conv1d, input, tuple(weight_size), build, grad_output)
 
 
-def _input_gradient(conv):
-    def gradient(input_size, weight, grad_output, stride=1, padding=0, dilation=1, groups=1):
-        def build(input):
-            return input, weight, None, stride, padding, dilation, groups
+def conv2d_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: int | Sequence[int] = 1,
+                 padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:  # fmt: skip
+    """Return the gradient of ``nn.functional.conv2d(input, weight)`` with respect to the input, (N, C, H, W).
 
-        return _grad_of(conv, weight, tuple(input_size), build, grad_output)
+    Args:
+        input_size: the shape of the input, (N, C, H, W).
+        weight: the weight of the convolution.
+        grad_output: the gradient of the result, (N, C_out, H_out, W_out).
+        stride, padding, dilation, groups: the arguments of the convolution.
 
-    return _described(gradient, conv, "input", _INPUT)
+    Errors: RuntimeError for shapes that do not fit.
+
+    >>> weight, grad_output = torch.ones(1, 1, 1, 2), torch.ones(1, 1, 1, 2)
+    >>> nn.grad.conv2d_input((1, 1, 1, 3), weight, grad_output).flatten()
+    tensor([1., 2., 1.])
+    """
+
+    def build(input):
+        return input, weight, None, stride, padding, dilation, groups
+
+    return _grad_of(F.conv2d, weight, tuple(input_size), build, grad_output)
 
 
-def _weight_gradient(conv):
-    def gradient(input, weight_size, grad_output, stride=1, padding=0, dilation=1, groups=1):
-        def build(weight):
-            return input, weight, None, stride, padding, dilation, groups
+def conv2d_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: int | Sequence[int] = 1,
+                  padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:  # fmt: skip
+    """Return the gradient of ``nn.functional.conv2d(input, weight)`` with respect to the weight, of the shape weight_size.
 
-        return _grad_of(conv, input, tuple(weight_size), build, grad_output)
+    Args:
+        input: the input of the convolution, (N, C, H, W).
+        weight_size: the shape of the weight.
+        grad_output: the gradient of the result, (N, C_out, H_out, W_out).
+        stride, padding, dilation, groups: the arguments of the convolution.
 
-    return _described(gradient, conv, "weight", _WEIGHT)
+    Errors: RuntimeError for shapes that do not fit.
+
+    >>> input, grad_output = torch.ones(1, 1, 1, 3), torch.ones(1, 1, 1, 2)
+    >>> nn.grad.conv2d_weight(input, (1, 1, 1, 2), grad_output).flatten()
+    tensor([2., 2.])
+    """
+
+    def build(weight):
+        return input, weight, None, stride, padding, dilation, groups
+
+    return _grad_of(F.conv2d, input, tuple(weight_size), build, grad_output)
 
 
-conv1d_input: Callable[..., Tensor]
-conv1d_weight: Callable[..., Tensor]
-conv2d_input: Callable[..., Tensor]
-conv2d_weight: Callable[..., Tensor]
-conv3d_input: Callable[..., Tensor]
-conv3d_weight: Callable[..., Tensor]
-conv1d_input, conv2d_input, conv3d_input = map(_input_gradient, (F.conv1d, F.conv2d, F.conv3d))
-conv1d_weight, conv2d_weight, conv3d_weight = map(_weight_gradient, (F.conv1d, F.conv2d, F.conv3d))
+def conv3d_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: int | Sequence[int] = 1,
+                 padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:  # fmt: skip
+    """Return the gradient of ``nn.functional.conv3d(input, weight)`` with respect to the input, (N, C, D, H, W).
+
+    Args:
+        input_size: the shape of the input, (N, C, D, H, W).
+        weight: the weight of the convolution.
+        grad_output: the gradient of the result, (N, C_out, D_out, H_out, W_out).
+        stride, padding, dilation, groups: the arguments of the convolution.
+
+    Errors: RuntimeError for shapes that do not fit.
+
+    >>> weight, grad_output = torch.ones(1, 1, 1, 1, 2), torch.ones(1, 1, 1, 1, 2)
+    >>> nn.grad.conv3d_input((1, 1, 1, 1, 3), weight, grad_output).flatten()
+    tensor([1., 2., 1.])
+    """
+
+    def build(input):
+        return input, weight, None, stride, padding, dilation, groups
+
+    return _grad_of(F.conv3d, weight, tuple(input_size), build, grad_output)
+
+
+def conv3d_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: int | Sequence[int] = 1,
+                  padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:  # fmt: skip
+    """Return the gradient of ``nn.functional.conv3d(input, weight)`` with respect to the weight, of the shape weight_size.
+
+    Args:
+        input: the input of the convolution, (N, C, D, H, W).
+        weight_size: the shape of the weight.
+        grad_output: the gradient of the result, (N, C_out, D_out, H_out, W_out).
+        stride, padding, dilation, groups: the arguments of the convolution.
+
+    Errors: RuntimeError for shapes that do not fit.
+
+    >>> input, grad_output = torch.ones(1, 1, 1, 1, 3), torch.ones(1, 1, 1, 1, 2)
+    >>> nn.grad.conv3d_weight(input, (1, 1, 1, 1, 2), grad_output).flatten()
+    tensor([2., 2.])
+    """
+
+    def build(weight):
+        return input, weight, None, stride, padding, dilation, groups
+
+    return _grad_of(F.conv3d, input, tuple(weight_size), build, grad_output)

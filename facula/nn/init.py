@@ -1,7 +1,9 @@
-"""Initialisers: each fills a tensor in place, without recording gradients, and returns it.
+"""Initializers: each fills a tensor in place, without recording gradients, and returns it.
 
 ``generator`` is the random generator to draw from (default: the global one). The order and amount of random
 numbers are PyTorch's, so that the same seed gives the same weights.
+
+Long because PyTorch has all initializers in one file of this name, and each stands there with its docstring and example.
 """
 
 from __future__ import annotations
@@ -68,6 +70,8 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
             (sqrt(2 / (1 + param ** 2))) or 'selu' (3 / 4).
         param: the negative slope of 'leaky_relu'. Default: 0.01.
 
+    Returns: a number.
+
     Errors: ValueError for another nonlinearity, or a slope that is no number.
 
     >>> nn.init.calculate_gain("leaky_relu", 0.2)
@@ -96,9 +100,11 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
     """Fill a tensor from the uniform distribution over [a, b), and return it.
 
     Args:
-        tensor: is filled in place.
+        tensor: the tensor, of any shape, which is filled in place.
         a, b: the bounds.
-        generator: to draw from; default: that of the device.
+        generator: the generator to draw from. Default: that of the device.
+
+    Returns: the tensor.
 
     >>> w = nn.init.uniform_(torch.empty(3, 5), -1.0, 1.0)
     >>> bool((w.abs() <= 1).all())
@@ -116,9 +122,11 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Gene
     """Fill a tensor from the normal distribution, and return it.
 
     Args:
-        tensor: is filled in place.
-        mean, std: of the distribution.
-        generator: to draw from; default: that of the device.
+        tensor: the tensor, of any shape, which is filled in place.
+        mean, std: the mean and the standard deviation.
+        generator: the generator to draw from. Default: that of the device.
+
+    Returns: the tensor.
 
     >>> w = nn.init.normal_(torch.empty(100, 100), mean=3.0, std=0.1)
     >>> round(w.mean().item(), 2), round(w.std().item(), 2)
@@ -137,10 +145,12 @@ def trunc_normal_(
     from the uniform distribution, accepted with the ratio of the density to its peak in [a, b].
 
     Args:
-        tensor: is filled in place.
-        mean, std: of the distribution before it is limited.
+        tensor: the tensor, of any shape, which is filled in place.
+        mean, std: the mean and the standard deviation before the distribution is limited.
         a, b: the bounds, not multiples of std. Bounds that are more than 2 std from the mean warn.
-        generator: to draw from; default: that of the device.
+        generator: the generator to draw from. Default: that of the device.
+
+    Returns: the tensor.
 
     >>> w = nn.init.trunc_normal_(torch.empty(100, 100), std=0.5, a=-1.0, b=1.0)
     >>> bool((w.abs() <= 1).all())
@@ -195,8 +205,10 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill a tensor with a number, and return it.
 
     Args:
-        tensor: is filled in place.
+        tensor: the tensor, of any shape, which is filled in place.
         val: the number.
+
+    Returns: the tensor.
 
     >>> nn.init.constant_(torch.empty(2), 0.3)
     tensor([0.3000, 0.3000])
@@ -209,7 +221,9 @@ def ones_(tensor: Tensor) -> Tensor:
     """Fill a tensor with 1, and return it.
 
     Args:
-        tensor: is filled in place.
+        tensor: the tensor, of any shape, which is filled in place.
+
+    Returns: the tensor.
 
     >>> nn.init.ones_(torch.empty(2))
     tensor([1., 1.])
@@ -221,7 +235,9 @@ def zeros_(tensor: Tensor) -> Tensor:
     """Fill a tensor with 0, and return it.
 
     Args:
-        tensor: is filled in place.
+        tensor: the tensor, of any shape, which is filled in place.
+
+    Returns: the tensor.
 
     >>> nn.init.zeros_(torch.empty(2))
     tensor([0., 0.])
@@ -231,10 +247,12 @@ def zeros_(tensor: Tensor) -> Tensor:
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """Fill a matrix with the identity, and return it: a linear layer with it hands its input on.
+    """Fill a matrix with the identity, and return it: a linear layer with it returns its input.
 
     Args:
         tensor: a matrix, filled in place; it need not be square.
+
+    Returns: the tensor.
 
     Errors: ValueError for other numbers of dimensions than 2.
 
@@ -250,11 +268,13 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Fill the weight of a convolution so that it hands on as many channels as it can, and return it.
+    """Fill the weight of a convolution so that it passes on as many channels as it can, and return it.
 
     Args:
-        tensor: (out channels, in channels / groups, kernel...), filled in place.
-        groups: of the convolution; each hands on its own channels.
+        tensor: the weight, (out channels, in channels / groups, *kernel), which is filled in place.
+        groups: the groups of the convolution; each passes on its own channels.
+
+    Returns: the tensor.
 
     Errors: ValueError for other than 3, 4 or 5 dimensions, or out channels that groups does not divide.
 
@@ -294,13 +314,16 @@ def _calculate_correct_fan(tensor, mode: str) -> int:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill from the uniform distribution over (-a, a) with ``a = gain * sqrt(6 / (fan_in + fan_out))`` (Glorot), and return
-    it.
+    """Fill a weight from the uniform distribution over (-a, a) with ``a = gain * sqrt(6 / (fan_in + fan_out))``
+    (Glorot, Bengio 2010), and return it.
 
     Args:
-        tensor: (out, in, kernel...), filled in place; fan_in is in times the kernel's elements, fan_out out times them.
+        tensor: the weight, (out, in, *kernel), which is filled in place; fan_in is in times the kernel's elements, fan_out out
+            times them.
         gain: a factor, see `calculate_gain`.
-        generator: to draw from; default: that of the device.
+        generator: the generator to draw from. Default: that of the device.
+
+    Returns: the tensor.
 
     Errors: ValueError for fewer than 2 dimensions.
 
@@ -314,12 +337,16 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill from the normal distribution with ``std = gain * sqrt(2 / (fan_in + fan_out))`` (Glorot), and return it.
+    """Fill a weight from the normal distribution with ``std = gain * sqrt(2 / (fan_in + fan_out))`` (Glorot, Bengio 2010), and
+    return it.
 
     Args:
-        tensor: (out, in, kernel...), filled in place; fan_in is in times the kernel's elements, fan_out out times them.
+        tensor: the weight, (out, in, *kernel), which is filled in place; fan_in is in times the kernel's elements, fan_out out
+            times them.
         gain: a factor, see `calculate_gain`.
-        generator: to draw from; default: that of the device.
+        generator: the generator to draw from. Default: that of the device.
+
+    Returns: the tensor.
 
     Errors: ValueError for fewer than 2 dimensions.
 
@@ -337,14 +364,17 @@ def _kaiming_std(tensor, a: float, mode: str, nonlinearity: str) -> float:
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Generator | None = None
 ) -> Tensor:
-    """Fill from the uniform distribution over (-b, b) with ``b = gain * sqrt(3 / fan)`` (He), and return it.
+    """Fill a weight from the uniform distribution over (-b, b) with ``b = gain * sqrt(3 / fan)`` (He et al. 2015), and return
+    it.
 
     Args:
-        tensor: (out, in, kernel...), filled in place; an empty one warns.
+        tensor: the weight, (out, in, *kernel), which is filled in place; an empty one warns.
         a: the negative slope of 'leaky_relu'.
         mode: 'fan_in' keeps the variance of values forwards, 'fan_out' that of gradients backwards.
-        nonlinearity: what follows, see `calculate_gain`.
-        generator: to draw from; default: that of the device.
+        nonlinearity: the function that follows, see `calculate_gain`.
+        generator: the generator to draw from. Default: that of the device.
+
+    Returns: the tensor.
 
     Errors: ValueError for fewer than 2 dimensions, another mode or nonlinearity.
 
@@ -364,14 +394,16 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Generator | None = None
 ) -> Tensor:
-    """Fill from the normal distribution with ``std = gain / sqrt(fan)`` (He), and return it.
+    """Fill a weight from the normal distribution with ``std = gain / sqrt(fan)`` (He et al. 2015), and return it.
 
     Args:
-        tensor: (out, in, kernel...), filled in place; an empty one warns.
+        tensor: the weight, (out, in, *kernel), which is filled in place; an empty one warns.
         a: the negative slope of 'leaky_relu'.
         mode: 'fan_in' keeps the variance of values forwards, 'fan_out' that of gradients backwards.
-        nonlinearity: what follows, see `calculate_gain`.
-        generator: to draw from; default: that of the device.
+        nonlinearity: the function that follows, see `calculate_gain`.
+        generator: the generator to draw from. Default: that of the device.
+
+    Returns: the tensor.
 
     Errors: ValueError for fewer than 2 dimensions, another mode or nonlinearity.
 
@@ -388,13 +420,15 @@ def kaiming_normal_(
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
-    """Fill with ``gain`` times a random orthogonal matrix, and return it.
+    """Fill a weight with ``gain`` times a random orthogonal matrix, and return it.
 
     Args:
-        tensor: 2 dimensions or more, filled in place; all but the first count as columns. The shorter of rows and columns are
-            orthonormal.
+        tensor: the weight, of 2 dimensions or more, which is filled in place; all but the first count as columns. The shorter
+            of rows and columns are orthonormal.
         gain: a factor.
-        generator: to draw from; default: that of the device.
+        generator: the generator to draw from. Default: that of the device.
+
+    Returns: the tensor.
 
     Errors: ValueError for fewer than 2 dimensions.
 
@@ -425,10 +459,12 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     """Fill a matrix from the normal distribution, set a share of each column to zero, and return it.
 
     Args:
-        tensor: a matrix, filled in place.
+        tensor: a matrix, which is filled in place.
         sparsity: the share of each column that becomes zero, rounded up to whole elements.
-        std: of the others.
+        std: the standard deviation of the others.
         generator: to draw values from; default: that of the device. Which become zero is drawn from the global one.
+
+    Returns: the tensor.
 
     Errors: ValueError for other numbers of dimensions than 2.
 

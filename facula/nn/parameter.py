@@ -46,7 +46,7 @@ class Parameter(facula.Tensor, metaclass=_ParameterMeta):
 
     Args:
         data: the values, of any shape; shared, not copied. Default: an empty tensor.
-        requires_grad: whether gradients are recorded.
+        requires_grad: if True, record gradients.
 
     Errors: TypeError for what is no Tensor.
 
@@ -88,9 +88,9 @@ class Parameter(facula.Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, proto: Any) -> Any:
-        from facula import _utils
+        from facula._serialization import rebuild
 
-        return _utils.reduce_parameter(self)
+        return rebuild.reduce_parameter(self)
 
     __torch_function__: Any = _C._disabled_torch_function_impl
 
@@ -99,7 +99,7 @@ _C._set_parameter_class(Parameter)
 
 
 def is_lazy(param: Tensor | None) -> bool:
-    """Return whether a parameter or buffer still waits for its shape.
+    """Return True if a parameter or buffer still waits for its shape.
 
     Args:
         param: any tensor.
@@ -116,7 +116,9 @@ _UNKNOWN_SHAPE = (
 
 
 class UninitializedTensorMixin:
-    """What parameters and buffers share whose shape the first call of a lazy module decides.
+    """Base class of parameters and buffers whose shape the first call of a lazy module decides.
+
+    Errors: RuntimeError for its shape, ValueError for computing with it.
 
     >>> isinstance(nn.LazyLinear(2).weight, nn.parameter.UninitializedTensorMixin)
     True
@@ -199,8 +201,8 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A parameter whose shape is not known yet: it can be moved and converted, and gets its shape by `materialize`.
 
     Args:
-        requires_grad: whether gradients will be recorded.
-        device, dtype: what `materialize` uses when it is told nothing else.
+        requires_grad: if True, record gradients once it has a shape.
+        device, dtype: the device and the dtype that `materialize` uses by default.
 
     Errors: RuntimeError for its shape, ValueError for computing with it.
 
@@ -236,7 +238,7 @@ class Buffer(facula.Tensor, metaclass=_BufferMeta):
 
     Args:
         data: the values, of any shape. Default: an empty tensor.
-        persistent: whether it is part of the module's ``state_dict``.
+        persistent: if True, it is part of the module's ``state_dict``.
 
     >>> module = nn.Module()
     >>> module.mean = nn.Buffer(torch.zeros(2))
@@ -265,9 +267,9 @@ class UninitializedBuffer(UninitializedTensorMixin, facula.Tensor):
     """A buffer whose shape is not known yet: it can be moved and converted, and gets its shape by `materialize`.
 
     Args:
-        requires_grad: whether gradients will be recorded.
-        device, dtype: what `materialize` uses when it is told nothing else.
-        persistent: whether it will be part of the module's ``state_dict``.
+        requires_grad: if True, record gradients once it has a shape.
+        device, dtype: the device and the dtype that `materialize` uses by default.
+        persistent: if True, it will be part of the module's ``state_dict``.
 
     Errors: RuntimeError for its shape, ValueError for computing with it.
 

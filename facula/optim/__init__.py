@@ -1,16 +1,15 @@
 """Optimizers: objects that update parameters from their gradients, and schedules of their learning rates."""
 
 from . import lr_scheduler, optimizer, swa_utils
-from ._adafactor import Adafactor
-from ._muon import Muon
-from ._swap import swap_in_optimizer_params_and_state
 from .adadelta import Adadelta
+from .adafactor import Adafactor
 from .adagrad import Adagrad
 from .adam import Adam
 from .adamax import Adamax
 from .adamw import AdamW
 from .asgd import ASGD
 from .lbfgs import LBFGS
+from .muon import Muon
 from .nadam import NAdam
 from .optimizer import Optimizer
 from .radam import RAdam
@@ -18,6 +17,7 @@ from .rmsprop import RMSprop
 from .rprop import Rprop
 from .sgd import SGD
 from .sparse_adam import SparseAdam
+from .swap import swap_in_optimizer_params_and_state
 
 __all__ = [
     "ASGD",

@@ -1,57 +1,14 @@
-"""Checks of the options of optimizers."""
+"""Checks of the options of optimizers, and what follows from them."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
+import facula
 from facula import Tensor
-
-OPTIONS = {
-    "params": "tensors, (name, tensor) pairs, or groups: dicts with ``params`` and options of their own.",
-    "lr": "the learning rate, a number or a tensor of one element.",
-    "betas": "decay rates of the averages of g and of g ** 2, each in [0, 1).",
-    "eps": "added to the divisor.",
-    "weight_decay": "the factor of the parameter that is added to its gradient.",
-    "maximize": "whether steps go up the gradient, not down.",
-    "foreach": "accepted; one kernel updates a parameter and its state, whatever it says.",
-    "fused": "accepted; one kernel updates a parameter and its state, whatever it says.",
-    "capturable": "whether a CUDA graph may capture a step; a step on the CPU then raises AssertionError.",
-    "differentiable": "whether steps are recorded for gradients, for parameters that are results of ops.",
-}
-DECOUPLED = {
-    "weight_decay": "the factor of the parameter that is added to its gradient, or, when decoupled, (times lr) taken from the "
-    "parameter itself.",
-    "decoupled_weight_decay": "whether weight_decay acts on the parameter and not on the gradient.",
-}
-LISTS = {
-    **OPTIONS,
-    "params": "the parameters, a list of tensors, which are updated in place.",
-    "grads": "their gradients.",
-    "d_p_list": "their gradients.",
-    "state_steps": "how many steps there were, tensors of one element, to which 1 is added.",
-    "exp_avgs": "averages of g, updated in place.",
-    "exp_avg_sqs": "averages of g ** 2, updated in place.",
-    "max_exp_avg_sqs": "the largest averages of g ** 2 so far, updated in place with amsgrad, else not looked at.",
-    "exp_infs": "decaying maxima of ``|g|``, updated in place.",
-    "square_avgs": "averages of g ** 2, updated in place.",
-    "acc_deltas": "averages of squared steps, updated in place.",
-    "state_sums": "sums of g ** 2, updated in place.",
-    "axs": "averages of the parameters, updated in place.",
-    "mus": "how much the present values count in them, tensors of one element.",
-    "etas": "the rates, tensors of one element.",
-    "mu_products": "products of the momenta so far, tensors of one element.",
-    "grad_avgs": "averages of g, updated in place when centered.",
-    "momentum_buffer_list": "the momenta, updated in place; None for those that have none yet, which are put into the list.",
-    "prevs": "the gradients before, replaced in place.",
-    "step_sizes": "the step size of each element, updated in place.",
-    "beta1": "decay rate of the average of g.",
-    "beta2": "decay rate of the average of g ** 2.",
-    "grad_scale": "a tensor that gradients are divided by first, or None.",
-    "found_inf": "a tensor; where it is not 0, nothing is done.",
-    "has_complex": "accepted; complex parameters are seen without it.",
-    "has_sparse_grad": "accepted; sparse gradients are seen without it.",
-}
+from facula.nn.parameter import Parameter
 
 
 def check_non_negative(name: str, **options: Any) -> None:
@@ -94,3 +51,27 @@ def check_step(name: str, group: Mapping[str, Any], params: Any) -> None:
                 raise AssertionError(f"{name}: capturable=True is for parameters on an accelerator, got a step on the {place}")
     if group.get("foreach") and group.get("differentiable") and name != "SGD":
         raise AssertionError(f"{name}: a foreach step has no derivative, got foreach=True and differentiable=True")
+
+
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """Return the kinds of devices on which a captured graph may have a step."""
+    return ["cuda", "xpu", "hpu", "privateuseone", *(["xla"] if supports_xla else [])]
+
+
+def _default_to_fused_or_foreach(params, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
+    """Return (whether one kernel makes a step, whether ops on lists do) where the program does not say it."""
+    if differentiable:
+        return False, False
+    fused = use_fused and all(p is None or type(p) in (Tensor, Parameter) and p.is_floating_point() for p in params)
+    return fused, not fused and all(p is None or p.device.type == "cuda" for p in params)
+
+
+def _use_grad_for_differentiable(step):
+    """Let a step be recorded for gradients where the optimizer is `differentiable`, and only there."""
+
+    @functools.wraps(step)
+    def recorded(self, *args, **kwargs):
+        with facula.set_grad_enabled(self.defaults["differentiable"]):
+            return step(self, *args, **kwargs)
+
+    return recorded

@@ -9,132 +9,14 @@ import facula
 from facula import _C, Tensor
 
 from ._arguments import check_flags, check_step
+from ._update_rules import apply
 from .optimizer import Optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-# ---- The update rules of the core, written with ops: what `differentiable=True` records, and `capturable=True` runs.
-#
-# A rule maps (parameter, gradient, states, numbers) to (parameter, states), all new; states that an optimizer leaves out are
-# None. Order and meaning of states and numbers are those of `src/cpu/isa/optim.cpp`, without the leading sign and decay.
-
-
-def _sgd(p, g, states, numbers):
-    (buffer,) = states or (None,)
-    lr, momentum, undamped, nesterov = numbers
-    if buffer is None:
-        return p - lr * g, states
-    buffer = buffer * momentum + undamped * g
-    return p - lr * (g + momentum * buffer if nesterov else buffer), (buffer,)
-
-
-def _averages(p, g, states, shrink, rest1, beta2, rest2):
-    m, v = states[:2]
-    return p * shrink, m + rest1 * (g - m), v * beta2 + rest2 * g * g
-
-
-def _adam(p, g, states, numbers):
-    shrink, rest1, beta2, step_size, root_correction, eps, rest2 = numbers
-    p, m, v = _averages(p, g, states, shrink, rest1, beta2, rest2)
-    top = facula.maximum(states[2], v) if len(states) > 2 and states[2] is not None else None
-    squares = v if top is None else top
-    return p - step_size * m / (squares.sqrt() / root_correction + eps), (m, v, top)
-
-
-def _adamax(p, g, states, numbers):
-    rest1, beta2, rate, eps = numbers
-    m = states[0] + rest1 * (g - states[0])
-    largest = facula.maximum(states[1] * beta2, g.abs() + eps)
-    return p - rate * m / largest, (m, largest)
-
-
-def _nadam(p, g, states, numbers):
-    shrink, rest1, beta2, correction, eps, rate_gradient, rate_average = numbers
-    p, m, v = _averages(p, g, states, shrink, rest1, beta2, 1 - beta2)
-    divisor = (v / correction).sqrt() + eps
-    return p - rate_gradient * g / divisor - rate_average * m / divisor, (m, v)
-
-
-def _radam(p, g, states, numbers):
-    shrink, rest1, beta2, correction, eps, lr, rectified = numbers
-    p, m, v = _averages(p, g, states, shrink, rest1, beta2, 1 - beta2)
-    step = m / correction * lr
-    adapted = step * rectified / (v.sqrt() + eps)
-    if isinstance(rectified, facula.Tensor):
-        return p - facula.where(rectified > 0, adapted, step), (m, v)
-    return p - (adapted if rectified else step), (m, v)
-
-
-def _adagrad(p, g, states, numbers):
-    lr, eps = numbers
-    total = states[0] + g * g
-    return p - lr * g / (total.sqrt() + eps), (total,)
-
-
-def _adadelta(p, g, states, numbers):
-    lr, rho, eps = numbers
-    squares = states[0] * rho + (1 - rho) * g * g
-    delta = (states[1] + eps).sqrt() / (squares + eps).sqrt() * g
-    return p - lr * delta, (squares, states[1] * rho + (1 - rho) * delta * delta)
-
-
-def _rmsprop(p, g, states, numbers):
-    squares, buffer, mean = states
-    lr, alpha, eps, momentum = numbers
-    squares = squares * alpha + (1 - alpha) * g * g
-    variance = squares
-    if mean is not None:
-        mean = mean + (1 - alpha) * (g - mean)
-        variance = squares - mean * mean
-    step = g / (variance.sqrt() + eps)
-    if buffer is not None:
-        step = buffer = buffer * momentum + step
-    return p - lr * step, (squares, buffer, mean)
-
-
-def _rprop(p, g, states, numbers):
-    before, size = states
-    minus, plus, least, most = numbers
-    product = g * before
-    one = facula.ones_like(size)
-    factor = facula.where(product > 0, one * plus, facula.where(product < 0, one * minus, one))
-    size = (size * factor).clamp(least, most)
-    g = facula.where(product < 0, facula.zeros_like(g), g)
-    return p - g.sign() * size, (g, size)
-
-
-def _asgd(p, g, states, numbers):
-    shrink, eta, mu = numbers
-    p = p * shrink - eta * g
-    return p, (p if not isinstance(mu, facula.Tensor) and mu == 1 else states[0] + (p - states[0]) * mu,)
-
-
-_RULES = {
-    "sgd": _sgd, "adam": _adam, "adamax": _adamax, "nadam": _nadam, "radam": _radam, "adagrad": _adagrad,
-    "adadelta": _adadelta, "rmsprop": _rmsprop, "rprop": _rprop, "asgd": _asgd,
-}  # fmt: skip
-
-
-def _real(t):
-    return facula.view_as_real(t) if t is not None and t.is_complex() else t
-
-
-def apply(rule: str, param, grad, states, numbers) -> None:
-    """Make one recorded step: write the new values into `param` and `states` in place."""
-    sign, decay, *rest = numbers
-    # Copies: what the rule saves for its derivative must not be written to below.
-    p, g, *olds = (_real(t if t is None else t.clone()) for t in (param, grad, *states))
-    g = g * sign
-    g = g + decay * p if rule != "rprop" and not (isinstance(decay, (int, float)) and decay == 0) else g
-    p, news = _RULES[rule](p, g, tuple(olds), rest)
-    for target, new in ((param, p), *zip(states, news)):
-        if target is not None:
-            target.copy_(facula.view_as_complex(new) if target.is_complex() else new)
-
-
-# ---- Steps on lists of parameters, gradients and states: what `adam.adam`, `sgd.sgd` and their like share
+# ---- Steps on lists of parameters, gradients and states, for `adam.adam`, `sgd.sgd` and the others
 
 
 def step_lists(rule, group, params, grads, states, state_steps, grad_scale=None, found_inf=None) -> None:
@@ -184,7 +66,7 @@ class RuleOptimizer(Optimizer):
     _update_sparse = None  # (group, parameter, gradient, state): a step with a sparse gradient, where the rule has one
 
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """Update all parameters that have a gradient; return the closure's loss, or None."""
+        """Update all parameters that have a gradient; return the loss of the closure, or None."""
         loss = self._evaluate(closure)
         self._check_capture()
         for group in self.param_groups:
@@ -227,8 +109,12 @@ class RuleOptimizer(Optimizer):
 
     @staticmethod
     def _run(rule: str, group, param, grad, states, numbers, decay=None):
-        """Return a step of a rule, for run_steps(), or None where it was done, in ops; ``decay`` is the L2 weight decay, by
-        default the group's."""
+        """Return a step of a rule, for run_steps(), or None where it was made, in ops.
+
+        Args:
+            numbers: a tuple of the rule's numbers: variables of the names that the rule has for them in `_update_rules`.
+            decay: the L2 weight decay. Default: the group's.
+        """
         sign = -1.0 if group["maximize"] else 1.0
         decay = group["weight_decay"] if decay is None else decay
         step = (rule, param, grad, states, (sign, decay, *numbers))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from facula.nn._explained import explained
-
-from ._arguments import LISTS, OPTIONS, check_lr, check_non_negative
+from ._arguments import check_lr, check_non_negative
 from ._rule_optimizer import RuleOptimizer, step_lists
 
 if TYPE_CHECKING:
@@ -18,16 +16,24 @@ if TYPE_CHECKING:
 __all__ = ["Adadelta", "adadelta"]
 
 
-@explained(
-    OPTIONS,
-    lr="the factor of steps.",
-    rho="decay rate of both averages, in [0, 1].",
-    eps="added to both averages under their roots.",
-)
 class Adadelta(RuleOptimizer):
-    """Steps in the parameter's own unit: ``p -= lr * sqrt(u + eps) / sqrt(v + eps) * g``, with v the average of g ** 2 and u
-    that of
-    the squared steps (without lr) before.
+    """Make steps in the parameter's own unit: ``p -= lr * sqrt(u + eps) / sqrt(v + eps) * g``, where v is the average of g ** 2
+    and u that of the squares of earlier steps, without lr (Zeiler 2012).
+
+    Args:
+        params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their
+            own.
+        lr: the factor of each step.
+        rho: the decay rate of both averages, in [0, 1].
+        eps: a number added to both averages under their roots.
+        weight_decay: the factor of the parameter that is added to its gradient (L2 penalty).
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
+        maximize: if True, go up the gradient, not down.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+
+    Shapes: parameters p of any shape; in ``state[p]``, ``square_avg`` and ``acc_delta`` have the shape of p, and ``step`` is
+    ().
 
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 
@@ -58,15 +64,36 @@ class Adadelta(RuleOptimizer):
 
     def _update(self, group, param, grad, state, step):
         states = (state["square_avg"], state["acc_delta"])
-        return self._run("adadelta", group, param, grad, states, (group["lr"], group["rho"], group["eps"]))
+        lr, rho, eps = group["lr"], group["rho"], group["eps"]
+        return self._run("adadelta", group, param, grad, states, (lr, rho, eps))
 
 
-@explained(LISTS, rho="decay rate of both averages.", eps="added to both averages under their roots.")
 def adadelta(params: Sequence[Tensor], grads: Sequence[Tensor], square_avgs: Sequence[Tensor], acc_deltas: Sequence[Tensor],
              state_steps: Sequence[Tensor], capturable: bool = False, foreach: bool | None = None, differentiable: bool = False,
              has_complex: bool = False, *, lr: float, rho: float, eps: float, weight_decay: float,
              maximize: bool) -> None:  # fmt: skip
     """Make one step of `Adadelta` on lists.
+
+    Args:
+        params: the parameters, a list of tensors, which are updated in place.
+        grads: their gradients, a list of tensors.
+        square_avgs: averages of g ** 2, updated in place.
+        acc_deltas: averages of squared steps, updated in place.
+        state_steps: the number of steps so far, a list of tensors of one element, to which 1 is added.
+        capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+        has_complex: accepted without effect: complex parameters are recognized.
+        lr: the learning rate, a number or a tensor of one element.
+        rho: the decay rate of both averages.
+        eps: a number added to both averages under their roots.
+        weight_decay: the factor of the parameter that is added to its gradient (L2 penalty).
+        maximize: if True, go up the gradient, not down.
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable, and for a
+    sparse gradient; AssertionError for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.adadelta import adadelta
     >>> p, g, v, u, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
-from facula.nn._explained import explained
 
-from ._arguments import LISTS, OPTIONS, check_lr, check_non_negative
+from ._arguments import check_lr, check_non_negative
 from ._rule_optimizer import RuleOptimizer, step_lists
 from .optimizer import step_counter
 
@@ -20,13 +19,24 @@ if TYPE_CHECKING:
 __all__ = ["Adagrad", "adagrad"]
 
 
-@explained(
-    OPTIONS,
-    lr_decay="the rate at step t is ``lr / (1 + (t - 1) * lr_decay)``.",
-    initial_accumulator_value="where the sum starts.",
-)
 class Adagrad(RuleOptimizer):
-    """Steps scaled by all gradients so far: ``p -= lr * g / (sqrt(sum of g ** 2) + eps)``. Takes sparse gradients.
+    """Scale steps by all gradients so far: ``p -= lr * g / (sqrt(sum of g ** 2) + eps)``
+    (Duchi et al. 2011). Sparse gradients are accepted.
+
+    Args:
+        params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their
+            own.
+        lr: the learning rate, a number or a tensor of one element.
+        lr_decay: the rate at step t is ``lr / (1 + (t - 1) * lr_decay)``.
+        weight_decay: the factor of the parameter that is added to its gradient (L2 penalty).
+        initial_accumulator_value: the first value of the sum.
+        eps: a number added to the divisor.
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        maximize: if True, go up the gradient, not down.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+        fused: accepted without effect: one kernel updates a parameter and its state in any case.
+
+    Shapes: parameters p of any shape; in ``state[p]``, ``sum`` has the shape of p, and ``step`` is ().
 
     Errors: ValueError for options out of range; RuntimeError for a sparse gradient and weight_decay.
 
@@ -96,16 +106,38 @@ class Adagrad(RuleOptimizer):
         param.add_(facula.sparse_coo_tensor(places, values / deviation, grad.shape, is_coalesced=True), alpha=-size)
 
     def _update(self, group, param, grad, state, step):
-        lr = group["lr"] / (1 + (step - 1) * group["lr_decay"])
-        return self._run("adagrad", group, param, grad, (state["sum"],), (lr, group["eps"]))
+        lr, eps = group["lr"] / (1 + (step - 1) * group["lr_decay"]), group["eps"]
+        return self._run("adagrad", group, param, grad, (state["sum"],), (lr, eps))
 
 
-@explained(LISTS, lr_decay="the rate at step t is ``lr / (1 + (t - 1) * lr_decay)``.")
 def adagrad(params: Sequence[Tensor], grads: Sequence[Tensor], state_sums: Sequence[Tensor], state_steps: Sequence[Tensor],
             fused: bool | None = None, grad_scale: Tensor | None = None, found_inf: Tensor | None = None,
             has_sparse_grad: bool = False, foreach: bool | None = None, differentiable: bool = False, has_complex: bool = False,
             *, lr: float, weight_decay: float, lr_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
     """Make one step of `Adagrad` on lists.
+
+    Args:
+        params: the parameters, a list of tensors, which are updated in place.
+        grads: their gradients, a list of tensors.
+        state_sums: sums of g ** 2, updated in place.
+        state_steps: the number of steps so far, a list of tensors of one element, to which 1 is added.
+        fused: accepted without effect: one kernel updates a parameter and its state in any case.
+        grad_scale: a tensor that gradients are divided by first, or None.
+        found_inf: a tensor; if it is not 0, the step is left out. None makes every step.
+        has_sparse_grad: accepted without effect: sparse gradients are recognized.
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+        has_complex: accepted without effect: complex parameters are recognized.
+        lr: the learning rate, a number or a tensor of one element.
+        weight_decay: the factor of the parameter that is added to its gradient (L2 penalty).
+        lr_decay: the rate at step t is ``lr / (1 + (t - 1) * lr_decay)``.
+        eps: a number added to the divisor.
+        maximize: if True, go up the gradient, not down.
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable; AssertionError
+    for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.adagrad import adagrad
     >>> p, g, total, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.tensor(0.0)

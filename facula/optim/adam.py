@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
-from facula.nn._explained import explained
 
-from ._arguments import DECOUPLED, LISTS, OPTIONS, check_lr, check_non_negative, check_rates
+from ._arguments import check_lr, check_non_negative, check_rates
 from ._rule_optimizer import RuleOptimizer, step_lists
 
 if TYPE_CHECKING:
@@ -21,12 +20,30 @@ if TYPE_CHECKING:
 __all__ = ["Adam", "adam"]
 
 
-@explained(OPTIONS | DECOUPLED, amsgrad="whether to divide by the largest average of g ** 2 so far.")
 class Adam(RuleOptimizer):
-    """Steps scaled by averages m of the gradient and v of its square: ``p -= lr * m / (sqrt(v) + eps)``.
+    """Scale steps by averages m of the gradient and v of its square: ``p -= lr * m / (sqrt(v) + eps)`` (Kingma, Ba 2015).
 
     ``m = beta1 * m + (1 - beta1) * g`` and ``v = beta2 * v + (1 - beta2) * g ** 2`` begin at 0; at step t they are divided by
     ``1 - beta1 ** t`` and ``1 - beta2 ** t`` to make up for that.
+
+    Args:
+        params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their
+            own.
+        lr: the learning rate, a number or a tensor of one element.
+        betas: the decay rates of the averages of g and of g ** 2, each in [0, 1).
+        eps: a number added to the divisor.
+        weight_decay: the factor of the parameter that is added to its gradient or, when decoupled, subtracted from the
+            parameter itself, times lr.
+        amsgrad: if True, divide by the largest average of g ** 2 so far.
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        maximize: if True, go up the gradient, not down.
+        capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+        fused: accepted without effect: one kernel updates a parameter and its state in any case.
+        decoupled_weight_decay: if True, apply weight_decay to the parameter and not to the gradient.
+
+    Shapes: parameters p of any shape; in ``state[p]``, ``exp_avg`` and ``exp_avg_sq`` (with amsgrad also ``max_exp_avg_sq``)
+    have the shape of p, and ``step`` is ().
 
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient (`SparseAdam` takes those).
 
@@ -66,7 +83,7 @@ class Adam(RuleOptimizer):
         return state
 
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """Update all parameters that have a gradient; return the closure's loss, or None."""
+        """Update all parameters that have a gradient; return the loss of the closure, or None."""
         loss = None if closure is None else self._evaluate(closure)
         self._check_capture()
         for group in self.param_groups:
@@ -81,11 +98,10 @@ class Adam(RuleOptimizer):
     def _update(self, group, param, grad, state, step):
         (beta1, beta2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
         decoupled = group["decoupled_weight_decay"]
-        numbers = (
-            1 - lr * decay if decoupled else 1.0, 1 - beta1, beta2, lr / (1 - beta1**step), (1 - beta2**step) ** 0.5,
-            group["eps"], 1 - beta2,
-        )  # fmt: skip
         states = (state["exp_avg"], state["exp_avg_sq"], state["max_exp_avg_sq"] if group["amsgrad"] else None)
+        shrink, rest1, rest2, eps = 1 - lr * decay if decoupled else 1.0, 1 - beta1, 1 - beta2, group["eps"]
+        step_size, root_correction = lr / (1 - beta1**step), (1 - beta2**step) ** 0.5
+        numbers = (shrink, rest1, beta2, step_size, root_correction, eps, rest2)
         return self._run("adam", group, param, grad, states, numbers, 0.0 if decoupled else decay)
 
 
@@ -101,13 +117,41 @@ def check_tensor_rates(name: str, betas: tuple[float, float], foreach: bool | No
             raise ValueError(f"{name}: betas[{i}] in a tensor is one element, got {beta.numel()}")
 
 
-@explained(LISTS | DECOUPLED, amsgrad="whether to divide by the largest average of g ** 2 so far.")
 def adam(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
          max_exp_avg_sqs: Sequence[Tensor], state_steps: Sequence[Tensor], foreach: bool | None = None,
          capturable: bool = False, differentiable: bool = False, fused: bool | None = None, grad_scale: Tensor | None = None,
          found_inf: Tensor | None = None, has_complex: bool = False, decoupled_weight_decay: bool = False, *, amsgrad: bool,
          beta1: float, beta2: float, lr: float, weight_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
     """Make one step of `Adam` on lists.
+
+    Args:
+        params: the parameters, a list of tensors, which are updated in place.
+        grads: their gradients, a list of tensors.
+        exp_avgs: averages of g, updated in place.
+        exp_avg_sqs: averages of g ** 2, updated in place.
+        max_exp_avg_sqs: the largest averages of g ** 2 so far, updated in place with amsgrad, otherwise ignored.
+        state_steps: the number of steps so far, a list of tensors of one element, to which 1 is added.
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+        fused: accepted without effect: one kernel updates a parameter and its state in any case.
+        grad_scale: a tensor that gradients are divided by first, or None.
+        found_inf: a tensor; if it is not 0, the step is left out. None makes every step.
+        has_complex: accepted without effect: complex parameters are recognized.
+        decoupled_weight_decay: if True, apply weight_decay to the parameter and not to the gradient.
+        amsgrad: if True, divide by the largest average of g ** 2 so far.
+        beta1: the decay rate of the average of g.
+        beta2: the decay rate of the average of g ** 2.
+        lr: the learning rate, a number or a tensor of one element.
+        weight_decay: the factor of the parameter that is added to its gradient or, when decoupled, subtracted from the
+            parameter itself, times lr.
+        eps: a number added to the divisor.
+        maximize: if True, go up the gradient, not down.
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable, and for a
+    sparse gradient; AssertionError for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.adam import adam
     >>> p, g, m, v, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from facula.nn._explained import explained
-
-from ._arguments import LISTS, OPTIONS
 from .adam import Adam, adam
 
 if TYPE_CHECKING:
@@ -19,13 +16,25 @@ if TYPE_CHECKING:
 __all__ = ["AdamW", "adamw"]
 
 
-@explained(
-    OPTIONS,
-    weight_decay="(times lr) taken from the parameter itself.",
-    amsgrad="whether to divide by the largest average of g ** 2 so far.",
-)
 class AdamW(Adam):
-    """`Adam` that first takes ``lr * weight_decay * p`` from every parameter.
+    """Make steps of `Adam` after subtracting ``lr * weight_decay * p`` from every parameter (Loshchilov, Hutter 2019).
+
+    Args:
+        params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their
+            own.
+        lr: the learning rate, a number or a tensor of one element.
+        betas: the decay rates of the averages of g and of g ** 2, each in [0, 1).
+        eps: a number added to the divisor.
+        weight_decay: the factor of the parameter that is subtracted from it at each step, times lr.
+        amsgrad: if True, divide by the largest average of g ** 2 so far.
+        maximize: if True, go up the gradient, not down.
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+        fused: accepted without effect: one kernel updates a parameter and its state in any case.
+
+    Shapes: parameters p of any shape; in ``state[p]``, ``exp_avg`` and ``exp_avg_sq`` (with amsgrad also ``max_exp_avg_sq``)
+    have the shape of p, and ``step`` is ().
 
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 
@@ -54,17 +63,39 @@ class AdamW(Adam):
             group["decoupled_weight_decay"] = True
 
 
-@explained(
-    LISTS,
-    amsgrad="whether to divide by the largest average of g ** 2 so far.",
-    weight_decay="(times lr) taken from the parameter itself.",
-)
 def adamw(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
           max_exp_avg_sqs: Sequence[Tensor], state_steps: Sequence[Tensor], foreach: bool | None = None,
           capturable: bool = False, differentiable: bool = False, fused: bool | None = None, grad_scale: Tensor | None = None,
           found_inf: Tensor | None = None, has_complex: bool = False, *, amsgrad: bool, beta1: float, beta2: float, lr: float,
           weight_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
     """Make one step of `AdamW` on lists.
+
+    Args:
+        params: the parameters, a list of tensors, which are updated in place.
+        grads: their gradients, a list of tensors.
+        exp_avgs: averages of g, updated in place.
+        exp_avg_sqs: averages of g ** 2, updated in place.
+        max_exp_avg_sqs: the largest averages of g ** 2 so far, updated in place with amsgrad, otherwise ignored.
+        state_steps: the number of steps so far, a list of tensors of one element, to which 1 is added.
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+        fused: accepted without effect: one kernel updates a parameter and its state in any case.
+        grad_scale: a tensor that gradients are divided by first, or None.
+        found_inf: a tensor; if it is not 0, the step is left out. None makes every step.
+        has_complex: accepted without effect: complex parameters are recognized.
+        amsgrad: if True, divide by the largest average of g ** 2 so far.
+        beta1: the decay rate of the average of g.
+        beta2: the decay rate of the average of g ** 2.
+        lr: the learning rate, a number or a tensor of one element.
+        weight_decay: the factor of the parameter that is subtracted from it at each step, times lr.
+        eps: a number added to the divisor.
+        maximize: if True, go up the gradient, not down.
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable, and for a
+    sparse gradient; AssertionError for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.adamw import adamw
     >>> p, g, m, v, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
-from facula.nn._explained import explained
 
-from ._arguments import LISTS, OPTIONS, check_lr, check_non_negative
+from ._arguments import check_lr, check_non_negative
 from ._rule_optimizer import RuleOptimizer, counted, step_lists
 
 if TYPE_CHECKING:
@@ -19,16 +18,27 @@ if TYPE_CHECKING:
 __all__ = ["ASGD", "asgd"]
 
 
-@explained(
-    OPTIONS,
-    lambd="decay term of the rate and of the parameter.",
-    alpha="power of the rate's decay.",
-    t0="the step after which the average begins.",
-)
 class ASGD(RuleOptimizer):
-    """Gradient descent with a decaying rate ``lr / (1 + lambd * lr * t) ** alpha``, and averages of the parameters.
+    """Descend along the gradient with a rate that decays, ``lr / (1 + lambd * lr * t) ** alpha``, and average the parameters
+    (Polyak, Juditsky 1992).
 
     The state ``ax`` of a parameter is its average over the steps after t0, before that the parameter itself.
+
+    Args:
+        params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their
+            own.
+        lr: the learning rate, a number or a tensor of one element.
+        lambd: the decay term of the rate and of the parameter.
+        alpha: the power of the rate's decay.
+        t0: the step after which the average begins.
+        weight_decay: the factor of the parameter that is added to its gradient (L2 penalty).
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        maximize: if True, go up the gradient, not down.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+        capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
+
+    Shapes: parameters p of any shape; in ``state[p]``, ``ax`` has the shape of p, ``eta`` and ``mu`` are (), and ``step`` is
+    ().
 
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 
@@ -64,7 +74,8 @@ class ASGD(RuleOptimizer):
 
     def _update(self, group, param, grad, state, step):
         eta, mu, lr, lambd = counted(group, state["eta"]), counted(group, state["mu"]), group["lr"], group["lambd"]
-        prepared = self._run("asgd", group, param, grad, (state["ax"],), (1 - lambd * eta, eta, mu))
+        shrink = 1 - lambd * eta
+        prepared = self._run("asgd", group, param, grad, (state["ax"],), (shrink, eta, mu))
         next_eta = lr / (1 + lambd * lr * step) ** group["alpha"]
         if isinstance(step, facula.Tensor):
             state["eta"].copy_(next_eta)
@@ -75,17 +86,34 @@ class ASGD(RuleOptimizer):
         return prepared
 
 
-@explained(
-    LISTS,
-    lambd="decay term of the rate and of the parameter.",
-    alpha="power of the rate's decay.",
-    t0="the step after which the average begins.",
-)
 def asgd(params: Sequence[Tensor], grads: Sequence[Tensor], axs: Sequence[Tensor], mus: Sequence[Tensor],
          etas: Sequence[Tensor], state_steps: Sequence[Tensor], foreach: bool | None = None, maximize: bool = False,
          differentiable: bool = False, capturable: bool = False, has_complex: bool = False, *, lambd: float, lr: float,
          t0: float, alpha: float, weight_decay: float) -> None:  # fmt: skip
     """Make one step of `ASGD` on lists.
+
+    Args:
+        params: the parameters, a list of tensors, which are updated in place.
+        grads: their gradients, a list of tensors.
+        axs: averages of the parameters, updated in place.
+        mus: the share of the present values in them, tensors of one element.
+        etas: the rates, tensors of one element.
+        state_steps: the number of steps so far, a list of tensors of one element, to which 1 is added.
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        maximize: if True, go up the gradient, not down.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+        capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
+        has_complex: accepted without effect: complex parameters are recognized.
+        lambd: the decay term of the rate and of the parameter.
+        lr: the learning rate, a number or a tensor of one element.
+        t0: the step after which the average begins.
+        alpha: the power of the rate's decay.
+        weight_decay: the factor of the parameter that is added to its gradient (L2 penalty).
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable, and for a
+    sparse gradient; AssertionError for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.asgd import asgd
     >>> p, g, ax, mu, eta, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.ones(1), torch.tensor(0.1), torch.tensor(0.0)

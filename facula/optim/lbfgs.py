@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
-from facula.nn._explained import explained
 
-from ._arguments import OPTIONS, check_lr
+from ._arguments import check_lr
 from .optimizer import Optimizer
 
 if TYPE_CHECKING:
@@ -122,22 +121,23 @@ class _StrongWolfe:
         return bracket[low]
 
 
-@explained(
-    OPTIONS,
-    params="tensors or (name, tensor) pairs, or one group of them.",
-    lr="the length of a step without line search; where the search begins with one.",
-    max_iter="iterations in one step.",
-    max_eval="evaluations of the closure in one step; default: ``max_iter * 5 // 4``.",
-    tolerance_grad="a step ends when the largest element of the gradient is at most this.",
-    tolerance_change="a step ends when loss or parameters change less than this.",
-    history_size="how many changes are remembered.",
-    line_search_fn="None or 'strong_wolfe'.",
-)
 class LBFGS(Optimizer):
-    """Quasi-Newton steps, from the last changes of parameters and gradient: few steps for smooth losses that do not vary by
-    batch.
+    """Make quasi-Newton steps from the last changes of parameters and gradient (Nocedal 1980).
 
-    `step` needs a closure that evaluates loss and gradients, and calls it several times.
+    It needs few steps for smooth losses that do not vary from batch to batch. `step` takes a closure that evaluates loss and
+    gradients, and calls it several times.
+
+    Args:
+        params: tensors or (name, tensor) pairs, or one group of them.
+        lr: the length of a step without line search, or where the line search begins.
+        max_iter: the number of iterations in one step.
+        max_eval: the number of evaluations of the closure in one step. Default: ``max_iter * 5 // 4``.
+        tolerance_grad: a step ends when the largest element of the gradient is at most this.
+        tolerance_change: a step ends when loss or parameters change less than this.
+        history_size: the number of changes that are remembered.
+        line_search_fn: None or 'strong_wolfe'.
+
+    Shapes: parameters of any shape; history and directions are stored as vectors of all elements.
 
     Errors: ValueError for several groups, or a negative lr; TypeError for a step without closure; RuntimeError, at a step, for
     another line_search_fn.

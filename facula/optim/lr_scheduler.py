@@ -87,7 +87,7 @@ def _check_optimizer(name: str, optimizer) -> None:
 
 
 class LRScheduler:
-    """Base of schedules of learning rates: `step`, once after every epoch, sets the rate of every parameter group.
+    """Base class of schedules of learning rates: `step`, once after every epoch, sets the rate of every parameter group.
 
     A subclass states `get_lr`, the rates of all groups at ``self.last_epoch``.
 
@@ -301,15 +301,16 @@ class _LambdaScheduler(LRScheduler):
 
 
 class LambdaLR(_LambdaScheduler):
-    """The initial rate times a function of the epoch.
+    """Set the initial rate times a function of the epoch.
 
     Args:
-        optimizer: whose rates are set.
-        lr_lambda: epoch -> factor; one function, or a list with one for each group. Its attributes are part of the state dict
-            where it is an object, of functions nothing is saved.
-        last_epoch: the epoch to resume after; -1 starts anew.
+        optimizer: the optimizer whose rates are set.
+        lr_lambda: a function from the epoch to the factor, or a list with one for each group. The state dict has the attributes
+            of a callable object, and nothing of a function.
+        last_epoch: the epoch after which to resume; -1 starts anew.
 
-    Errors: ValueError for a list of another length; TypeError for something that cannot be called.
+    Errors: ValueError for a list of another length; TypeError for something that cannot be called, and for something other than
+    an optimizer; KeyError for resuming a group without ``initial_lr``.
 
     >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.4)
     >>> scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
@@ -330,15 +331,16 @@ class LambdaLR(_LambdaScheduler):
 
 
 class MultiplicativeLR(_LambdaScheduler):
-    """The rate before times a function of the epoch.
+    """Multiply the rate by a function of the epoch.
 
     Args:
-        optimizer: whose rates are set.
-        lr_lambda: epoch -> factor; one function, or a list with one for each group. Its attributes are part of the state dict
-            where it is an object, of functions nothing is saved.
-        last_epoch: the epoch to resume after; -1 starts anew.
+        optimizer: the optimizer whose rates are set.
+        lr_lambda: a function from the epoch to the factor, or a list with one for each group. The state dict has the attributes
+            of a callable object, and nothing of a function.
+        last_epoch: the epoch after which to resume; -1 starts anew.
 
-    Errors: ValueError for a list of another length; TypeError for something that cannot be called.
+    Errors: ValueError for a list of another length; TypeError for something that cannot be called, and for something other than
+    an optimizer; KeyError for resuming a group without ``initial_lr``.
 
     >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.4)
     >>> scheduler = torch.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
@@ -361,13 +363,15 @@ class MultiplicativeLR(_LambdaScheduler):
 
 
 class StepLR(LRScheduler):
-    """The rate times ``gamma`` every ``step_size`` epochs.
+    """Multiply the rate by ``gamma`` every ``step_size`` epochs.
 
     Args:
-        optimizer: whose rates are set.
-        step_size: how many epochs a rate holds.
+        optimizer: the optimizer whose rates are set.
+        step_size: the number of epochs for which a rate holds.
         gamma: the factor.
-        last_epoch: the epoch to resume after; -1 starts anew.
+        last_epoch: the epoch after which to resume; -1 starts anew.
+
+    Errors: TypeError for something other than an optimizer; KeyError for resuming a group without ``initial_lr``.
 
     >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
@@ -399,13 +403,15 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """The rate times ``gamma`` at each of some epochs.
+    """Multiply the rate by ``gamma`` at each of some epochs.
 
     Args:
-        optimizer: whose rates are set.
+        optimizer: the optimizer whose rates are set.
         milestones: the epochs; one that is listed twice counts twice.
         gamma: the factor.
-        last_epoch: the epoch to resume after; -1 starts anew.
+        last_epoch: the epoch after which to resume; -1 starts anew.
+
+    Errors: TypeError for something other than an optimizer; KeyError for resuming a group without ``initial_lr``.
 
     >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
@@ -439,15 +445,16 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """The rate times ``factor`` during the first epochs, then the rate itself.
+    """Multiply the rate by ``factor`` during the first epochs, and then restore it.
 
     Args:
-        optimizer: whose rates are set.
-        factor: in [0, 1]; 0 cannot be undone: the step that should raises ZeroDivisionError.
-        total_iters: how many epochs it holds.
-        last_epoch: the epoch to resume after; -1 starts anew.
+        optimizer: the optimizer whose rates are set.
+        factor: the factor, in [0, 1]. The step that would undo a factor of 0 raises ZeroDivisionError.
+        total_iters: the number of epochs for which the factor holds.
+        last_epoch: the epoch after which to resume; -1 starts anew.
 
-    Errors: ValueError for a factor outside [0, 1].
+    Errors: ValueError for a factor outside [0, 1]; TypeError for something other than an optimizer; KeyError for resuming a
+    group without ``initial_lr``.
 
     >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
@@ -482,16 +489,17 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """The rate times a factor that goes along a line, such as for a warm-up.
+    """Multiply the rate by a factor that moves along a line, such as for a warm-up.
 
     Args:
-        optimizer: whose rates are set.
+        optimizer: the optimizer whose rates are set.
         start_factor: the first factor, in (0, 1].
         end_factor: the factor after ``total_iters`` epochs and later, in [0, 1].
-        total_iters: how many epochs it takes.
-        last_epoch: the epoch to resume after; -1 starts anew.
+        total_iters: the number of epochs that the line takes.
+        last_epoch: the epoch after which to resume; -1 starts anew.
 
-    Errors: ValueError for a factor out of range.
+    Errors: ValueError for a factor out of range; TypeError for something other than an optimizer; KeyError for resuming a group
+    without ``initial_lr``.
 
     >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
@@ -535,12 +543,14 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """The rate times ``gamma`` every epoch.
+    """Multiply the rate by ``gamma`` every epoch.
 
     Args:
-        optimizer: whose rates are set.
+        optimizer: the optimizer whose rates are set.
         gamma: the factor.
-        last_epoch: the epoch to resume after; -1 starts anew.
+        last_epoch: the epoch after which to resume; -1 starts anew.
+
+    Errors: TypeError for something other than an optimizer; KeyError for resuming a group without ``initial_lr``.
 
     >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
@@ -567,13 +577,15 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """The initial rate times ``(1 - epoch / total_iters) ** power``, then 0.
+    """Set the initial rate times ``(1 - epoch / total_iters) ** power``, then 0.
 
     Args:
-        optimizer: whose rates are set.
-        total_iters: how many epochs it takes to 0.
-        power: of the polynomial.
-        last_epoch: the epoch to resume after; -1 starts anew.
+        optimizer: the optimizer whose rates are set.
+        total_iters: the number of epochs until the rate is 0.
+        power: the power of the polynomial.
+        last_epoch: the epoch after which to resume; -1 starts anew.
+
+    Errors: TypeError for something other than an optimizer; KeyError for resuming a group without ``initial_lr``.
 
     >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = torch.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4, power=2.0)
@@ -612,14 +624,17 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the initial rate to ``eta_min`` in ``T_max`` epochs, and back again:
-    ``eta_min + (initial - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``.
+    """Move the rate along half a cosine from the initial one to ``eta_min`` in ``T_max`` epochs, and back again.
+
+    It is ``eta_min + (initial - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``.
 
     Args:
-        optimizer: whose rates are set.
-        T_max: how many epochs a fall takes.
+        optimizer: the optimizer whose rates are set.
+        T_max: the number of epochs that a fall takes.
         eta_min: the lowest rate.
-        last_epoch: the epoch to resume after; -1 starts anew.
+        last_epoch: the epoch after which to resume; -1 starts anew.
+
+    Errors: TypeError for something other than an optimizer; KeyError for resuming a group without ``initial_lr``.
 
     >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
@@ -663,16 +678,16 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine from the initial rate to ``eta_min``, again and again.
+    """Move the rate along half a cosine from the initial one to ``eta_min``, again and again (Loshchilov, Hutter 2017).
 
     Args:
-        optimizer: whose rates are set.
-        T_0: how many epochs the first fall takes.
-        T_mult: how many times as long each further one is.
+        optimizer: the optimizer whose rates are set.
+        T_0: the number of epochs that the first fall takes.
+        T_mult: the factor by which each further fall is longer.
         eta_min: the lowest rate.
-        last_epoch: the epoch to resume after; -1 starts anew.
+        last_epoch: the epoch after which to resume; -1 starts anew.
 
-    `step` takes an epoch, too, which may be a fraction, for steps after each batch.
+    `step` also accepts an epoch, which may be a fraction, for steps after each batch.
 
     Errors: ValueError for a T_0 or T_mult that is not an integer of at least 1, or an eta_min that is no number.
 
@@ -750,16 +765,17 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """The rate times ``factor`` when a metric has not improved for more than ``patience`` epochs. `step` takes the metric.
+    """Multiply the rate by ``factor`` when a metric has not improved for more than ``patience`` epochs. `step` takes the
+    metric.
 
     Args:
-        optimizer: whose rates are set.
-        mode: 'min' or 'max', what an improvement is.
-        factor: below 1.
-        patience: how many epochs without improvement are waited for.
-        threshold: how large an improvement must be.
+        optimizer: the optimizer whose rates are set.
+        mode: 'min' or 'max', the direction of an improvement.
+        factor: the factor of the rate, below 1.
+        patience: the number of epochs without improvement that are accepted.
+        threshold: the smallest improvement that counts.
         threshold_mode: 'rel' for a share of the best value, 'abs' for a difference.
-        cooldown: epochs after a reduction during which nothing is counted.
+        cooldown: the number of epochs after a reduction during which nothing is counted.
         min_lr: the smallest rate, one or a list with one for each group.
         eps: the smallest change of a rate that is made.
 
@@ -812,7 +828,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = self.num_bad_epochs = 0
 
     def step(self, metrics: float | Tensor, epoch: int | None = None) -> None:
-        """Take note of the metric of an epoch."""
+        """Note the metric of an epoch, and reduce the rate where it is time to."""
         current = float(metrics)
         if epoch is not None:
             warnings.warn(
@@ -878,22 +894,23 @@ def _set_momentum(group: dict[str, Any], value: float, use_betas: bool) -> None:
 
 
 class CyclicLR(LRScheduler):
-    """The rate goes up and down between two bounds along lines; `step` comes after every batch.
+    """Move the rate up and down between two bounds along lines (Smith 2017); `step` comes after every batch.
 
     Args:
-        optimizer: whose rates are set.
+        optimizer: the optimizer whose rates are set.
         base_lr: the lower bound, one or a list with one for each group.
         max_lr: the upper bound of the first cycle, one or a list with one for each group.
-        step_size_up: how many steps go up.
-        step_size_down: how many go down; default: as many.
-        mode: 'triangular', 'triangular2' (half the height each cycle) or 'exp_range' (the height times ``gamma ** steps``).
-        gamma: of 'exp_range'.
-        scale_fn: a function for the height, 1 at first, in the place of mode.
-        scale_mode: what scale_fn is given: 'cycle' the number of the cycle, from 1; 'iterations' that of the step.
-        cycle_momentum: whether the momentum (or betas[0]) moves in the opposite direction.
+        step_size_up: the number of steps that go up.
+        step_size_down: the number of steps that go down. Default: step_size_up.
+        mode: 'triangular', 'triangular2' (half the height in each further cycle) or 'exp_range' (the height times
+            ``gamma ** steps``).
+        gamma: the base of 'exp_range'.
+        scale_fn: a function that returns the height, 1 at first, and replaces mode.
+        scale_mode: the argument of scale_fn: 'cycle', the number of the cycle from 1, or 'iterations', that of the step.
+        cycle_momentum: if True, move the momentum (or betas[0]) in the opposite direction.
         base_momentum: the lower bound of the momentum, one or a list.
         max_momentum: the upper bound of the momentum, one or a list.
-        last_epoch: the step to resume after; -1 starts anew.
+        last_epoch: the step after which to resume; -1 starts anew.
 
     Errors: ValueError for another mode, lists of another length, or cycle_momentum for an optimizer without momentum; TypeError
     for something other than an optimizer.
@@ -1009,22 +1026,23 @@ def _anneal_linear(start, end, share):
 
 
 class OneCycleLR(LRScheduler):
-    """The rate goes up to ``max_lr`` and down far below where it began, once; `step` comes after every batch.
+    """Move the rate up to ``max_lr`` and down far below where it began, once (Smith, Topin 2019); `step` comes after every
+    batch.
 
     Args:
-        optimizer: whose rates are set.
+        optimizer: the optimizer whose rates are set.
         max_lr: the highest rate, one or a list with one for each group.
-        total_steps: how many steps there are; or
+        total_steps: the number of steps; or
         epochs, steps_per_epoch: their product.
         pct_start: the share of the steps that go up.
         anneal_strategy: 'cos' along half cosines, 'linear' along lines.
-        cycle_momentum: whether the momentum (or betas[0]) moves in the opposite direction.
+        cycle_momentum: if True, move the momentum (or betas[0]) in the opposite direction.
         base_momentum: the lower bound of the momentum, one or a list.
         max_momentum: the upper bound of the momentum, one or a list.
-        div_factor: the first rate is ``max_lr / div_factor``.
-        final_div_factor: the last rate is the first one over this.
-        three_phase: whether it goes down to the first rate in as many steps as up, and then on to the last one.
-        last_epoch: the step to resume after; -1 starts anew.
+        div_factor: the highest rate divided by the first one.
+        final_div_factor: the first rate divided by the last one.
+        three_phase: if True, go down to the first rate in as many steps as up, and then on to the last one.
+        last_epoch: the step after which to resume; -1 starts anew.
 
     Errors: ValueError for neither total_steps nor both others, options out of range, cycle_momentum for an optimizer without
     momentum, and at a step behind the last one; TypeError for something other than an optimizer.
@@ -1163,13 +1181,13 @@ class _Composite(LRScheduler):
 
 
 class SequentialLR(_Composite):
-    """One scheduler after another, each with its own count of epochs.
+    """Run one scheduler after another, each with its own count of epochs.
 
     Args:
-        optimizer: that of all schedulers.
-        schedulers: a list of them, not `ReduceLROnPlateau`.
-        milestones: the epochs at which the next one takes over; one less than schedulers.
-        last_epoch: the epoch to resume after; -1 starts anew.
+        optimizer: the optimizer of all schedulers.
+        schedulers: a list of schedulers, but not `ReduceLROnPlateau`.
+        milestones: the epochs at which the next scheduler takes over, one less than schedulers.
+        last_epoch: the epoch after which to resume; -1 starts anew.
 
     Errors: ValueError for no schedulers, another number of milestones, or schedulers of other optimizers.
 
@@ -1242,11 +1260,11 @@ class SequentialLR(_Composite):
 
 
 class ChainedScheduler(_Composite):
-    """Steps all its schedulers, each of which changes the rates that the one before left.
+    """Step all its schedulers, each of which changes the rates that the one before left.
 
     Args:
-        schedulers: a list of them, not `ReduceLROnPlateau`, all of one optimizer.
-        optimizer: default: that of the first scheduler.
+        schedulers: a list of schedulers of one optimizer, but not `ReduceLROnPlateau`.
+        optimizer: the optimizer. Default: that of the first scheduler.
 
     Errors: ValueError for no schedulers, or schedulers of other optimizers.
 

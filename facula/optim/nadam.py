@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
-from facula.nn._explained import explained
 
-from ._arguments import DECOUPLED, LISTS, OPTIONS, check_lr, check_non_negative, check_rates
+from ._arguments import check_lr, check_non_negative, check_rates
 from ._rule_optimizer import RuleOptimizer, counted, step_lists
 
 if TYPE_CHECKING:
@@ -19,10 +18,28 @@ if TYPE_CHECKING:
 __all__ = ["NAdam", "nadam"]
 
 
-@explained(OPTIONS | DECOUPLED, momentum_decay="how fast the momentum grows.")
 class NAdam(RuleOptimizer):
-    """`Adam` that looks ahead along its first average, with a momentum that grows to betas[0]:
-    ``beta1 * (1 - 0.5 * 0.96 ** (t * momentum_decay))`` at step t.
+    """Make steps of `Adam` that look ahead along the first average, with a momentum that grows to betas[0] (Dozat 2016).
+
+    At step t the momentum is ``beta1 * (1 - 0.5 * 0.96 ** (t * momentum_decay))``.
+
+    Args:
+        params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their
+            own.
+        lr: the learning rate, a number or a tensor of one element.
+        betas: the decay rates of the averages of g and of g ** 2, each in [0, 1).
+        eps: a number added to the divisor.
+        weight_decay: the factor of the parameter that is added to its gradient or, when decoupled, subtracted from the
+            parameter itself, times lr.
+        momentum_decay: the rate at which the momentum grows.
+        decoupled_weight_decay: if True, apply weight_decay to the parameter and not to the gradient.
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        maximize: if True, go up the gradient, not down.
+        capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+
+    Shapes: parameters p of any shape; in ``state[p]``, ``exp_avg`` and ``exp_avg_sq`` have the shape of p, ``mu_product`` is
+    (), and ``step`` is ().
 
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 
@@ -70,21 +87,45 @@ class NAdam(RuleOptimizer):
         if not group.get("differentiable"):
             product = counted(group, product)
         decoupled = group["decoupled_weight_decay"]
-        numbers = (
-            1 - lr * decay if decoupled else 1.0, 1 - beta1, beta2, 1 - beta2**step, group["eps"],
-            lr * (1.0 - mu) / (1.0 - product), lr * mu_next / (1.0 - product * mu_next),
-        )  # fmt: skip
         states = (state["exp_avg"], state["exp_avg_sq"])
+        shrink, rest1, correction, eps = 1 - lr * decay if decoupled else 1.0, 1 - beta1, 1 - beta2**step, group["eps"]
+        rate_gradient, rate_average = lr * (1.0 - mu) / (1.0 - product), lr * mu_next / (1.0 - product * mu_next)
+        numbers = (shrink, rest1, beta2, correction, eps, rate_gradient, rate_average)
         return self._run("nadam", group, param, grad, states, numbers, 0.0 if decoupled else decay)
 
 
-@explained(LISTS | DECOUPLED, momentum_decay="how fast the momentum grows.")
 def nadam(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
           mu_products: Sequence[Tensor], state_steps: Sequence[Tensor], decoupled_weight_decay: bool = False,
           foreach: bool | None = None, capturable: bool = False, differentiable: bool = False, has_complex: bool = False,
           maximize: bool = False, *, beta1: float, beta2: float, lr: float, weight_decay: float, momentum_decay: float,
           eps: float) -> None:  # fmt: skip
     """Make one step of `NAdam` on lists.
+
+    Args:
+        params: the parameters, a list of tensors, which are updated in place.
+        grads: their gradients, a list of tensors.
+        exp_avgs: averages of g, updated in place.
+        exp_avg_sqs: averages of g ** 2, updated in place.
+        mu_products: products of the momenta so far, tensors of one element.
+        state_steps: the number of steps so far, a list of tensors of one element, to which 1 is added.
+        decoupled_weight_decay: if True, apply weight_decay to the parameter and not to the gradient.
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+        has_complex: accepted without effect: complex parameters are recognized.
+        maximize: if True, go up the gradient, not down.
+        beta1: the decay rate of the average of g.
+        beta2: the decay rate of the average of g ** 2.
+        lr: the learning rate, a number or a tensor of one element.
+        weight_decay: the factor of the parameter that is added to its gradient or, when decoupled, subtracted from the
+            parameter itself, times lr.
+        momentum_decay: the rate at which the momentum grows.
+        eps: a number added to the divisor.
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable, and for a
+    sparse gradient; AssertionError for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.nadam import nadam
     >>> p, g, m, v, product, t = (torch.full((1,), value) for value in (1.0, 1.0, 0.0, 0.0, 1.0, 0.0))

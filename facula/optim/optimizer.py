@@ -18,10 +18,14 @@ import facula
 from facula import Tensor
 from facula._C import _watching
 from facula.autograd.profiler import record_function
-from facula.nn.parameter import Parameter
 from facula.utils.hooks import RemovableHandle, add_hook
 
-from ._arguments import check_flags
+from ._arguments import (  # noqa: F401  (PyTorch has the private ones here)
+    _default_to_fused_or_foreach,
+    _get_capturable_supported_devices,
+    _use_grad_for_differentiable,
+    check_flags,
+)
 
 if TYPE_CHECKING:
     from facula.types import Device
@@ -49,9 +53,9 @@ def register_optimizer_step_pre_hook(hook: Callable) -> RemovableHandle:
     """Call ``hook(optimizer, args, kwargs)`` before every step of every optimizer.
 
     Args:
-        hook: gives None, or new (args, kwargs) for the step; the optimizer is the first of args.
+        hook: the function; it returns None, or new (args, kwargs) for the step, where the optimizer is the first of args.
 
-    Returns a handle, whose ``remove()`` takes the hook away.
+    Returns: a handle, whose ``remove()`` removes the hook.
 
     >>> from torch.optim.optimizer import register_optimizer_step_pre_hook
     >>> def tell(optimizer, args, kwargs):
@@ -68,9 +72,9 @@ def register_optimizer_step_post_hook(hook: Callable) -> RemovableHandle:
     """Call ``hook(optimizer, args, kwargs)`` after every step of every optimizer.
 
     Args:
-        hook: what it gives is not looked at.
+        hook: the function; its result is not used.
 
-    Returns a handle, whose ``remove()`` takes the hook away.
+    Returns: a handle, whose ``remove()`` removes the hook.
 
     >>> from torch.optim.optimizer import register_optimizer_step_post_hook
     >>> def tell(optimizer, args, kwargs):
@@ -147,29 +151,6 @@ class _RequiredParameter:
 
 required: Any = _RequiredParameter()
 
-def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
-    """Return the kinds of devices on which a captured graph may have a step."""
-    return ["cuda", "xpu", "hpu", "privateuseone", *(["xla"] if supports_xla else [])]
-
-
-def _default_to_fused_or_foreach(params, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
-    """Return (whether one kernel makes a step, whether ops on lists do) where the program does not say it."""
-    if differentiable:
-        return False, False
-    fused = use_fused and all(p is None or type(p) in (Tensor, Parameter) and p.is_floating_point() for p in params)
-    return fused, not fused and all(p is None or p.device.type == "cuda" for p in params)
-
-
-def _use_grad_for_differentiable(step):
-    """Let a step be recorded for gradients where the optimizer is `differentiable`, and only there."""
-
-    @functools.wraps(step)
-    def recorded(self, *args, **kwargs):
-        with facula.set_grad_enabled(self.defaults["differentiable"]):
-            return step(self, *args, **kwargs)
-
-    return recorded
-
 
 def step_counter(device: Device = None) -> Tensor:
     """Return a new ``step`` state: 0-d, float32 (float64 when that is the default dtype)."""
@@ -178,18 +159,20 @@ def step_counter(device: Device = None) -> Tensor:
 
 
 class Optimizer:
-    """Base of optimizers: holds parameters in groups with options of their own, and what `step` remembers about each.
+    """Base class of optimizers: holds parameters in groups with options of their own, and what `step` remembers about each.
 
     A subclass defines `step`, which must take a closure.
 
     Args:
-        params: tensors, or (name, tensor) pairs, or groups: dicts with ``params`` and options of that group.
-        defaults: options of groups that do not state them.
+        params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their
+            own.
+        defaults: the options of groups that do not state them.
 
     Attributes:
-        param_groups: list of dicts. state: parameter -> dict.
+        param_groups: a list of dicts.
+        state: a dict from parameters to dicts.
 
-    Errors: TypeError for a tensor in the place of an iterable; ValueError for no parameters, one that is in two groups, or one
+    Errors: TypeError for a tensor instead of an iterable; ValueError for no parameters, one that is in two groups, or one
     that is not a leaf.
 
     >>> class SignDescent(torch.optim.Optimizer):
@@ -268,8 +251,7 @@ class Optimizer:
                 defaults.
 
         Errors: TypeError for something other than a dict, a set of parameters, or parameters that are not tensors; ValueError
-        for a
-        parameter that the optimizer has already, that is not a leaf, or for names in some groups only.
+        for a parameter that the optimizer has already or that is not a leaf, and for names in some groups only.
 
         >>> optimizer = torch.optim.SGD([torch.zeros(2, requires_grad=True)], lr=0.1)
         >>> optimizer.add_param_group({"params": torch.zeros(3, requires_grad=True), "lr": 0.01})
@@ -320,7 +302,7 @@ class Optimizer:
         """Remove the gradients of all parameters.
 
         Args:
-            set_to_none: False fills them with zeros: then the next step changes parameters that get no gradient, too (by
+            set_to_none: if False, fill them with zeros: then the next step changes parameters that get no gradient, too (by
                 momentum).
 
         >>> weight = torch.ones(2, requires_grad=True)
@@ -353,7 +335,7 @@ class Optimizer:
         """Update all parameters that have a gradient.
 
         Args:
-            closure: evaluates the model again and returns the loss.
+            closure: a function that evaluates the model again and returns the loss, or None.
 
         Returns:
             The loss of the closure, or None.
@@ -431,11 +413,11 @@ class Optimizer:
         return result
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore options and state that `state_dict` gave. Parameters are matched by their places, not by names.
+        """Restore options and state that `state_dict` returned. Parameters are matched by their places, not by names.
 
         Args:
-            state_dict: of an optimizer with groups of the same sizes; its tensors are moved and cast to their parameter, except
-                ``step``, and copied only where that needs it.
+            state_dict: the state dict of an optimizer with groups of the same sizes; its tensors are moved and cast to their
+                parameter, except ``step``, and copied only where that needs it.
 
         Errors: ValueError for other groups.
 
@@ -487,9 +469,9 @@ class Optimizer:
         """Call ``hook(optimizer, args, kwargs)`` before each step.
 
         Args:
-            hook: gives None, or new (args, kwargs) for the step; the optimizer is the first of args.
+            hook: the function; it returns None, or new (args, kwargs) for the step, where the optimizer is the first of args.
 
-        Returns a handle, whose ``remove()`` takes the hook away.
+        Returns: a handle, whose ``remove()`` removes the hook.
 
         Errors: RuntimeError, at a step, for a hook that gives something else.
 
@@ -506,9 +488,9 @@ class Optimizer:
         """Call ``hook(optimizer, args, kwargs)`` after each step.
 
         Args:
-            hook: what it gives is not looked at.
+            hook: the function; its result is not used.
 
-        Returns a handle, whose ``remove()`` takes the hook away.
+        Returns: a handle, whose ``remove()`` removes the hook.
 
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)])
         >>> handle = optimizer.register_step_post_hook(lambda optimizer, args, kwargs: print("stepped"))
@@ -521,10 +503,10 @@ class Optimizer:
         """Call ``hook(optimizer)`` before `state_dict`.
 
         Args:
-            hook: what it gives is not looked at.
-            prepend: whether it comes before the hooks that are there.
+            hook: the function; its result is not used.
+            prepend: if True, call it before the hooks that are there.
 
-        Returns a handle, whose ``remove()`` takes the hook away.
+        Returns: a handle, whose ``remove()`` removes the hook.
 
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)])
         >>> handle = optimizer.register_state_dict_pre_hook(lambda optimizer: print("saving"))
@@ -537,10 +519,10 @@ class Optimizer:
         """Call ``hook(optimizer, state_dict)`` after `state_dict`.
 
         Args:
-            hook: gives None, or what `state_dict` shall give instead.
-            prepend: whether it comes before the hooks that are there.
+            hook: the function; it returns None, or what `state_dict` shall return instead.
+            prepend: if True, call it before the hooks that are there.
 
-        Returns a handle, whose ``remove()`` takes the hook away.
+        Returns: a handle, whose ``remove()`` removes the hook.
 
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)])
         >>> handle = optimizer.register_state_dict_post_hook(lambda optimizer, state_dict: {**state_dict, "version": 2})
@@ -553,10 +535,10 @@ class Optimizer:
         """Call ``hook(optimizer, state_dict)`` before `load_state_dict`.
 
         Args:
-            hook: gives None, or the state dict to load instead; what it is given is a shallow copy.
-            prepend: whether it comes before the hooks that are there.
+            hook: the function; it returns None, or the state dict to load instead; its argument is a shallow copy.
+            prepend: if True, call it before the hooks that are there.
 
-        Returns a handle, whose ``remove()`` takes the hook away.
+        Returns: a handle, whose ``remove()`` removes the hook.
 
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)])
         >>> handle = optimizer.register_load_state_dict_pre_hook(lambda optimizer, state_dict: print(sorted(state_dict)))
@@ -569,10 +551,10 @@ class Optimizer:
         """Call ``hook(optimizer)`` after `load_state_dict`.
 
         Args:
-            hook: what it gives is not looked at.
-            prepend: whether it comes before the hooks that are there.
+            hook: the function; its result is not used.
+            prepend: if True, call it before the hooks that are there.
 
-        Returns a handle, whose ``remove()`` takes the hook away.
+        Returns: a handle, whose ``remove()`` removes the hook.
 
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)])
         >>> handle = optimizer.register_load_state_dict_post_hook(lambda optimizer: print("loaded"))

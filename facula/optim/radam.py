@@ -6,9 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 import facula
-from facula.nn._explained import explained
 
-from ._arguments import DECOUPLED, LISTS, OPTIONS, check_lr, check_non_negative, check_rates
+from ._arguments import check_lr, check_non_negative, check_rates
 from ._rule_optimizer import RuleOptimizer, step_lists
 
 if TYPE_CHECKING:
@@ -20,9 +19,27 @@ if TYPE_CHECKING:
 __all__ = ["RAdam", "radam"]
 
 
-@explained(OPTIONS | DECOUPLED)
 class RAdam(RuleOptimizer):
-    """`Adam` that scales by the second average only once enough steps make its variance known; before, steps are ``lr * m``.
+    """Make steps of `Adam` that are scaled by the second average only when enough steps make its variance known (Liu et al.
+    2020).
+
+    Earlier steps are ``lr * m``.
+
+    Args:
+        params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their
+            own.
+        lr: the learning rate, a number or a tensor of one element.
+        betas: the decay rates of the averages of g and of g ** 2, each in [0, 1).
+        eps: a number added to the divisor.
+        weight_decay: the factor of the parameter that is added to its gradient or, when decoupled, subtracted from the
+            parameter itself, times lr.
+        decoupled_weight_decay: if True, apply weight_decay to the parameter and not to the gradient.
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        maximize: if True, go up the gradient, not down.
+        capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+
+    Shapes: parameters p of any shape; in ``state[p]``, ``exp_avg`` and ``exp_avg_sq`` have the shape of p, and ``step`` is ().
 
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 
@@ -68,19 +85,41 @@ class RAdam(RuleOptimizer):
             else:
                 rectified = math.sqrt(rectification) * math.sqrt(correction2)
         decoupled = group["decoupled_weight_decay"]
-        numbers = (
-            1 - lr * decay if decoupled else 1.0, 1 - beta1, beta2, 1 - beta1**step, group["eps"], lr, rectified,
-        )  # fmt: skip
         states = (state["exp_avg"], state["exp_avg_sq"])
+        shrink, rest1, correction, eps = 1 - lr * decay if decoupled else 1.0, 1 - beta1, 1 - beta1**step, group["eps"]
+        numbers = (shrink, rest1, beta2, correction, eps, lr, rectified)
         return self._run("radam", group, param, grad, states, numbers, 0.0 if decoupled else decay)
 
 
-@explained(LISTS | DECOUPLED)
 def radam(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
           state_steps: Sequence[Tensor], decoupled_weight_decay: bool = False, foreach: bool | None = None,
           differentiable: bool = False, capturable: bool = False, has_complex: bool = False, maximize: bool = False, *,
           beta1: float, beta2: float, lr: float, weight_decay: float, eps: float) -> None:  # fmt: skip
     """Make one step of `RAdam` on lists.
+
+    Args:
+        params: the parameters, a list of tensors, which are updated in place.
+        grads: their gradients, a list of tensors.
+        exp_avgs: averages of g, updated in place.
+        exp_avg_sqs: averages of g ** 2, updated in place.
+        state_steps: the number of steps so far, a list of tensors of one element, to which 1 is added.
+        decoupled_weight_decay: if True, apply weight_decay to the parameter and not to the gradient.
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+        capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
+        has_complex: accepted without effect: complex parameters are recognized.
+        maximize: if True, go up the gradient, not down.
+        beta1: the decay rate of the average of g.
+        beta2: the decay rate of the average of g ** 2.
+        lr: the learning rate, a number or a tensor of one element.
+        weight_decay: the factor of the parameter that is added to its gradient or, when decoupled, subtracted from the
+            parameter itself, times lr.
+        eps: a number added to the divisor.
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable, and for a
+    sparse gradient; AssertionError for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.radam import radam
     >>> p, g, m, v, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)

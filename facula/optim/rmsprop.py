@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
-from facula.nn._explained import explained
 
-from ._arguments import LISTS, OPTIONS, check_lr, check_non_negative
+from ._arguments import check_lr, check_non_negative
 from ._rule_optimizer import RuleOptimizer, step_lists
 
 if TYPE_CHECKING:
@@ -19,14 +18,25 @@ if TYPE_CHECKING:
 __all__ = ["RMSprop", "rmsprop"]
 
 
-@explained(
-    OPTIONS,
-    alpha="decay rate of the average of g ** 2.",
-    momentum="factor of the last step in the next one.",
-    centered="whether the squared average of g is subtracted under the root.",
-)
 class RMSprop(RuleOptimizer):
-    """Steps scaled by an average of the squared gradient: ``p -= lr * g / (sqrt(v) + eps)``, with momentum if wanted.
+    """Scale steps by an average v of the squared gradient: ``p -= lr * g / (sqrt(v) + eps)``, optionally with momentum.
+
+    Args:
+        params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their
+            own.
+        lr: the learning rate, a number or a tensor of one element.
+        alpha: the decay rate of the average of g ** 2.
+        eps: a number added to the divisor.
+        weight_decay: the factor of the parameter that is added to its gradient (L2 penalty).
+        momentum: the factor of the last step in the next one.
+        centered: if True, subtract the square of the average of g under the root, which leaves the variance.
+        capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        maximize: if True, go up the gradient, not down.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+
+    Shapes: parameters p of any shape; in ``state[p]``, ``square_avg`` (with momentum also ``momentum_buffer``, if centered also
+    ``grad_avg``) has the shape of p, and ``step`` is ().
 
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 
@@ -66,21 +76,39 @@ class RMSprop(RuleOptimizer):
     def _update(self, group, param, grad, state, step):
         buffer = state["momentum_buffer"] if group["momentum"] > 0 else None
         average = state["grad_avg"] if group["centered"] else None
-        numbers = (group["lr"], group["alpha"], group["eps"], group["momentum"])
-        return self._run("rmsprop", group, param, grad, (state["square_avg"], buffer, average), numbers)
+        lr, alpha, eps, momentum = group["lr"], group["alpha"], group["eps"], group["momentum"]
+        return self._run("rmsprop", group, param, grad, (state["square_avg"], buffer, average), (lr, alpha, eps, momentum))
 
 
-@explained(
-    LISTS,
-    alpha="decay rate of the average of g ** 2.",
-    momentum="factor of the last step in the next one.",
-    centered="whether the squared average of g is subtracted under the root.",
-)
 def rmsprop(params: Sequence[Tensor], grads: Sequence[Tensor], square_avgs: Sequence[Tensor], grad_avgs: Sequence[Tensor],
             momentum_buffer_list: Sequence[Tensor], state_steps: Sequence[Tensor], foreach: bool | None = None,
             maximize: bool = False, differentiable: bool = False, capturable: bool = False, has_complex: bool = False, *,
             lr: float, alpha: float, eps: float, weight_decay: float, momentum: float, centered: bool) -> None:  # fmt: skip
     """Make one step of `RMSprop` on lists.
+
+    Args:
+        params: the parameters, a list of tensors, which are updated in place.
+        grads: their gradients, a list of tensors.
+        square_avgs: averages of g ** 2, updated in place.
+        grad_avgs: averages of g, updated in place when centered.
+        momentum_buffer_list: the momenta, updated in place; None for those that have none yet, which are put into the list.
+        state_steps: the number of steps so far, a list of tensors of one element, to which 1 is added.
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        maximize: if True, go up the gradient, not down.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+        capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
+        has_complex: accepted without effect: complex parameters are recognized.
+        lr: the learning rate, a number or a tensor of one element.
+        alpha: the decay rate of the average of g ** 2.
+        eps: a number added to the divisor.
+        weight_decay: the factor of the parameter that is added to its gradient (L2 penalty).
+        momentum: the factor of the last step in the next one.
+        centered: if True, subtract the square of the average of g under the root, which leaves the variance.
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable, and for a
+    sparse gradient; AssertionError for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.rmsprop import rmsprop
     >>> p, g, v, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.tensor(0.0)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
-from facula.nn._explained import explained
 
-from ._arguments import LISTS, OPTIONS, check_lr
+from ._arguments import check_lr
 from ._rule_optimizer import RuleOptimizer, step_lists
 
 if TYPE_CHECKING:
@@ -19,14 +18,23 @@ if TYPE_CHECKING:
 __all__ = ["Rprop", "rprop"]
 
 
-@explained(
-    OPTIONS,
-    lr="the first step size.",
-    etas="factors of the step size where the sign turned, and where it stayed; below and above 1.",
-    step_sizes="the smallest and the largest step size.",
-)
 class Rprop(RuleOptimizer):
-    """Steps from signs: each element has a step size that grows while its gradient keeps its sign, and shrinks when it turns.
+    """Make steps from the signs of gradients (Riedmiller, Braun 1993).
+
+    Each element has a step size, which grows while its gradient keeps its sign and shrinks when the sign changes.
+
+    Args:
+        params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their
+            own.
+        lr: the first step size.
+        etas: the factors of the step size where the sign changed (below 1) and where it stayed (above 1).
+        step_sizes: the smallest and the largest step size.
+        capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        maximize: if True, go up the gradient, not down.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+
+    Shapes: parameters p of any shape; in ``state[p]``, ``prev`` and ``step_size`` have the shape of p, and ``step`` is ().
 
     Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
 
@@ -63,22 +71,36 @@ class Rprop(RuleOptimizer):
         return state
 
     def _update(self, group, param, grad, state, step):
-        states = (state["prev"], state["step_size"])
-        return self._run("rprop", group, param, grad, states, (*group["etas"], *group["step_sizes"]), 0.0)
+        states, (minus, plus), (least, most) = (state["prev"], state["step_size"]), group["etas"], group["step_sizes"]
+        return self._run("rprop", group, param, grad, states, (minus, plus, least, most), 0.0)
 
 
-@explained(
-    LISTS,
-    step_size_min="the smallest step size.",
-    step_size_max="the largest step size.",
-    etaminus="factor of a step size where the sign turned.",
-    etaplus="factor of a step size where the sign stayed.",
-)
 def rprop(params: Sequence[Tensor], grads: Sequence[Tensor], prevs: Sequence[Tensor], step_sizes: Sequence[Tensor],
           state_steps: Sequence[Tensor], foreach: bool | None = None, capturable: bool = False, maximize: bool = False,
           differentiable: bool = False, has_complex: bool = False, *, step_size_min: float, step_size_max: int, etaminus: float,
           etaplus: float) -> None:  # fmt: skip
     """Make one step of `Rprop` on lists.
+
+    Args:
+        params: the parameters, a list of tensors, which are updated in place.
+        grads: their gradients, a list of tensors.
+        prevs: the gradients before, replaced in place.
+        step_sizes: the step size of each element, updated in place.
+        state_steps: the number of steps so far, a list of tensors of one element, to which 1 is added.
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        capturable: if True, a CUDA graph may capture a step, and a step on the CPU raises AssertionError.
+        maximize: if True, go up the gradient, not down.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+        has_complex: accepted without effect: complex parameters are recognized.
+        step_size_min: the smallest step size.
+        step_size_max: the largest step size.
+        etaminus: factor of a step size where the sign turned.
+        etaplus: factor of a step size where the sign stayed.
+
+    Shapes: the lists have one length, and tensors at the same place one shape; tensors of one element are ().
+
+    Errors: RuntimeError for state_steps that are not tensors, for fused together with foreach or differentiable, and for a
+    sparse gradient; AssertionError for capturable with parameters on the CPU, and for foreach together with differentiable.
 
     >>> from torch.optim.rprop import rprop
     >>> p, g, t = torch.ones(2), torch.tensor([1.0, -1.0]), torch.tensor(0.0)

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
-from facula.nn._explained import explained
 
-from ._arguments import LISTS, OPTIONS, check_lr, check_non_negative
+from ._arguments import check_lr, check_non_negative
 from ._rule_optimizer import RuleOptimizer, run_steps, step_lists
 
 if TYPE_CHECKING:
@@ -21,16 +20,25 @@ if TYPE_CHECKING:
 __all__ = ["SGD", "sgd"]
 
 
-@explained(
-    OPTIONS,
-    momentum="factor of the last momentum in the next one.",
-    dampening="how much less than 1 the gradient counts in the momentum.",
-    nesterov="whether to look ahead along the momentum: ``g + momentum * b``.",
-)
 class SGD(RuleOptimizer):
-    """Gradient descent: ``p -= lr * g``, or with a momentum ``b = momentum * b + (1 - dampening) * g`` in the place of g.
+    """Descend along the gradient: ``p -= lr * g``, or with a momentum b ``p -= lr * b``.
 
-    The first b is g itself. Takes sparse gradients.
+    The momentum is ``b = momentum * b + (1 - dampening) * g``; the first b is g itself. Sparse gradients are accepted.
+
+    Args:
+        params: an iterable of parameters, of (name, parameter) pairs, or of groups: dicts with ``params`` and options of their
+            own.
+        lr: the learning rate, a number or a tensor of one element.
+        momentum: the factor of the last momentum in the next one.
+        dampening: one minus the factor of the gradient in the momentum.
+        weight_decay: the factor of the parameter that is added to its gradient (L2 penalty).
+        nesterov: if True, look ahead along the momentum: use ``g + momentum * b``.
+        maximize: if True, go up the gradient, not down.
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        differentiable: if True, record steps for gradients; the parameters are then results of ops.
+        fused: accepted without effect: one kernel updates a parameter and its state in any case.
+
+    Shapes: parameters p of any shape; with momentum, ``momentum_buffer`` in ``state[p]`` has the shape of p.
 
     Errors: ValueError for options out of range, or nesterov without momentum or with dampening.
 
@@ -65,7 +73,7 @@ class SGD(RuleOptimizer):
         )  # fmt: skip
 
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """Update all parameters that have a gradient; return the closure's loss, or None."""
+        """Update all parameters that have a gradient; return the loss of the closure, or None."""
         loss = None if closure is None else self._evaluate(closure)
         for group in self.param_groups:
             if group["differentiable"]:
@@ -107,20 +115,35 @@ class SGD(RuleOptimizer):
             if buffer is None:  # the first time, the buffer is the gradient itself: no damping
                 state["momentum_buffer"] = buffer = facula.zeros_like(param, memory_format=facula.preserve_format)
                 undamped = 1.0
-        return self._run("sgd", group, param, grad, (buffer,), (group["lr"], momentum, undamped, float(group["nesterov"])))
+        lr, nesterov = group["lr"], float(group["nesterov"])
+        return self._run("sgd", group, param, grad, (buffer,), (lr, momentum, undamped, nesterov))
 
 
-@explained(
-    LISTS,
-    momentum="factor of the last momentum in the next one; 0 for none.",
-    dampening="how much less than 1 the gradient counts in the momentum.",
-    nesterov="whether to look ahead along the momentum.",
-)
 def sgd(params: Sequence[Tensor], d_p_list: Sequence[Tensor], momentum_buffer_list: Sequence[Tensor | None],
         has_sparse_grad: bool = False, foreach: bool | None = None, fused: bool | None = None, grad_scale: Tensor | None = None,
         found_inf: Tensor | None = None, *, weight_decay: float, momentum: float, lr: float, dampening: float, nesterov: bool,
         maximize: bool) -> None:  # fmt: skip
     """Make one step of `SGD` on lists.
+
+    Args:
+        params: the parameters, a list of tensors, which are updated in place.
+        d_p_list: their gradients, a list of tensors.
+        momentum_buffer_list: the momenta, updated in place; None for those that have none yet, which are put into the list.
+        has_sparse_grad: accepted without effect: sparse gradients are recognized.
+        foreach: accepted without effect: one kernel updates a parameter and its state in any case.
+        fused: accepted without effect: one kernel updates a parameter and its state in any case.
+        grad_scale: a tensor that gradients are divided by first, or None.
+        found_inf: a tensor; if it is not 0, the step is left out. None makes every step.
+        weight_decay: the factor of the parameter that is added to its gradient (L2 penalty).
+        momentum: the factor of the last momentum in the next one; 0 for none.
+        lr: the learning rate, a number or a tensor of one element.
+        dampening: one minus the factor of the gradient in the momentum.
+        nesterov: if True, look ahead along the momentum.
+        maximize: if True, go up the gradient, not down.
+
+    Shapes: the lists have one length, and tensors at the same place one shape.
+
+    Errors: RuntimeError for fused together with foreach.
 
     >>> from torch.optim.sgd import sgd
     >>> p, g, buffers = torch.ones(1), torch.ones(1), [None]

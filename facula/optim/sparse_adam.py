@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
-from facula.nn._explained import explained
 
-from ._arguments import OPTIONS, check_lr, check_non_negative, check_rates
+from ._arguments import check_lr, check_non_negative, check_rates
 from .optimizer import Optimizer
 
 if TYPE_CHECKING:
@@ -20,10 +19,19 @@ if TYPE_CHECKING:
 __all__ = ["SparseAdam"]
 
 
-@explained(OPTIONS, params="parameters, or groups of them; they are strided, their gradients of the layout COO.")
 class SparseAdam(Optimizer):
-    """`Adam` for sparse gradients, such as those of ``nn.Embedding(..., sparse=True)``: elements without gradient, and their
-    averages, stay as they are.
+    """Make steps of `Adam` for sparse gradients, such as those of ``nn.Embedding(..., sparse=True)``.
+
+    Elements without gradient, and their averages, stay as they are.
+
+    Args:
+        params: strided parameters, or groups of them; their gradients have the layout sparse_coo.
+        lr: the learning rate, a number or a tensor of one element.
+        betas: the decay rates of the averages of g and of g ** 2, each in [0, 1).
+        eps: a number added to the divisor.
+        maximize: if True, go up the gradient, not down.
+
+    Shapes: parameters p of any shape; in ``state[p]``, ``exp_avg`` and ``exp_avg_sq`` have the shape of p, and ``step`` is ().
 
     Errors: ValueError for options out of range, or a parameter that is not strided; RuntimeError, at a step, for a dense
     gradient.

@@ -36,7 +36,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Any:
     value``.
 
     Args:
-        decay: how much of the average stays, in [0, 1].
+        decay: the share of the average that stays, in [0, 1].
 
     Errors: ValueError for a decay out of range.
 
@@ -57,8 +57,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Any:
 
 
 def get_swa_multi_avg_fn() -> Any:
-    """Return a function (averages, values, number averaged) that takes values into a list of equally weighted averages, in
-    place.
+    """Return a function (averages, values, number averaged) that moves a list of equally weighted averages in place.
 
     >>> averages = [torch.tensor([1.0])]
     >>> torch.optim.swa_utils.get_swa_multi_avg_fn()(averages, [torch.tensor([5.0])], 3)
@@ -76,10 +75,10 @@ def get_swa_multi_avg_fn() -> Any:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
-    """Return a function (average, value, number averaged) that gives ``decay * average + (1 - decay) * value``.
+    """Return a function (average, value, number averaged) that returns ``decay * average + (1 - decay) * value``.
 
     Args:
-        decay: how much of the average stays, in [0, 1].
+        decay: the share of the average that stays, in [0, 1].
 
     Errors: ValueError for a decay out of range.
 
@@ -96,7 +95,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
 
 
 def get_swa_avg_fn() -> Callable[..., Any]:
-    """Return a function (average, value, number averaged) that gives the mean of the averaged values and the new one.
+    """Return a function (average, value, number averaged) that returns the mean of the averaged values and the new one.
 
     >>> torch.optim.swa_utils.get_swa_avg_fn()(torch.tensor([1.0]), torch.tensor([5.0]), 3)
     tensor([2.])
@@ -110,14 +109,16 @@ def get_swa_avg_fn() -> Callable[..., Any]:
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are averages of those that `update_parameters` is shown.
+    """Hold a copy of a model whose parameters are averages of those that are passed to `update_parameters`.
 
     Args:
-        model: what is copied; a call of the copy is a call of its forward.
-        device: where the copy lives; default: where the model does.
-        avg_fn: (average, value, number averaged) -> new average. By default all values weigh the same.
-        multi_avg_fn: the same in place on lists.
-        use_buffers: whether buffers are averaged too, instead of copied.
+        model: the model that is copied; a call of the copy calls its forward.
+        device: the device of the copy. Default: that of the model.
+        avg_fn: a function (average, value, number averaged) that returns the new average. By default all values weigh the same.
+        multi_avg_fn: a function that does the same in place on lists.
+        use_buffers: if True, average buffers, too, instead of copying them.
+
+    Shapes: input and output are those of the model.
 
     Errors: AssertionError for both avg_fn and multi_avg_fn.
 
@@ -189,12 +190,12 @@ class AveragedModel(Module):
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Device = None) -> None:
-    """Compute the running statistics of all batch normalisations of a model anew, in one pass over the data.
+    """Compute the running statistics of all batch normalizations of a model anew, in one pass over the data.
 
     Args:
-        loader: yields inputs, or lists or tuples that begin with the input.
-        model: is called with each input, in training mode; afterwards it is in the mode in which it was.
-        device: where inputs are moved to first.
+        loader: an iterable of inputs, or of lists or tuples that begin with the input.
+        model: the model, which is called with each input, in training mode; afterwards it is in the mode in which it was.
+        device: the device to which inputs are moved first, or None.
 
     >>> model = nn.BatchNorm1d(1)
     >>> torch.optim.swa_utils.update_bn([torch.tensor([[1.0], [3.0]]), torch.tensor([[5.0], [7.0]])], model)
@@ -229,14 +230,14 @@ def _anneal_half_cosine(start, end, share):
 
 
 class SWALR(LRScheduler):
-    """Moves the learning rate to ``swa_lr`` in ``anneal_epochs`` epochs, and keeps it there.
+    """Move the learning rate to ``swa_lr`` in ``anneal_epochs`` epochs, and hold it there.
 
     Args:
-        optimizer: whose rates are set.
+        optimizer: the optimizer whose rates are set.
         swa_lr: the last rate, one or a list with one for each group.
-        anneal_epochs: how many epochs it takes; 0 for at once.
+        anneal_epochs: the number of epochs that the move takes; 0 makes it at once.
         anneal_strategy: 'cos' along a cosine, 'linear' along a line.
-        last_epoch: the epoch to resume after; -1 starts anew.
+        last_epoch: the epoch after which to resume; -1 starts anew.
 
     Errors: ValueError for another strategy, or anneal_epochs that are not a number of at least 0.
 

@@ -6,8 +6,8 @@ import struct
 from types import FunctionType
 
 import facula
-from facula import _utils, storage
-from facula._serialization import classes, tensors
+from facula import storage
+from facula._serialization import classes, rebuild, tensors
 
 from .importer import ObjMismatchError, ObjNotFoundError
 
@@ -37,7 +37,7 @@ class PackagePickler(pickle._Pickler):
     def reducer_override(self, obj):
         """Return how PyTorch pickles what the core defines."""
         if isinstance(obj, facula.Tensor):
-            return _utils.reduce_tensor(obj, self._needs_untyped)
+            return rebuild.reduce_tensor(obj, self._needs_untyped)
         if isinstance(obj, _CONSTANTS):
             return str(obj).rpartition(".")[2]
         if isinstance(obj, facula.layout):
@@ -52,7 +52,7 @@ class PackagePickler(pickle._Pickler):
         """Write the names by which the importer finds `obj`."""
         if isinstance(obj, _CONSTANTS):
             module, name = "torch", str(obj).rpartition(".")[2]
-        elif obj is _utils._rebuild_from_type_v2:
+        elif obj is rebuild._rebuild_from_type_v2:
             module, name = "torch._tensor", "_rebuild_from_type_v2"
         else:
             try:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
+from facula._tensor.sparse_checks import check_sparse_tensor_invariants
 
-from .._sparse_checks import check_sparse_tensor_invariants
 from .types import (
     BFloat16Tensor,
     ByteTensor,

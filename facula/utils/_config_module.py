@@ -86,9 +86,10 @@ class ConfigModule(types.ModuleType):
 
     _defaults: dict[str, Any]
     _second_names: dict[str, tuple[str, str]]
+    _public_path: str
 
     def _path(self):
-        return self.__name__.replace("facula", "torch", 1)
+        return self._public_path
 
     def _place(self, name):
         """Return where a setting is: a module or a group, and its name there."""
@@ -180,13 +181,16 @@ class ConfigModule(types.ModuleType):
         return _Patch(self, settings)
 
 
-def install_config_module(module: Any, more: dict[str, Any] | None = None, second_names: dict[str, Any] | None = None) -> None:
+def install_config_module(
+    module: Any, more: dict[str, Any] | None = None, second_names: dict[str, Any] | None = None, path: str | None = None
+) -> None:
     """Make a module one of settings: its variables, and more.
 
     Args:
         module: the module.
         more: further settings: name -> value, "group.name" -> value.
         second_names: name -> the setting that it is too: a name of this module, or (module, name).
+        path: the name that error texts give the module; by default its own below `torch`.
     """
     own = vars(module)
     settings = {}
@@ -199,6 +203,7 @@ def install_config_module(module: Any, more: dict[str, Any] | None = None, secon
     own["_defaults"] = copy.deepcopy(settings)
     names = {name: to if isinstance(to, tuple) else (module.__name__, to) for name, to in (second_names or {}).items()}
     own["_second_names"] = names
+    own["_public_path"] = path or module.__name__.replace("facula", "torch", 1)
     groups: dict[str, dict[str, Any]] = {}
     for name, value in settings.items():
         group, _, last = name.rpartition(".")

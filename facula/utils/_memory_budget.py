@@ -12,7 +12,8 @@ import weakref
 from typing import TYPE_CHECKING, NamedTuple
 
 from facula import _C
-from facula._text_table import table
+from facula._shared.quantities import size_text, time_text
+from facula._shared.text_table import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,24 +81,6 @@ def parse_limit(limit: Any, memory: Callable[[], int]) -> int:
     if not 1 <= bytes < 2**63:
         raise ValueError(f"memory_budget: at least one byte and less than 2^63 (None is no budget), got {limit!r}")
     return bytes
-
-
-def size_text(count: float) -> str:
-    """Return bytes as "98.0 MiB"."""
-    unit = 0
-    while count >= 1023.95 and unit < 4:
-        count /= 1024
-        unit += 1
-    digits = 0 if unit == 0 or count >= 99.95 else 1 if count >= 9.995 else 2
-    return f"{count:.{digits}f} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[unit]}"
-
-
-def time_text(seconds: float) -> str:
-    """Return a time as "12.0 s" or "85.0 ms"."""
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.0f} us"
-    amount, unit = (seconds, "s") if seconds >= 0.9995 else (seconds * 1e3, "ms")
-    return f"{amount:.{0 if amount >= 99.95 else 1 if amount >= 9.995 else 2}f} {unit}"
 
 
 def tensor_text(shape: Any, dtype: Any) -> str:

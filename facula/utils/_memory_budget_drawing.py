@@ -6,6 +6,8 @@ import html
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from facula._shared.quantities import size_text, time_text
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -69,9 +71,6 @@ def bands_of(step: Step) -> list[tuple[int, tuple[int, int, int, int], int]]:
 
 class _Plot:
     def __init__(self, step):
-        from ._memory_budget import size_text, time_text
-
-        self.size_text, self.time_text = size_text, time_text
         self.step = step
         self.rows = self.thinned(bands_of(step))
         self.seconds = max(step.end - step.begin, 1) / 1e9
@@ -119,11 +118,11 @@ class _Plot:
             self.text((left + right) / 2, _TOP + 14, "backward", "small middle")
         for size in _sizes(self.most):
             self.line(_LEFT, self.y(size), _LEFT + _WIDTH, self.y(size), "grid")
-            self.text(_LEFT - 6, self.y(size) + 4, self.size_text(size), "small end")
+            self.text(_LEFT - 6, self.y(size) + 4, size_text(size), "small end")
         for seconds in _times(self.seconds):
             x = _LEFT + _WIDTH * seconds / self.seconds
             self.line(x, _TOP + _HEIGHT, x, _TOP + _HEIGHT + 4, "grid")
-            self.text(x, _TOP + _HEIGHT + 32, self.time_text(seconds) if seconds else "0", "small middle")
+            self.text(x, _TOP + _HEIGHT + 32, time_text(seconds) if seconds else "0", "small middle")
 
     def bands(self):
         below = self.outline(lambda row: 0)
@@ -137,7 +136,7 @@ class _Plot:
             self.parts.append(f'<polyline points="{corners}" class="plain"><title>without a budget</title></polyline>')
         if self.step.limit:
             self.line(_LEFT, self.y(self.step.limit), _LEFT + _WIDTH, self.y(self.step.limit), "bound")
-            self.text(_LEFT + _WIDTH, self.y(self.step.limit) - 4, f"budget {self.size_text(self.step.limit)}", "small end")
+            self.text(_LEFT + _WIDTH, self.y(self.step.limit) - 4, f"budget {size_text(self.step.limit)}", "small end")
 
     def marks(self, causes, kind, y, down):
         """Return a triangle for each place of the picture where something happened, with what it was."""
@@ -146,7 +145,7 @@ class _Plot:
             if event[6] in causes:
                 places[round(self.x(event[0]) / 3) * 3].append(event)
         for x, events in places.items():
-            total = self.size_text(sum(event[5] for event in events))
+            total = size_text(sum(event[5] for event in events))
             named = sorted({f"{event[1] or 'an op'} {event[2]}".rstrip() for event in events})
             what = f"{len(events)} x, {total}: " + ", ".join(named[:4]) + (", ..." if len(named) > 4 else "")
             tip = y + (6 if down else -6)
@@ -176,7 +175,7 @@ class _Plot:
                 entry[0] += ns / 1e9
                 entry[1] += 1
         total = sum(seconds for seconds, _ in sums.values())
-        title = f"run again: {self.time_text(total)} of {self.time_text(self.seconds)}" if sums else "nothing was run again"
+        title = f"run again: {time_text(total)} of {time_text(self.seconds)}" if sums else "nothing was run again"
         self.text(_LEFT, y, title)
         ordered = sorted(sums.items(), key=lambda item: (-item[1][0], item[0]))[:_MOST_ROWS]
         longest = max((seconds for _, (seconds, _) in ordered), default=0) or 1
@@ -185,7 +184,7 @@ class _Plot:
             width = (_WIDTH - 480) * seconds / longest
             self.text(_LEFT + 270, y + 4, name if len(name) <= 44 else name[:43] + "…", "small end")
             self.box(_LEFT + 278, y - 6, max(width, 1), 12, "#0969da", 0.7)
-            self.text(_LEFT + 284 + width, y + 4, f"{self.time_text(seconds)}, {count:,} x", "small")
+            self.text(_LEFT + 284 + width, y + 4, f"{time_text(seconds)}, {count:,} x", "small")
         if len(sums) > _MOST_ROWS:
             y += _ROW
             self.text(_LEFT + 270, y + 4, f"and {len(sums) - _MOST_ROWS} others", "small end")
@@ -199,7 +198,7 @@ def drawing(step: Step) -> str:
     plot.bands()
     gone = plot.marks(("request", "moved away"), "gone", _TOP - 8, True)
     again = plot.marks(("again", "moved back"), "again", _TOP + _HEIGHT + 14, False)
-    plot.text(_LEFT, 20, f"Memory over one step of {plot.time_text(plot.seconds)}")
+    plot.text(_LEFT, 20, f"Memory over one step of {time_text(plot.seconds)}")
     plot.legend(gone, again)
     height = plot.time_by_op(_TOP + _HEIGHT + 66) + 24
     width = _LEFT + _WIDTH + _RIGHT

@@ -12,7 +12,7 @@ import html
 from typing import TYPE_CHECKING
 
 import facula
-from facula._text_table import table
+from facula._shared.text_table import table
 from facula.nn.modules.module import Module, register_module_forward_hook, register_module_forward_pre_hook
 from facula.nn.parameter import is_lazy
 from facula.utils import _pytree

@@ -15,6 +15,8 @@ from ..amp.autocast_mode import current_regions
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
+from ._checkpoint_logs import DebugLogs
+from ._selective_checkpoint import flat_tensors, key_of, selective_modes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +37,7 @@ __all__ = [
 
 
 class DefaultDeviceType:
-    """The device type whose random state is kept besides the CPU's.
+    """Choose the device type whose random state is saved beside the CPU's.
 
     >>> torch.utils.checkpoint.DefaultDeviceType.set_device_type("cuda")
     >>> torch.utils.checkpoint.DefaultDeviceType.get_device_type()
@@ -70,7 +72,7 @@ def get_device_states(*args: Any) -> tuple[list[Any], list[Any]]:
     ([], [])
     """
     kind = DefaultDeviceType.get_device_type()
-    found = {t.device.index or 0 for t in _flat_tensors(args) if t.device.type == kind and kind not in ("cpu", "meta")}
+    found = {t.device.index or 0 for t in flat_tensors(args) if t.device.type == kind and kind not in ("cpu", "meta")}
     indices = sorted(found)
     return indices, _states_of(indices, kind)
 
@@ -86,7 +88,7 @@ def set_device_states(devices: Sequence[Any], states: Any, *, device_type: str |
     """
     kind = device_type or DefaultDeviceType.get_device_type()
     if kind in ("cpu", "meta"):
-        return  # the CPU's generator is kept apart, and meta tensors draw nothing
+        return  # the CPU's generator has a state of its own, and meta tensors draw nothing
     module = _device_module(kind)
     for device, state in zip(devices, states, strict=True):
         module.set_rng_state(state, device)
@@ -124,13 +126,13 @@ def _put_back(states):
 Tensor = _C.Tensor
 
 
-# ---- Selective checkpointing: results of some ops are kept instead of computed again
+# ---- Selective checkpointing: results of some ops are saved instead of computed again
 
 
 class CheckpointPolicy(enum.Enum):
-    """Whether selective checkpointing keeps the result of an op or computes it again.
+    """Say whether selective checkpointing saves the result of an op or computes it again.
 
-    MUST_SAVE and PREFER_SAVE keep it, MUST_RECOMPUTE and PREFER_RECOMPUTE do not: the PREFER policies are taken as the MUST
+    MUST_SAVE and PREFER_SAVE save it, MUST_RECOMPUTE and PREFER_RECOMPUTE do not: the PREFER policies are taken as the MUST
     policies of the same name. MUST_CPU_OFFLOAD is not supported: NotImplementedError.
 
     >>> torch.utils.checkpoint.CheckpointPolicy.MUST_SAVE.value
@@ -145,7 +147,7 @@ class CheckpointPolicy(enum.Enum):
 
 
 class SelectiveCheckpointContext:
-    """What a policy function is told, its first argument.
+    """Tell a policy function about a call; its first argument.
 
     Args:
         is_recompute: whether this is the second computation.
@@ -160,39 +162,14 @@ class SelectiveCheckpointContext:
         self.op_output = op_output
 
 
-class _KeptCall:
-    """A call whose result is kept: the results, and where each value that its derivative saves comes from."""
-
-    def __init__(self):
-        self.results = None  # None: not to be kept after all
-        self.saved = []  # ("argument", position) or ("value", tensor)
-
-    def describe(self, tensor, arguments, mutable):
-        for i, argument in enumerate(arguments):
-            if argument is tensor:
-                self.saved.append(("argument", i))
-                return
-        self.saved.append(("value", tensor.detach() if mutable else (tensor.detach(), tensor._version)))
-
-    def results_again(self, mutable):
-        """Return the kept results as new tensors that require gradients where the first ones did."""
-        for tensor, version, _ in self.results:
-            if not mutable and tensor._version != version:
-                raise RuntimeError(
-                    "create_selective_checkpoint_contexts: a kept result was changed in place (allow_cache_entry_mutation "
-                    f"permits that), got shape {tuple(tensor.shape)}"
-                )
-        return [tensor.detach().requires_grad_(needs) for tensor, _, needs in self.results]
-
-
-def _flat_tensors(value):
-    from ._pytree import tree_flatten
-
-    return [v for v in tree_flatten(value)[0] if isinstance(v, Tensor)]
+class CheckpointError(RuntimeError):
+    """The second computation saved other tensors than the first."""
 
 
 class _SelectiveState:
-    """The kept calls of one checkpoint, by function, in the order in which they ran."""
+    """The saved calls of one checkpoint, by function, in the order in which they ran."""
+
+    error = CheckpointError  # for a second computation that differs
 
     def __init__(self, policy, mutable):
         self.policy = policy
@@ -200,7 +177,7 @@ class _SelectiveState:
         self.calls = {}
         self.pack = self.unpack = None  # those of the checkpoint
 
-    def keeps(self, func, is_recompute, args, kwargs):
+    def saves(self, func, is_recompute, args, kwargs):
         policy = self.policy(SelectiveCheckpointContext(is_recompute=is_recompute), func, *args, **kwargs)
         if isinstance(policy, bool):
             return policy
@@ -209,103 +186,24 @@ class _SelectiveState:
         return policy in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
 
 
-def _key(func):
-    return getattr(func, "__qualname__", None) or repr(func)
-
-
-def _may_be_kept(func, result):
-    """Return whether a result may be kept: only results that are tensors, and not of calls that write to their arguments."""
-    items = result if isinstance(result, (tuple, list)) else (result,)
-    return all(isinstance(item, Tensor) for item in items) and not getattr(func, "__name__", "").endswith("_")
-
-
-def _selective_modes(state):
-    from ..overrides import TorchFunctionMode
-
-    class Keep(TorchFunctionMode):
-        """In forward: keeps what the policy says."""
-
-        is_recompute = False
-
-        def bind(self, pack, unpack):
-            state.pack, state.unpack = pack, unpack
-
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            kwargs = kwargs or {}
-            if not state.keeps(func, False, args, kwargs):
-                return func(*args, **kwargs)
-            call = _KeptCall()
-            arguments = _flat_tensors((args, kwargs))
-
-            def pack(tensor):
-                call.describe(tensor, arguments, state.mutable)
-                return state.pack(tensor)
-
-            with saved_tensors_hooks(pack, state.unpack):
-                result = func(*args, **kwargs)
-            if _may_be_kept(func, result):
-                call.results = [(r.detach(), r._version, r.requires_grad) for r in _flat_tensors(result)]
-            state.calls.setdefault(_key(func), []).append(call)
-            return result
-
-    class Reuse(TorchFunctionMode):
-        """In the second computation: hands out what was kept."""
-
-        is_recompute = True
-
-        def __enter__(self):
-            self.position = {}
-            self.pack = None
-            return super().__enter__()
-
-        def bind(self, pack, unpack):
-            self.pack = pack
-
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            kwargs = kwargs or {}
-            if not state.keeps(func, True, args, kwargs):
-                return func(*args, **kwargs)
-            calls, at = state.calls.get(_key(func), []), self.position.get(_key(func), 0)
-            if at >= len(calls):
-                from .checkpoint import CheckpointError
-
-                raise CheckpointError(
-                    f"create_selective_checkpoint_contexts: {_key(func)} ran {at + 1} times in the second computation, "
-                    f"expected {len(calls)}"
-                )
-            self.position[_key(func)] = at + 1
-            if calls[at].results is None:
-                return func(*args, **kwargs)
-            return self.replay(calls[at], func, args, kwargs)
-
-        def replay(self, call, func, args, kwargs):
-            arguments = _flat_tensors((args, kwargs))
-            for source, value in call.saved:
-                self.pack(arguments[value] if source == "argument" else value if state.mutable else value[0])
-            results = call.results_again(state.mutable)
-            return results[0] if len(results) == 1 else tuple(results)
-
-    return Keep(), Reuse()
-
-
 def create_selective_checkpoint_contexts(policy_fn_or_list: Callable[..., Any] | Sequence[Callable[..., Any]],
                                          allow_cache_entry_mutation: bool = False) -> tuple[Any, Any]:  # fmt: skip
-    """Return contexts for `context_fn` of checkpoint(use_reentrant=False): the results of some ops are kept instead of computed
-    again.
+    """Return contexts for `context_fn` of checkpoint(use_reentrant=False) that save the results of some ops instead of
+    computing them again.
 
     Args:
-        policy_fn_or_list: `policy_fn(ctx, op, *args, **kwargs)` gives a CheckpointPolicy (or whether to keep); a list
-            names the functions (such as `facula.matmul` or `facula.Tensor.matmul`) whose results are kept.
-        allow_cache_entry_mutation: kept results may be changed in place.
+        policy_fn_or_list: `policy_fn(ctx, op, *args, **kwargs)` gives a CheckpointPolicy (or True to save); a list
+            names the functions (such as `facula.matmul` or `facula.Tensor.matmul`) whose results are saved.
+        allow_cache_entry_mutation: if True, saved results may be changed in place.
 
     An op is a public function or method, as modes of `__torch_function__` see it; one that returns anything but a
     tensor or a tuple of tensors is always computed again.
 
     >>> import functools
     >>> from facula.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
-    >>> keep_products = functools.partial(create_selective_checkpoint_contexts, [torch.mm])
+    >>> save_products = functools.partial(create_selective_checkpoint_contexts, [torch.mm])
     >>> x = torch.ones(2, 2, requires_grad=True)
-    >>> y = checkpoint(lambda x: torch.mm(x, x).exp(), x, use_reentrant=False, context_fn=keep_products)
+    >>> y = checkpoint(lambda x: torch.mm(x, x).exp(), x, use_reentrant=False, context_fn=save_products)
     >>> y.sum().backward()
     >>> x.grad.shape
     torch.Size([2, 2])
@@ -319,25 +217,21 @@ def create_selective_checkpoint_contexts(policy_fn_or_list: Callable[..., Any] |
                     "create_selective_checkpoint_contexts: expected a list of functions, got an element of type "
                     f"{type(op).__name__}"
                 )
-        names = {_key(op) for op in policy_fn_or_list}
+        names = {key_of(op) for op in policy_fn_or_list}
 
         def policy(ctx, op, *args, **kwargs):
-            return CheckpointPolicy.MUST_SAVE if _key(op) in names else CheckpointPolicy.PREFER_RECOMPUTE
+            return CheckpointPolicy.MUST_SAVE if key_of(op) in names else CheckpointPolicy.PREFER_RECOMPUTE
     else:
         raise TypeError(
             "create_selective_checkpoint_contexts: expected a function or a list of ops as the policy, got "
             f"{type(policy_fn_or_list).__name__}"
         )
-    return _selective_modes(_SelectiveState(policy, allow_cache_entry_mutation))
+    return selective_modes(_SelectiveState(policy, allow_cache_entry_mutation))
 
 
 # What the contexts below say, before the arguments of checkpoint(): None leaves it to those.
 _early_stop = None
 _debug = None
-
-
-class CheckpointError(RuntimeError):
-    """The second computation saved other tensors than the first."""
 
 
 class _StopRecomputation(Exception):
@@ -415,8 +309,8 @@ def check_backward_validity(inputs: Any) -> None:
 class _Surroundings:
     """The autocast regions and the generators as they are now, to be put back for a second computation.
 
-    The function may draw on any accelerator, whatever its arguments are on, so the states of all are kept: 16 bytes each, which
-    stand in host memory.
+    The function may draw on any accelerator, whatever its arguments are on, so the states of all are saved: 16 bytes each,
+    in host memory.
     """
 
     def __init__(self, preserve_rng_state):
@@ -453,7 +347,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any] | Module, preserve_rng_state: bool, *args: Any) -> Tensor:
-        """Run the function without recording; keep its inputs and the random state."""
+        """Run the function without recording; save its inputs and the random state."""
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.surroundings = _Surroundings(preserve_rng_state)
@@ -495,7 +389,7 @@ class _Frame:
         self.surroundings = surroundings
         self.describe = describe  # what of a value must agree, or None
         self.early_stop = early_stop
-        self.logs = logs  # a _DebugLogs, or None
+        self.logs = logs  # a DebugLogs, or None
         self.described = []  # (shape, dtype, device) of each saved value, in order
         self.complete = False  # whether the first computation is over: a pass inside of it asks for what it saved so far
         self.recomputed = {}  # pass -> {position: value}
@@ -566,54 +460,6 @@ def _metadata(tensor):
 _CHECKS = {"default": _metadata, "none": None}
 
 
-class _DebugLogs:
-    """The functions that ran in the first and in the second computation, for the text of an error."""
-
-    def __init__(self):
-        self.of_first = _log_mode()
-        self.of_second = _log_mode()
-
-    def report(self):
-        parts = [
-            "checkpoint: The second computation differs from the first. Both are listed, because debug=True was given; "
-            "look for the first line that differs"
-        ]
-        for title, log in (("original forward", self.of_first), ("recomputation", self.of_second)):
-            parts.append(f"Functions that ran in the {title}:")
-            parts += [f"({i} of {len(log.calls)} in {title}) {call}" for i, call in enumerate(log.calls, 1)]
-        return "\n\n".join(parts)
-
-
-def _log_mode():
-    import traceback
-
-    from ..overrides import TorchFunctionMode, resolve_name
-
-    class Log(TorchFunctionMode):
-        def __init__(self):
-            super().__init__()
-            self.calls = []
-
-        def __enter__(self):
-            self.calls.clear()
-            return super().__enter__()
-
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            result = func(*args, **(kwargs or {}))
-            name = resolve_name(func) or getattr(func, "__qualname__", repr(func))
-            shapes = ", ".join(_short(t) for t in _flat_tensors((args, kwargs or {})))
-            results = ", ".join(_short(t) for t in _flat_tensors(result))
-            stack = "".join(traceback.format_list(traceback.extract_stack()[:-1]))
-            self.calls.append(f"{name}({shapes}) -> {results}\n{stack}")
-            return result
-
-    return Log()
-
-
-def _short(tensor):
-    return f"{str(tensor.dtype).rpartition('.')[2]}{list(tensor.shape)}"
-
-
 def _without_reentry(function, frame_options, context_fn, determinism_check, args, kwargs):
     if determinism_check not in _CHECKS:
         raise ValueError(f"checkpoint: determinism_check should be one of {sorted(_CHECKS)}, got {determinism_check!r}")
@@ -627,7 +473,7 @@ def _without_reentry(function, frame_options, context_fn, determinism_check, arg
             _bind(recompute_context, pack, _same)
             function(*args, **kwargs)
 
-    logs = _DebugLogs() if debug else None
+    logs = DebugLogs() if debug else None
     frame = _Frame(run, _Surroundings(preserve_rng_state), _CHECKS[determinism_check], early_stop, logs)
 
     def pack(tensor):
@@ -658,7 +504,7 @@ def checkpoint(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Tensor:
-    """Call `function(*args, **kwargs)` without keeping the values that backward needs; backward calls it again.
+    """Call `function(*args, **kwargs)` without saving the values that backward needs; backward calls it again.
 
     Args:
         function: is called twice, and must compute the same both times.

@@ -23,7 +23,7 @@ import sysconfig
 from typing import TYPE_CHECKING
 
 import facula
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 
 from . import _cpp_build
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
-from facula._text_table import table
+from facula._shared.text_table import table
 from facula.overrides import TorchFunctionMode
 from facula.utils._python_dispatch import TorchDispatchMode
 from facula.utils.module_tracker import ModuleTracker
@@ -49,7 +49,7 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Call
     500
     >>> _ = torch.utils.flop_counter.flop_registry.pop(torch.ops.aten.lgamma)
     """
-    from facula._ops import OpOverloadPacket
+    from facula._operators.namespaces import OpOverloadPacket
 
     packets = list(targets) if isinstance(targets, (list, tuple)) else [targets]
     for packet in packets:

@@ -126,7 +126,7 @@ Dims Batch::with_front(int64_t front, IntList list) const {
 
 // ---- results
 
-// A result without the batch in front is the empty tensor of something not asked for: the same for all examples.
+// A result without the batch in front is the empty tensor of something not requested: the same for all examples.
 Tensor Batch::wrap(const Tensor& result) const {
   bool batched = result.defined() && result.dim() > 0 && result.size(0) == size_;
   return batched ? make_batched(result, level_) : result;

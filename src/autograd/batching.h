@@ -1,5 +1,5 @@
 // Policy of vmap
-//   - Inside vmap a batch is shown as one example: a wrapper with the flag kBatched, the sizes of an example, the batch
+//   - Inside vmap a batch appears as one example: a wrapper with the flag kBatched, the sizes of an example, the batch
 //     (examples in its first dimension) as its base and the number of the vmap that made it. It has no history of its
 //     own.
 //   - An op that meets wrappers runs on the batches of the innermost vmap among its arguments, once, by the rule that

@@ -88,7 +88,9 @@ std::tuple<Tensor, Tensor, Tensor> batched_channel_norm_backward(const Tensor& g
   std::tie(gs, gw, gb) =
       _channel_norm_backward(into_channels(batch.spread(grad)), into_channels(batch.spread(self)), joined(weight),
                              joined(mean), joined(rstd), training, of_self, of_weight, of_bias);
-  auto split = [&](const Tensor& t, bool asked) { return asked ? batch.wrap(split_front(t, batch.size())) : t; };
+  auto split = [&](const Tensor& t, bool requested) {
+    return requested ? batch.wrap(split_front(t, batch.size())) : t;
+  };
   if (of_self) gs = batch.wrap(out_of_channels(gs, batch.size()));
   return {gs, split(gw, of_weight), split(gb, of_bias)};
 }

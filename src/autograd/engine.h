@@ -13,7 +13,7 @@ struct BackwardOptions {
   bool keep_graph = false;
   bool create_graph = false;  // gradients get a history of their own
   bool accumulate = true;     // write into the leaves' .grad (else only capture)
-  /// Nodes that were recorded for one of these marks are run: what is recorded for forward mode alone (under no_grad())
+  /// Nodes that were recorded for one of these flags are run: what is recorded for forward mode alone (under no_grad())
   /// is no part of a backward pass, and what is recorded for backward alone no part of a tangent.
   uint32_t follows = kRequiresGrad;
 };
@@ -54,14 +54,15 @@ size_t count_reached(const std::vector<Node*>& nodes);
 bool pass_is_nested();
 /// For each of `nodes`, whether it gets a gradient in the pass unless a formula gives none.
 std::vector<bool> which_reached(const std::vector<Node*>& nodes);
-/// Calls when the outermost pass of this thread has run to its end, in the order they were asked for; a call may ask
-/// for more. A pass that fails drops them. Only during a pass.
+/// Calls when the outermost pass of this thread has run to its end, in the order they were queued; a call may queue
+/// more. A pass that fails drops them. Only during a pass.
 void call_after_pass(std::function<void()> call);
 /// For formulas of nodes that can add to memory as cheaply as write it, during such a node: the sum of what has arrived
 /// so far where this edge of the node leads. The node adds its part to it and returns it as its result for that edge.
 /// Undefined unless nobody else holds the sum and it is plain, of these sizes and of this dtype.
 Tensor take_partial_sum(size_t edge, IntList sizes, DType dtype);
-/// Whether a pass for some inputs only runs on this thread: what starts a pass of its own would do more than was asked.
+/// Whether a pass for some inputs only runs on this thread: what starts a pass of its own would do more than was
+/// requested.
 bool restricted_pass_runs();
 
 extern std::atomic<bool> anomaly_checks_nan;

@@ -69,9 +69,9 @@ class AttentionBackward final : public Node {
 Tensor _attention_in_one(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
                          const Tensor& seed, double dropout_p, bool is_causal, double scale, bool by_library) {
   auto [result, logsumexp] = _attention(query, key, value, mask, seed, dropout_p, is_causal, scale, by_library);
-  if (uint32_t marks = marks_of(query) | marks_of(key) | marks_of(value)) {
+  if (uint32_t recorded_flags = recorded_flags_of(query) | recorded_flags_of(key) | recorded_flags_of(value)) {
     auto node = Ref<AttentionBackward>::adopt(new AttentionBackward(dropout_p, is_causal, scale, by_library));
-    node->marks = marks;
+    node->flags = recorded_flags;
     for (const Tensor* t : {&query, &key, &value}) add_edges(*node, *t);
     node->query_ = SavedTensor(query, false);
     node->key_ = SavedTensor(key, false);

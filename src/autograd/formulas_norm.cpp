@@ -61,9 +61,9 @@ Tensor total_over(const Tensor& t, IntList dims) {
   return sum(t, std::optional<IntList>(dims), false, std::optional<DType>());
 }
 
-/// Gradients made by one kernel; those that nobody asked for are undefined.
-std::tuple<Tensor, Tensor, Tensor> asked_for(std::tuple<Tensor, Tensor, Tensor> made, bool of_self, bool of_weight,
-                                             bool of_bias) {
+/// Gradients made by one kernel; those that are not requested are undefined.
+std::tuple<Tensor, Tensor, Tensor> requested_of(std::tuple<Tensor, Tensor, Tensor> made, bool of_self, bool of_weight,
+                                                bool of_bias) {
   auto& [self, weight, bias] = made;
   if (!of_self) self = Tensor();
   if (!of_weight) weight = Tensor();
@@ -79,7 +79,7 @@ std::tuple<Tensor, Tensor, Tensor> row_norm_backward(const Tensor& grad, const T
                                                      bool of_self, bool of_weight, bool of_bias) {
   if (!grad.defined()) return {};
   if (!GradMode::enabled()) {
-    auto [gs, gw, gb] = asked_for(
+    auto [gs, gw, gb] = requested_of(
         _row_norm_backward(grad, self, weight, mean, rstd, groups, channels, center, of_self, of_weight, of_bias),
         of_self, of_weight, of_bias);
     return {gs, of_weight ? reshape(gw, weight.sizes()) : gw, of_bias ? reshape(gb, bias_sizes) : gb};
@@ -101,8 +101,8 @@ std::tuple<Tensor, Tensor, Tensor> channel_norm_backward(const Tensor& grad, con
                                                          double eps, bool of_self, bool of_weight, bool of_bias) {
   if (!grad.defined()) return {};
   if (!GradMode::enabled()) {
-    return asked_for(_channel_norm_backward(grad, self, weight, mean, rstd, training, of_self, of_weight, of_bias),
-                     of_self, of_weight, of_bias);
+    return requested_of(_channel_norm_backward(grad, self, weight, mean, rstd, training, of_self, of_weight, of_bias),
+                        of_self, of_weight, of_bias);
   }
   const int64_t dim = self.dim();
   const Dims dims = all_but_channels(dim);

@@ -145,11 +145,12 @@ std::tuple<Tensor, Tensor, Tensor> _rnn_layer(const Tensor& gates, const Tensor&
                h0.sizes());
   auto [output, h, c, saved, h_before, c_before] =
       _rnn_steps(gates, h0, c0, weight_hh, bias_hh, mode, batch_sizes, reverse);
-  uint32_t marks = marks_of(gates) | marks_of(h0) | marks_of(c0) | marks_of(weight_hh) | marks_of(bias_hh);
-  if (marks) {
+  uint32_t recorded_flags = recorded_flags_of(gates) | recorded_flags_of(h0) | recorded_flags_of(c0) |
+                            recorded_flags_of(weight_hh) | recorded_flags_of(bias_hh);
+  if (recorded_flags) {
     const RnnLayout layout(ops::rnn_mode(mode), reverse, batch_sizes, h0.size(1));
     auto node = Ref<RnnLayerBackward>::adopt(new RnnLayerBackward(layout, mode));
-    node->marks = marks;
+    node->flags = recorded_flags;
     for (const Tensor* t : {&gates, &h0, &c0, &weight_hh, &bias_hh}) add_edges(*node, *t);
     node->gates_ = SavedTensor(gates, false);
     node->h0_ = SavedTensor(h0, false);

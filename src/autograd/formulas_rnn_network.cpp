@@ -50,11 +50,11 @@ class CudnnRnnBackward final : public Node {
 
   void refuse_second(const Tensor* grads, const RnnNetworkInputs& in, Tensor* results) {
     const Tensor given[] = {grads[0], grads[1], cell(grads), in.input, in.h, in.c};
-    uint32_t marks = marks_of(TensorList(in.weights));
-    for (const Tensor& t : given) marks |= marks_of(t);
-    if (!marks) return;
+    uint32_t recorded_flags = recorded_flags_of(TensorList(in.weights));
+    for (const Tensor& t : given) recorded_flags |= recorded_flags_of(t);
+    if (!recorded_flags) return;
     auto node = Ref<NoSecondDerivative>::adopt(new NoSecondDerivative);
-    node->marks = marks;
+    node->flags = recorded_flags;
     for (const Tensor& t : given) add_edges(*node, t);
     add_edges(*node, TensorList(in.weights));
     for (size_t i = 0; i < edge_count(); ++i)
@@ -87,14 +87,15 @@ std::optional<RnnNetworkResults> rnn_by_library(RnnNetwork network, const RnnNet
   const Device device = given.input.device();
   if (!library_takes_rnn || !device.is_cuda() || (flags_of_all(given) & (kBatched | kPythonDispatch))) return {};
   ops::check_rnn_network(network, given);
-  uint32_t marks = marks_of(given.input) | marks_of(given.h) | marks_of(given.c) | marks_of(TensorList(given.weights));
-  network.training = network.dropout > 0 || marks;
+  uint32_t recorded_flags = recorded_flags_of(given.input) | recorded_flags_of(given.h) | recorded_flags_of(given.c) |
+                            recorded_flags_of(TensorList(given.weights));
+  network.training = network.dropout > 0 || recorded_flags;
   if (!library_takes_rnn(network, given.input.dtype(), device)) return {};
   RnnNetworkResults r;
   rnn_network_kernel(device, network, given, r);
-  if (marks) {
+  if (recorded_flags) {
     auto node = Ref<CudnnRnnBackward>::adopt(new CudnnRnnBackward(network));
-    node->marks = marks;
+    node->flags = recorded_flags;
     for (const Tensor* t : {&given.input, &given.h, &given.c}) add_edges(*node, *t);
     add_edges(*node, TensorList(given.weights));
     node->input_ = SavedTensor(given.input, false);

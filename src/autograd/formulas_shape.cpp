@@ -31,8 +31,8 @@ Tensor as_strided_backward(const Tensor& grad, const TensorInfo& self, IntList s
   Tensor result = index(storage, {where_in});
   if (may_self_overlap(self.sizes(), self.strides())) {
     Tensor ones_here = ones_like(alias(result));
-    Tensor shown = index_put(new_zeros(grad, {places}), {where_in}, ones_here, true);
-    result = result / index(shown, {where_in});
+    Tensor counts = index_put(new_zeros(grad, {places}), {where_in}, ones_here, true);
+    result = result / index(counts, {where_in});
   }
   return reshape(result, self.sizes());
 }

@@ -21,7 +21,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> deform_conv2d_gradients(const
   auto [of_input, of_weight, of_offset, of_mask] =
       deform_conv2d_backward(grad, input, weight, offset, mask, geometry, groups, offset_groups, use_mask, wanted[0],
                              wanted[1], wanted[2], wanted[3]);
-  auto given = [](bool asked, const Tensor& t) { return asked ? t : Tensor(); };
+  auto given = [](bool requested, const Tensor& t) { return requested ? t : Tensor(); };
   return {given(wanted[0], of_input), given(wanted[1], of_weight), given(wanted[2], of_offset),
           given(wanted[3], of_mask), wanted[4] ? sum_but_channels(grad) : Tensor()};
 }

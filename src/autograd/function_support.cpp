@@ -2,7 +2,7 @@
 
 #include <exception>
 
-#include "autograd/copies.h"
+#include "autograd/copy_and_notify.h"
 #include "core/public_names.h"
 #include "core/sparse.h"
 #include "ops/kernel_table.h"
@@ -28,24 +28,24 @@ std::vector<std::string> tensor_arguments(const char* op) {
 
 }  // namespace
 
-void report_devices(const char* op, std::initializer_list<TensorList> arguments) {
+void report_devices(const char* op, const std::vector<TensorList>& arguments) {
   const std::vector<std::string> names = tensor_arguments(op);
   std::string places;
   size_t number = 0;
   for (TensorList list : arguments) {
     const std::string name = number < names.size() ? names[number] : "argument " + std::to_string(number + 1);
-    const std::string shown = name == "self" ? "input" : name;
+    const std::string public_name = name == "self" ? "input" : name;
     ++number;
     for (size_t i = 0; i < list.size(); ++i) {
       if (!list[i].defined() || (i > 0 && list[i].device() == list[0].device())) continue;
-      places += (places.empty() ? "" : ", ") + shown + (list.size() > 1 ? "[" + std::to_string(i) + "]" : "") + " on " +
-                to_string(list[i].device());
+      places += (places.empty() ? "" : ", ") + public_name + (list.size() > 1 ? "[" + std::to_string(i) + "]" : "") +
+                " on " + to_string(list[i].device());
     }
   }
   throw_error(ErrorKind::Runtime, op, ": all tensors must be on one device, got ", places);
 }
 
-void check_out(const char* op, uint32_t inputs, OutHistory history, std::initializer_list<const Tensor*> outs) {
+void check_out(const char* op, uint32_t inputs, OutHistory history, List<const Tensor*> outs) {
   uint32_t written = 0;
   for (const Tensor* out : outs) {
     materialize_bytes(*out);
@@ -91,10 +91,10 @@ void EndOfHistory::end() noexcept {
 }
 
 void check_stated(const char* op, const Tensor& out, std::optional<DType> dtype, std::optional<Device> device) {
-  FACULA_CHECK(!dtype || *dtype == out.dtype(), ErrorKind::Runtime, op, ": expected out= of the dtype asked for, ",
+  FACULA_CHECK(!dtype || *dtype == out.dtype(), ErrorKind::Runtime, op, ": expected out= of the requested dtype, ",
                *dtype, ", got ", out.dtype());
   FACULA_CHECK(!device || concrete(*device) == out.device(), ErrorKind::Runtime, op,
-               ": expected out= on the device asked for, ", *device, ", got ", out.device());
+               ": expected out= on the requested device, ", *device, ", got ", out.device());
 }
 
 void MissingDerivative::apply(const Tensor*, Tensor*) {
@@ -108,7 +108,7 @@ void write_result(const Tensor& self, const Tensor& value, uint16_t op) {
                value.sizes(), " and does not fit in place into shape ", self.sizes());
   check_castable(value, self, op_name(op) + std::string("_"));
   const WriteScope write(self, op_name(op), op);
-  if (!same) copy_told(write.target(), hold(value));
+  if (!same) copy_and_notify(write.target(), hold(value));
 }
 
 void assign_values(const Tensor& self, const Tensor& value, uint16_t op) {
@@ -117,7 +117,7 @@ void assign_values(const Tensor& self, const Tensor& value, uint16_t op) {
     return;
   }
   check_not_inference(self, op_name(op));
-  if (marks_of(value) | written_marks(self)) {
+  if (recorded_flags_of(value) | written_flags_of(self)) {
     check_writable(self, op_name(op));
     assign(self, value, op);
   } else {

@@ -40,7 +40,7 @@ inline TensorList tensors_of(const Tensor& t) { return TensorList(&t, 1); }
 inline TensorList tensors_of(TensorList list) { return list; }
 inline TensorList tensors_of(const Operand&) { return {}; }
 /// Throws an error that names every argument and where it lies.
-[[noreturn]] void report_devices(const char* op, std::initializer_list<TensorList> arguments);
+[[noreturn]] void report_devices(const char* op, const std::vector<TensorList>& arguments);
 /// Kernels read every tensor through raw pointers: what takes several is given tensors of one device.
 template <class... Args>
 void check_one_device(const char* op, const Args&... args) {
@@ -50,17 +50,17 @@ void check_one_device(const char* op, const Args&... args) {
 }
 
 /// What of an argument is recorded now (see recorded()).
-inline uint32_t marks_of(const Tensor& t) { return t.defined() ? recorded(live_flags(t.impl())) : 0; }
-inline uint32_t marks_of(const Operand& o) { return o.is_tensor() ? recorded(live_flags(o.impl())) : 0; }
-inline uint32_t marks_of(TensorList list) {
-  uint32_t marks = 0;
-  for (const Tensor& t : list) marks |= marks_of(t);
-  return marks;
+inline uint32_t recorded_flags_of(const Tensor& t) { return t.defined() ? recorded(live_flags(t.impl())) : 0; }
+inline uint32_t recorded_flags_of(const Operand& o) { return o.is_tensor() ? recorded(live_flags(o.impl())) : 0; }
+inline uint32_t recorded_flags_of(TensorList list) {
+  uint32_t recorded_flags = 0;
+  for (const Tensor& t : list) recorded_flags |= recorded_flags_of(t);
+  return recorded_flags;
 }
 /// Of a tensor that is written to: its own and its base's history count.
-inline uint32_t written_marks(const Tensor& t) {
-  uint32_t marks = marks_of(t) | (t.impl()->base ? recorded(t.impl()->base->flags) : 0);
-  return is_inexact(t.dtype()) ? marks : 0;
+inline uint32_t written_flags_of(const Tensor& t) {
+  uint32_t recorded_flags = recorded_flags_of(t) | (t.impl()->base ? recorded(t.impl()->base->flags) : 0);
+  return is_inexact(t.dtype()) ? recorded_flags : 0;
 }
 /// Whether an argument reads memory that the op is about to write.
 inline bool shares_memory(const Tensor& written, const Tensor& t) {
@@ -168,7 +168,7 @@ class Held<std::vector<Tensor>> {
  private:
   std::vector<Tensor> values_;
 };
-/// Whether a program is shown the arguments of the call.
+/// Whether the program sees the arguments of the call.
 inline bool shows_arguments(uint32_t flags) { return (watching() & kWatchDispatch) || (flags & kPythonDispatch); }
 inline void keep_private(const std::vector<Tensor>& results) {
   for (const Tensor& t : results) keep_private(t);
@@ -184,7 +184,7 @@ enum class OutHistory : uint8_t {
   Missing,   // it has none, or no arguments: what a leaf holds is not overwritten; of others a backward pass says so
   None,      // it gives truth values: out= keeps its flag, and no gradient flows through it any more
 };
-void check_out(const char* op, uint32_t inputs, OutHistory history, std::initializer_list<const Tensor*> outs);
+void check_out(const char* op, uint32_t inputs, OutHistory history, List<const Tensor*> outs);
 /// Ends the history of tracked tensors when they have been written.
 class EndOfHistory {
  public:
@@ -206,7 +206,7 @@ class EndOfHistory {
   OutHistory history_ = OutHistory::Recorded;
   int failures_ = 0;
 };
-/// A factory that is told a dtype or a device as well as out=.
+/// Checks a factory that gets a dtype or a device as well as out=.
 void check_stated(const char* op, const Tensor& out, std::optional<DType> dtype, std::optional<Device> device);
 /// The node of an op without a derivative: going through it backwards is an error that names the op.
 class MissingDerivative final : public Node {
@@ -228,10 +228,15 @@ template <class... T>
 void set_history_of(const std::tuple<T...>& results, Node* node) {
   std::apply([node](const auto&... each) { (set_history_of(each, node), ...); }, results);
 }
+inline Ref<Node> missing_derivative(const char* op, uint32_t recorded_flags) {
+  auto node = Ref<Node>::adopt(new MissingDerivative(op));
+  node->flags = recorded_flags;
+  return node;
+}
 template <class Result, class... Inputs>
-[[gnu::noinline]] void record_missing(const char* op, uint32_t marks, const Result& result, const Inputs&... inputs) {
-  auto node = Ref<MissingDerivative>::adopt(new MissingDerivative(op));
-  node->marks = marks;
+[[gnu::noinline]] void record_missing(const char* op, uint32_t recorded_flags, const Result& result,
+                                      const Inputs&... inputs) {
+  const Ref<Node> node = missing_derivative(op, recorded_flags);
   (add_edges(*node, inputs), ...);
   set_history_of(result, node.get());
 }

@@ -37,10 +37,10 @@ Tensor before_write(const Tensor& self);
 /// The in-place form of an op. `raw` writes without history; `functional` computes the result from the old value, with
 /// history.
 template <class Functional, class Raw>
-const Tensor& run_inplace(const Tensor& self, const char* op, uint16_t id, uint32_t marks, Functional&& functional,
-                          Raw&& raw) {
+const Tensor& run_inplace(const Tensor& self, const char* op, uint16_t id, uint32_t recorded_flags,
+                          Functional&& functional, Raw&& raw) {
   check_not_inference(self, op);
-  if (marks) {
+  if (recorded_flags) {
     check_writable(self, op);
     assign(self, functional(before_write(self)), id);
   } else {

@@ -17,7 +17,7 @@ namespace facula {
 
 constinit std::atomic<bool> histories_are_shared{false};
 
-thread_local constinit Asked asked __attribute__((tls_model("initial-exec")));
+thread_local constinit RequestedEdges requested __attribute__((tls_model("initial-exec")));
 
 namespace {
 
@@ -114,7 +114,7 @@ OutputInfo::OutputInfo(const Tensor& t)
 
 Node::Node(bool recorded) : compiled(recorded ? thread_state.compiled : uint16_t{0}), sequence_(next_sequence++) {
   if (__builtin_expect(thread_state.modes & kModeAnomaly, 0) && host.node_created) host.node_created(this);
-  if (__builtin_expect(recorded && watching() != 0, 0)) tell_node_made(*this);
+  if (__builtin_expect(recorded && watching() != 0, 0)) notify_node_made(*this);
 }
 
 Node::~Node() {
@@ -158,7 +158,8 @@ namespace {
 bool is_alone(const Tensor& grad) {
   const TensorImpl* impl = grad.impl();
   if (impl->refs.load() != 1) return false;
-  if (__builtin_expect(impl->storage->asks_first(), 0)) settle_storage(impl->storage);  // recipes hold what they read
+  if (__builtin_expect(impl->storage->asks_first(), 0))
+    materialize_storage(impl->storage);  // recipes hold what they read
   if (!impl->base) return impl->storage->refs.load() == 1;
   const bool plain = !GradMode::enabled() && !(impl->flags & (kBatched | kPythonDispatch));
   return plain && impl->base->refs.load() == 1 && impl->storage->refs.load() == 2 &&
@@ -389,7 +390,7 @@ void set_history(const Tensor& result, Node* node) {
     AutogradMeta* base = autograd_meta(impl->base);
     meta.base_generation.store(base ? base->generation : 0, std::memory_order_relaxed);
   }
-  impl->flags = (impl->flags & ~kWatchBase) | node->marks;
+  impl->flags = (impl->flags & ~kWatchBase) | node->flags;
 }
 
 void clear_history(const Tensor& tensor) {

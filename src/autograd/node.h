@@ -18,10 +18,10 @@ class SavedVisitor;
 void retain(Node* node);
 void release(Node* node);
 
-/// A tensor with one of these marks has a history: it wants a gradient, or it depends on a forward-mode input.
+/// A tensor with one of these flags has a history: it wants a gradient, or it depends on a forward-mode input.
 constexpr uint32_t kRecorded = kRequiresGrad | kDual;
 
-/// Which of the marks in `flags` the thread records now.
+/// Which of these in `flags` the thread records now.
 inline uint32_t recorded(uint32_t flags) {
   return flags & ((thread_state.grad_enabled ? kRequiresGrad : 0u) | (thread_state.forward_grad_enabled ? kDual : 0u));
 }
@@ -76,18 +76,18 @@ struct NodeExtra {
   void* metadata = nullptr;                                  // the Python dict of the node, owned
 };
 
-/// What the pass on this thread asks of the node that it runs. It belongs to the pass, not to the node, because several
-/// passes may share a graph.
-struct Asked {
+/// Which gradients the pass on this thread requests of the node that it runs. It belongs to the pass, not to the node,
+/// because several passes may share a graph.
+struct RequestedEdges {
   const Node* node = nullptr;      // null: of all nodes whatever leads somewhere
   const int32_t* edges = nullptr;  // per edge of `node`: negative where the gradient is of no use
 };
-extern thread_local constinit Asked asked __attribute__((tls_model("initial-exec")));
+extern thread_local constinit RequestedEdges requested __attribute__((tls_model("initial-exec")));
 
 class Node {
  public:
   Node() : Node(true) {}
-  /// `recorded`: an op records it, and observers are told.
+  /// `recorded`: an op records it, and observers are notified.
   explicit Node(bool recorded);
   virtual ~Node();
   Node(const Node&) = delete;
@@ -109,7 +109,7 @@ class Node {
   virtual std::string name() const = 0;
 
   /// Whether the gradient along an edge is of use: to the pass that runs this node, and before one runs to any.
-  bool wants(size_t edge) const { return edges_[edge].node && (asked.node != this || asked.edges[edge] >= 0); }
+  bool wants(size_t edge) const { return edges_[edge].node && (requested.node != this || requested.edges[edge] >= 0); }
   size_t edge_count() const { return edges_.size(); }
   const Edge& edge(size_t i) const { return edges_[i]; }
   void add_edge(Edge edge) { edges_.emplace_back(std::move(edge)); }
@@ -139,7 +139,7 @@ class Node {
   bool freed = false;                        // saved values were let go
   uint16_t compiled;                         // the number of the compiled function that recorded it, or 0
   std::atomic<const void*> runner{nullptr};  // the thread that runs it, see NodeLock
-  uint32_t marks = kRequiresGrad;            // what its results are marked with
+  uint32_t flags = kRequiresGrad;            // that its results get
   void* pyobj = nullptr;                     // the Python object that shows this node, borrowed
 
  private:
@@ -218,10 +218,10 @@ void set_grad_of(const Tensor& tensor, const Tensor& grad);
 void set_requires_grad(const Tensor& tensor, bool requires_grad);
 /// From now on backward fills `.grad` of this result of an op, too.
 void retain_grad(const Tensor& tensor);
-/// Fills `.grad` of the tensors that asked for it with retain_grad().
+/// Fills `.grad` of the tensors for which retain_grad() was called.
 void fill_retained(NodeExtra& extra, uint32_t slot, const Tensor& grad);
 
-/// Exchanges the node behind a tensor; what retain_grad() asked for moves along.
+/// Exchanges the node behind a tensor; what retain_grad() registered moves along.
 void set_grad_fn(AutogradMeta& meta, Ref<Node> node, uint32_t slot);
 /// Makes `node` the history of `result` (ignored for results that cannot have a gradient).
 void set_history(const Tensor& result, Node* node);

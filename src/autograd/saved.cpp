@@ -56,21 +56,21 @@ std::string in_place_name(uint16_t op) {
 // What a user's hooks give back stands for the value that was saved: the history of that value is its own.
 class PackedWithHistory final : public PackedTensor {
  public:
-  PackedWithHistory(std::unique_ptr<PackedTensor> packed, Edge origin, uint32_t marks, bool in_cell)
-      : packed_(std::move(packed)), origin_(std::move(origin)), marks_(marks), in_cell_(in_cell) {}
+  PackedWithHistory(std::unique_ptr<PackedTensor> packed, Edge origin, uint32_t recorded_flags, bool in_cell)
+      : packed_(std::move(packed)), origin_(std::move(origin)), flags_(recorded_flags), in_cell_(in_cell) {}
   Tensor unpack() override {
     Tensor value = packed_->unpack();
-    if (!in_cell_ && !(GradMode::enabled() || (marks_ & kDual))) return value;
+    if (!in_cell_ && !(GradMode::enabled() || (flags_ & kDual))) return value;
     Tensor fresh = in_cell_ ? value : alias(value);
     set_grad_fn(own_autograd_meta(fresh.impl()), origin_.node, origin_.slot);
-    fresh.impl()->flags |= marks_;
+    fresh.impl()->flags |= flags_;
     return fresh;
   }
 
  private:
   std::unique_ptr<PackedTensor> packed_;
   Edge origin_;
-  uint32_t marks_;
+  uint32_t flags_;
   bool in_cell_;  // a fresh tensor each time, which looks as it did: functions of the program look at it in passes, too
 };
 
@@ -103,8 +103,8 @@ void SavedTensor::save_special(const Tensor& tensor, bool is_output) {
       tensor.sizes());
   version_ = tensor.storage()->current_version();
   is_output_ = is_output;
-  marks_ = live_flags(tensor.impl()) & kRecorded;
-  reattach_ = is_output && marks_;
+  flags_ = live_flags(tensor.impl()) & kRecorded;
+  reattach_ = is_output && flags_;
   if (reattach_) slot_ = autograd_meta(tensor.impl())->slot;
   tensor_ =
       reattach_ ? alias(tensor) : tensor;  // an output without history: else node and tensor keep each other alive
@@ -119,29 +119,29 @@ void SavedTensor::save_special(const Tensor& tensor, bool is_output) {
     packed_ = host.pack_saved_tensor(tensor_);
   }
   if (!packed_) return;
-  if (marks_ && !reattach_)
-    packed_ = std::make_unique<PackedWithHistory>(std::move(packed_), gradient_edge(tensor.impl()), marks_, false);
+  if (flags_ && !reattach_)
+    packed_ = std::make_unique<PackedWithHistory>(std::move(packed_), gradient_edge(tensor.impl()), flags_, false);
   tensor_ = Tensor();
 }
 
 void SavedTensor::save_cell(const Tensor& tensor) {
   Edge origin;
-  if (marks_ && !reattach_) {
-    if ((marks_ & kDual) || !grad_fn(tensor.impl())) return;  // a leaf stays itself: its gradient is looked for there
+  if (flags_ && !reattach_) {
+    if ((flags_ & kDual) || !grad_fn(tensor.impl())) return;  // a leaf stays itself: its gradient is looked for there
     origin = gradient_edge(tensor.impl());
   }
   packed_ = save_in_cell(tensor);
   if (!packed_) return;
   waits_ = true;
-  if (origin.node) packed_ = std::make_unique<PackedWithHistory>(std::move(packed_), std::move(origin), marks_, true);
+  if (origin.node) packed_ = std::make_unique<PackedWithHistory>(std::move(packed_), std::move(origin), flags_, true);
   tensor_ = Tensor();
 }
 
 Tensor SavedTensor::reattached(const Tensor& tensor, const Node& node) const {
-  if (!reattach_ || !(GradMode::enabled() || (marks_ & kDual))) return tensor;
+  if (!reattach_ || !(GradMode::enabled() || (flags_ & kDual))) return tensor;
   Tensor fresh = alias(tensor);
   set_grad_fn(own_autograd_meta(fresh.impl()), Ref<Node>::share(const_cast<Node*>(&node)), slot_);
-  fresh.impl()->flags |= marks_;
+  fresh.impl()->flags |= flags_;
   return fresh;
 }
 

@@ -56,7 +56,7 @@ inline std::vector<TensorInfo> info_of_list(TensorList tensors) {
   return infos;
 }
 
-/// A user's saved_tensors_hooks pair: made when a tensor is saved, asked when it is used.
+/// A user's saved_tensors_hooks pair: made when a tensor is saved, called when it is used.
 struct PackedTensor {
   virtual ~PackedTensor() = default;
   virtual Tensor unpack() = 0;
@@ -110,7 +110,7 @@ class SavedTensor {
   Tensor tensor_;
   std::unique_ptr<PackedTensor> packed_;
   uint32_t version_ = 0;
-  uint32_t marks_ = 0;
+  uint32_t flags_ = 0;
   uint32_t slot_ = 0;
   bool waits_ = false;  // `packed_` stands for the tensor itself, whose bytes may not exist
   bool is_output_ = false;
@@ -148,7 +148,8 @@ class SavedOperand {
   Scalar scalar_;
 };
 
-/// Shows the values a node keeps, by the names of the op's arguments and results. What is not overridden is not shown.
+/// Visits the values a node saves, by the names of the op's arguments and results. What is not overridden is not
+/// visited.
 class SavedVisitor {
  public:
   explicit SavedVisitor(const Node& node) : node_(node) {}

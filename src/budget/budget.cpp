@@ -70,7 +70,7 @@ size_t let_go(Device device, size_t wanted) {
   for (bool again = true; again && gone < wanted;) {
     {
       Locked locked;
-      gone += settle_moves(device, locked);
+      gone += wait_for_moves(device, locked);
       if (gone < wanted) gone += let_go(device, wanted - gone, locked);
     }
     if (gone >= wanted) break;
@@ -122,7 +122,7 @@ void install() {
     budget_hooks.present_op = [] {
       const uint16_t again = op_that_runs_again();
       const OpCall* call = present_call();
-      return again ? shown_op(again) : call ? shown_op(call->op) : std::string();
+      return again ? public_name_of(again) : call ? public_name_of(call->op) : std::string();
     };
     budget_hooks.why_full = why;
   });

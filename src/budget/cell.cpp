@@ -223,7 +223,7 @@ void take_away(Cell& cell, Locked& locked) {
 
 bool is_alone(const Cell& cell) {
   const Storage* s = cell.storage;
-  return cells().kept == 0 && cell.is_here() && is_in_cell(s) && s->refs.load() == 1 && s->exposures.load() == 0 &&
+  return cells().holds == 0 && cell.is_here() && is_in_cell(s) && s->refs.load() == 1 && s->exposures.load() == 0 &&
          s->current_version() == cell.version;
 }
 

@@ -8,8 +8,8 @@
 //     it, and it may go.
 //   - No tensor of the program is ever without bytes: what goes has no tensors.
 //   - A write in place that is a step gives the storage another cell, and the one before is *overwritten*: its bytes
-//     are made again for steps that read them, and who saved them is told, as without a budget, that they were written
-//     to.
+//     are made again for steps that read them, and who saved them is notified, as without a budget, that they were
+//     written to.
 //   - A write that no step stands for ends a cell: the version of its storage is not the one that the cell knows. Steps
 //     that read it before stay true.
 //
@@ -139,7 +139,7 @@ struct Cells {
   Step* first_step = nullptr;                      // all that are alive
   std::array<SavedBytes, kMostDevices + 1> saved;  // by number_of() the device
   uint64_t walks = 0;
-  int kept = 0;  // while it is not 0, nothing goes
+  int holds = 0;  // while it is not 0, nothing goes
 };
 Cells& cells();
 
@@ -152,7 +152,7 @@ class Locked {
     held = false;
     lock_.unlock();
   }
-  /// Whether this thread holds it: a small block that is asked for then makes no room.
+  /// Whether this thread holds it: a small block that is requested then makes no room.
   static bool is_held() { return held; }
 
  private:

@@ -19,7 +19,7 @@ void each_input(const Storage* storage, F&& f) {
       if (input.held.defined() && !input.scratch && input.held.storage() == storage) f(*step, input);
 }
 
-void settle(Storage* storage) { storage->asks.fetch_and(static_cast<uint8_t>(~kReadAgain)); }
+void stop_watching(Storage* storage) { storage->asks.fetch_and(static_cast<uint8_t>(~kReadAgain)); }
 
 /// Whether a copy has to be made; where not, all is done.
 bool needs_copy(Storage* storage) {
@@ -34,7 +34,7 @@ bool needs_copy(Storage* storage) {
     never_repeat(step);
     locked.dead.tensors.push_back(std::exchange(input.held, Tensor()));
   });
-  settle(storage);
+  stop_watching(storage);
   return false;
 }
 
@@ -47,7 +47,7 @@ void will_change(Storage* storage) {
   each_input(storage, [&](Step&, Input& input) {
     locked.dead.tensors.push_back(std::exchange(input.held, Geometry(input.held).on(bytes)));
   });
-  settle(storage);
+  stop_watching(storage);
 }
 
 /// No cell goes while one lives.
@@ -60,7 +60,7 @@ class NothingGoes {
  private:
   static void change(int by) {
     const Locked locked;
-    cells().kept += by;
+    cells().holds += by;
   }
 };
 

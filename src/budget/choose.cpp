@@ -52,13 +52,13 @@ class Walk {
   template <class F>
   void from(Step& step, F&& f) {
     bool ends = false;
-    const auto tell = [&](Step& reached, const Cell* gone) { return ends = f(reached, gone); };
+    const auto visit = [&](Step& reached, const Cell* gone) { return ends = f(reached, gone); };
     const Cell* gone = nullptr;
     for (const Cell* made : step.made)
       if (made && made->is_gone() && made->needs_steps()) gone = made;
-    tell(step, gone);
+    visit(step, gone);
     for (const Cell* made : step.made)
-      if (made && !ends) each_dependant(*made, true, tell);
+      if (made && !ends) each_dependant(*made, true, visit);
   }
   uint64_t ns() const { return ns_; }
 
@@ -150,7 +150,7 @@ bool is_saved(Step& step) {
   return saved;
 }
 
-/// Nobody knows what has made it: it is told as what the step reads.
+/// Nobody knows what has made it: it is reported as what the step reads.
 void note_input(const Step& step, const Storage& storage) {
   for (const Input& input : step.inputs) {
     if (!input.held.defined() || input.held.storage() != &storage) continue;

@@ -23,7 +23,7 @@ class MoveFile {
  public:
   struct Ticket;
 
-  /// The process's file in a folder, made when it is first asked for; it lives until the end. Throws where no file can
+  /// The process's file in a folder, made when it is first needed; it lives until the end. Throws where no file can
   /// be made and written there. `direct`: with direct I/O where there is some; tests say false.
   static MoveFile* of_folder(const std::string& folder, bool direct = true);
   /// The same for the folder that FACULA_BUDGET_DIR names; null where it names none.

@@ -207,7 +207,7 @@ void begin_move(Cell& cell) {
       std::make_shared<Move>(Move{Ref<Cell>::share(&cell), Ref<Storage>::share(cell.storage), std::move(moved), true}));
 }
 
-size_t settle_moves(Device device, Locked& locked) {
+size_t wait_for_moves(Device device, Locked& locked) {
   for (const auto& move : moves_of(device))
     if (move->moved->is_there() || move->moved->failed()) end(move, locked);
   size_t gone = 0;
@@ -316,7 +316,7 @@ void end_moves_ahead() {
   for (std::atomic<bool>& wanted : is_short) wanted = false;
   each_budget([](Device device) {
     Locked locked;
-    settle_moves(device, locked);
+    wait_for_moves(device, locked);
   });
 }
 

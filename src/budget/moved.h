@@ -57,7 +57,7 @@ void begin_move(Cell& cell);
 /// The time to bring bytes of a CUDA device back from the host's memory.
 uint64_t read_ns_from_host(const Cell& cell);
 /// Finishes those moves of a device that are over, and gives up what was fetched ahead. Returns how many bytes went.
-size_t settle_moves(Device device, Locked& locked);
+size_t wait_for_moves(Device device, Locked& locked);
 
 // ---- without it
 

@@ -18,10 +18,10 @@ namespace {
 
 std::atomic<size_t> smallest{size_t{64} << 10};
 constexpr uint32_t kEndsPerLook = 4;  // calls, for a sample of memory
-/// What a call writes besides its results is kept as it was before, if it is not more than this.
+/// What a call writes besides its results is saved as it was before, if it is not more than this.
 constexpr size_t kMostScratch = size_t{1} << 20;
 
-/// What is asked of a row of the table for every call.
+/// What a row of the table says for every call.
 struct Row {
   const BoxedOp* op = nullptr;
   bool known = false;                          // whether there is such a row
@@ -113,12 +113,13 @@ class Reading {
           if (list[k].defined() && !add(list[k], i, static_cast<int32_t>(k))) return false;
         continue;
       }
-      const auto kept = std::find_if(now.before.begin(), now.before.end(), [&](const auto& b) { return b.first == i; });
+      const auto saved =
+          std::find_if(now.before.begin(), now.before.end(), [&](const auto& b) { return b.first == i; });
       const bool tensor = argument.kind() == Argument::Kind::Tensor ||
                           (argument.kind() == Argument::Kind::Operand && argument.as<Operand>().is_tensor());
-      if (kept != now.before.end()) {
+      if (saved != now.before.end()) {
         Input& input = begin(i, -1);
-        input.held = kept->second;
+        input.held = saved->second;
         input.scratch = true;
       } else if (!tensor) {
         step_.arguments[i] = value_of(argument);
@@ -147,11 +148,11 @@ class Reading {
       }
     }
     if (input.cell) input.geometry = Geometry(t);
-    else input.held = kept(t);
+    else input.held = saved(t);
     return input.cell || input.held.defined();
   }
   /// The tensor as the step will find it: its memory, whose writers ask before, or a copy where nobody counts writes.
-  Tensor kept(const Tensor& t) {
+  Tensor saved(const Tensor& t) {
     Storage* storage = t.storage();
     if (storage->exposures.load() == 0 && can_be_read_late(storage)) {
       if (!(storage->asks.load() & kReadAgain)) storage->asks.fetch_or(kReadAgain);
@@ -267,7 +268,7 @@ void record_write(const OpCall& call, Running& now) {
   Cell& cell = *now.target;
   const Tensor& written = call.arguments[0].as<Tensor>();
   if (written.storage() != now.storage || !now.row->op->arguments[0].written) return;  // only the tensor changed
-  // One write is counted, by the op or by who calls it, when this has been told.
+  // One write is counted, by the op or by who calls it, when this has been notified.
   const uint32_t counted = now.storage->current_version(), version = cell.version + 1;
   if (counted != cell.version && counted != version) return;
   {
@@ -438,7 +439,7 @@ void elements_copied(const Tensor& to, const Tensor& from) {
   }
 }
 
-void layout_settled(const Tensor& before, const Tensor& after) {
+void layout_materialized(const Tensor& before, const Tensor& after) {
   if (running.depth > 0 || !can_be_in_cell(after.storage()) || after.storage()->nbytes < smallest.load()) return;
   try {
     const Unwatched unseen;
@@ -472,7 +473,7 @@ size_t set_smallest(size_t bytes) { return smallest.exchange(bytes); }
 void install_recording() {
   cell_hooks = {op_begins, op_ends, note_pass, note_gradient};
   budget_hooks.elements_copied = elements_copied;
-  budget_hooks.layout_settled = layout_settled;
+  budget_hooks.layout_materialized = layout_materialized;
 }
 
 }  // namespace facula::budget

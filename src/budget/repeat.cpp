@@ -33,7 +33,7 @@ class Alone {
   Alone(const Alone&) = delete;
 };
 
-/// An op as its kernel saw it the first time: below autocast, vmap and autograd. Observers are told, but nobody who
+/// An op as its kernel saw it the first time: below autocast, vmap and autograd. Observers are notified, but nobody who
 /// stands in for ops or puts them off.
 class AsBefore {
  public:
@@ -57,17 +57,17 @@ thread_local constinit uint16_t runs_again = 0;  // the op that this thread runs
 /// Those who watch see a range around the op, and errors know it.
 class Shown {
  public:
-  explicit Shown(uint16_t op) : told_(watching() & kWatchObservers), before_(std::exchange(runs_again, op)) {
-    if (told_) tell_range_begins("budget: " + shown_op(op));
+  explicit Shown(uint16_t op) : notifies_(watching() & kWatchObservers), before_(std::exchange(runs_again, op)) {
+    if (notifies_) notify_range_begins("budget: " + public_name_of(op));
   }
   ~Shown() {
-    if (told_) tell_range_ends();
+    if (notifies_) notify_range_ends();
     runs_again = before_;
   }
   Shown(const Shown&) = delete;
 
  private:
-  bool told_;
+  bool notifies_;
   uint16_t before_;
 };
 
@@ -100,7 +100,7 @@ class Repetition {
   }
 
  private:
-  /// The number of an item, which is made when it is first asked for. With the lock held.
+  /// The number of an item, which is made when it is first needed. With the lock held.
   uint32_t item(const Ref<Cell>& cell) {
     const auto [found, added] = known_.try_emplace(cell.get(), static_cast<uint32_t>(items_.size()));
     if (!added) return found->second;

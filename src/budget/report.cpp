@@ -116,7 +116,7 @@ void Report::note_refused(size_t smallest) {
 void Report::note_pass(bool begins) {
   const int64_t now = report_clock();
   std::lock_guard guard(lock_);
-  if (begins) {  // passes of several threads are shown as one
+  if (begins) {  // passes of several threads appear as one
     if (running_passes_++ == 0) {
       passes_.add({now, 0});
       gradients_ = 0;

@@ -1,7 +1,7 @@
 // What a memory budget did, for the user: sums by op and line, the last events, memory over time.
 //   - One report per device; every note takes its lock for a few instructions, and no other lock.
 //   - Sums only grow: who wants those of a stretch subtracts what they were at its begin. What cannot be subtracted
-//     (the highest, the smallest budget that would do) is kept by watches, one for each stretch.
+//     (the highest, the smallest budget that would do) is stored by watches, one for each stretch.
 //   - Notes may be made by any thread, from inside any kernel; nothing here runs an op or asks the interpreter.
 #pragma once
 
@@ -117,7 +117,7 @@ struct Highest {
 
 class Report {
  public:
-  static constexpr size_t kKept = 65536;
+  static constexpr size_t kMostValues = 65536;
 
   explicit Report(Device device) : by_wall_(!device.is_cpu()) {}
 
@@ -129,7 +129,7 @@ class Report {
   /// Bytes that others can write to were copied into a recipe.
   void note_copied(IntList sizes, DType dtype, size_t bytes, uint32_t place);
   /// A request of `request` bytes found `held`, of which `can_go` can be made again. Where others than saved values
-  /// make room, too, less would have gone: a bound that was kept is enough, until note_refused() says that it was not.
+  /// make room, too, less would have gone: a bound that held is enough, until note_refused() says that it was not.
   void note_room(size_t held, size_t can_go, size_t request, size_t bound = SIZE_MAX);
   /// A request was refused, for which this budget would have done.
   void note_refused(size_t smallest);
@@ -162,29 +162,29 @@ class Report {
   struct ByHash {
     size_t operator()(MadeBy by) const { return (size_t{by.place} << 16 | by.op) * 0x9E3779B97F4A7C15u >> 16; }
   };
-  /// The last kKept of what was added.
+  /// The last kMostValues of what was added.
   template <class T>
   class Ring {
    public:
     void add(const T& value) {
-      if (kept_.size() < kKept) kept_.push_back(value);
-      else kept_[next_] = value;
-      next_ = (next_ + 1) % kKept;
+      if (values_.size() < kMostValues) values_.push_back(value);
+      else values_[next_] = value;
+      next_ = (next_ + 1) % kMostValues;
     }
-    T& last() { return kept_[(next_ + kKept - 1) % kKept]; }
+    T& last() { return values_[(next_ + kMostValues - 1) % kMostValues]; }
     /// Those whose `time` is not before `since`, oldest first.
     std::vector<T> from(int64_t since, int64_t T::* time) const {
       std::vector<T> found;
-      const size_t first = kept_.size() < kKept ? 0 : next_;
-      for (size_t i = 0; i < kept_.size(); ++i) {
-        const T& value = kept_[(first + i) % kept_.size()];
+      const size_t first = values_.size() < kMostValues ? 0 : next_;
+      for (size_t i = 0; i < values_.size(); ++i) {
+        const T& value = values_[(first + i) % values_.size()];
         if (value.*time >= since) found.push_back(value);
       }
       return found;
     }
 
    private:
-    std::vector<T> kept_;
+    std::vector<T> values_;
     size_t next_ = 0;
   };
   Row& row_of(MadeBy by);

@@ -44,7 +44,7 @@ std::string short_place(uint32_t place) {
   return folder == std::string::npos ? text : text.substr(folder + 1);
 }
 
-std::string shown_op(uint16_t op) { return std::string(public_op_name(op_name(op))); }
+std::string public_name_of(uint16_t op) { return std::string(public_op_name(op_name(op))); }
 
 namespace {
 
@@ -64,7 +64,7 @@ std::string largest_of(std::vector<HeldMemory>& memory, HeldKind kind) {
     const std::string place = short_place(m.by.place);
     text += (i ? "; " : "") + text_of_tensor(m.sizes, m.dtype) + ", " + text_of_bytes(m.bytes);
     if (!place.empty()) text += ", " + place;
-    else if (m.by.op) text += ", made by " + shown_op(m.by.op);
+    else if (m.by.op) text += ", made by " + public_name_of(m.by.op);
   }
   return count > kLargest ? text + "; ..." : text;
 }
@@ -73,19 +73,20 @@ std::string largest_of(std::vector<HeldMemory>& memory, HeldKind kind) {
 
 std::vector<HeldMemory> each_once(std::vector<HeldMemory> memory) {
   std::unordered_map<const void*, size_t> known;
-  std::vector<HeldMemory> kept;
+  std::vector<HeldMemory> distinct;
   for (HeldMemory& m : memory) {
-    const auto [found, fresh] = m.storage ? known.try_emplace(m.storage, kept.size()) : std::pair(known.end(), true);
+    const auto [found, fresh] =
+        m.storage ? known.try_emplace(m.storage, distinct.size()) : std::pair(known.end(), true);
     if (fresh) {
-      kept.push_back(std::move(m));
+      distinct.push_back(std::move(m));
       continue;
     }
-    HeldMemory& before = kept[found->second];
+    HeldMemory& before = distinct[found->second];
     before.kind = std::min(before.kind, m.kind);
     if (!before.by.place) before.by.place = m.by.place;
     if (!before.by.op) before.by.op = m.by.op;
   }
-  return kept;
+  return distinct;
 }
 
 std::string text_of(Holdings h) {
@@ -126,14 +127,14 @@ std::string text_of(Holdings h) {
 namespace {
 
 /// What an error says that was made without the program's objects.
-struct Told {
+struct LastReport {
   std::mutex lock;
   std::string text;
   Device device;
   Holdings holdings;
 };
-Told& told() {
-  static Told* instance = new Told;
+LastReport& last_report() {
+  static LastReport* instance = new LastReport;
   return *instance;
 }
 
@@ -144,11 +145,11 @@ std::string with_held_memory(const std::string& error) {
   Device device;
   Holdings h;
   {
-    std::lock_guard guard(told().lock);
-    if (told().text.empty()) return error;
-    text = std::exchange(told().text, {});
-    device = told().device;
-    h = std::exchange(told().holdings, {});
+    std::lock_guard guard(last_report().lock);
+    if (last_report().text.empty()) return error;
+    text = std::exchange(last_report().text, {});
+    device = last_report().device;
+    h = std::exchange(last_report().holdings, {});
   }
   const size_t at = error.find(text);
   if (at == std::string::npos || !find_held_memory) return error;
@@ -168,14 +169,14 @@ std::string why_full(Device device, size_t request, size_t held, size_t can_go, 
   h.new_gradients = report.new_gradients();
   h.memory = std::move(cells);
   h.model_known = find_held_memory && find_held_memory(device, h.memory);
-  const bool may_be_told_later = !h.model_known && find_held_memory;
-  const Holdings kept = may_be_told_later ? h : Holdings();
+  const bool may_be_reported_later = !h.model_known && find_held_memory;
+  const Holdings saved = may_be_reported_later ? h : Holdings();
   const std::string text = text_of(std::move(h));
-  if (may_be_told_later) {
-    std::lock_guard guard(told().lock);
-    told().text = text;
-    told().device = device;
-    told().holdings = kept;
+  if (may_be_reported_later) {
+    std::lock_guard guard(last_report().lock);
+    last_report().text = text;
+    last_report().device = device;
+    last_report().holdings = saved;
   }
   return text;
 }

@@ -18,7 +18,7 @@ enum class HeldKind : uint8_t {
 };
 
 struct HeldMemory {
-  const void* storage = nullptr;  // tells storages apart; null: of no one
+  const void* storage = nullptr;  // distinguishes storages; null: of no one
   HeldKind kind = HeldKind::Program;
   size_t bytes = 0;
   Dims sizes;
@@ -50,7 +50,7 @@ std::string text_of_tensor(IntList sizes, DType dtype);
 /// "train.py:31" of "/home/me/train.py:31 in step"; "" where the place is not known.
 std::string short_place(uint32_t place);
 /// The op as users know it, "linear".
-std::string shown_op(uint16_t op);
+std::string public_name_of(uint16_t op);
 
 /// Installed by whoever knows the program's objects: its parameters, buffers, optimizers, their gradients, and tensors
 /// in its containers, of one device. False, and nothing found, where this thread may not look.

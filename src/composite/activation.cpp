@@ -175,7 +175,7 @@ Tensor glu(const Tensor& self, int64_t dim) {
   }
   const Tensor first = slice(self, at, 0, half, 1), gate = slice(self, at, half, 2 * half, 1);
   // where there will be a derivative, it needs the sigmoid
-  return marks_of(all_examples(self)) ? first * sigmoid(gate) : _gated(first, gate);
+  return recorded_flags_of(all_examples(self)) ? first * sigmoid(gate) : _gated(first, gate);
 }
 
 }  // namespace facula

@@ -1,14 +1,14 @@
 // Copies, fills and arrangements of given tensors, written with ops.
 #include <algorithm>
 
-#include "autograd/copies.h"
+#include "autograd/copy_and_notify.h"
 #include "autograd/function_support.h"
 #include "core/checked.h"
 #include "core/region_copies.h"
 #include "core/sparse.h"
 #include "functions.h"
 #include "op_ids_create.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/kernel_table.h"
 #include "ops/pinned.h"
 
@@ -46,14 +46,14 @@ static const Tensor& copy_values(const Tensor& self, const Tensor& src, bool non
   check_has_values(src, self.device(), "copy_");
   if (src.numel()) ops::warn_of_lost_parts(src.dtype(), self.dtype());
   const NonBlocking scope(non_blocking);
-  if (is_inexact(self.dtype()) && (marks_of(src) | written_marks(self))) {
+  if (is_inexact(self.dtype()) && (recorded_flags_of(src) | written_flags_of(self))) {
     check_writable(self, "copy_");
     assign(self, src.is_complex() && !self.is_complex() ? real(src) : src, id);
   } else if (copied_by_region(self, src)) {
     count_write(self, id);
   } else {
     const WriteScope write(self, "copy_", id);
-    copy_told(write.target(), hold(src));
+    copy_and_notify(write.target(), hold(src));
   }
   note_write(self);
   return self;
@@ -97,7 +97,7 @@ namespace {
 
 /// Whether blocks may be written into the result one by one: nothing records that, and they need no conversion.
 bool writes_blocks(TensorList tensors) {
-  if (marks_of(tensors) || (flags_of(tensors) & (kBatched | kPythonDispatch))) return false;
+  if (recorded_flags_of(tensors) || (flags_of(tensors) & (kBatched | kPythonDispatch))) return false;
   return std::all_of(tensors.begin(), tensors.end(), [&](const Tensor& t) {
     return t.dtype() == tensors[0].dtype() && t.device() == tensors[0].device();
   });

@@ -133,15 +133,15 @@ class RootBackward final : public Node {
 
 Tensor root(const Tensor& self) {
   constexpr uint32_t plain_flags = kSlowFlags & ~(kRequiresGrad | kWatchBase | kDeferred);
-  const uint32_t marks = marks_of(self);
-  if (!marks || (live_flags(self.impl()) & plain_flags)) return sqrt(self);
+  const uint32_t recorded_flags = recorded_flags_of(self);
+  if (!recorded_flags || (live_flags(self.impl()) & plain_flags)) return sqrt(self);
   Tensor result;
   {
     const GradMode off(false);
     result = sqrt(self);
   }
   auto node = Ref<RootBackward>::adopt(new RootBackward(self));
-  node->marks = marks;
+  node->flags = recorded_flags;
   add_edges(*node, self);
   set_history(result, node.get());
   return result;

@@ -39,7 +39,7 @@ namespace {
 
 bool wants_gradient(std::initializer_list<const Tensor*> tensors) {
   bool any_wants = false;
-  for (const Tensor* t : tensors) any_wants |= marks_of(all_examples(*t)) != 0;
+  for (const Tensor* t : tensors) any_wants |= recorded_flags_of(all_examples(*t)) != 0;
   return any_wants;
 }
 

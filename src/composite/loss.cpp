@@ -6,7 +6,7 @@
 #include "core/mode.h"
 #include "functions.h"
 #include "ops/checks.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 
 namespace facula {
 namespace {

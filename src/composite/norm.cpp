@@ -133,7 +133,7 @@ std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const 
   check_dtypes(op, input, {&weight, &bias});
   const int64_t rows = (Checked(N) * group).get(op, "the number of rows", N, " * ", group);
   auto [result, mean, rstd] = _row_norm(input, weight, bias, rows, group, C / group, eps, true);
-  if (marks_of(all_examples(input))) std::tie(mean, rstd) = row_statistics(input, rows, eps);
+  if (recorded_flags_of(all_examples(input))) std::tie(mean, rstd) = row_statistics(input, rows, eps);
   return {result, to_dtype(reshape(mean, {N, group}), input.dtype()),
           to_dtype(reshape(rstd, {N, group}), input.dtype())};
 }

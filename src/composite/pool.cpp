@@ -21,7 +21,7 @@ Tensor adaptive_mean(const Tensor& self, const Dims& output_size) {
   return mean(self, std::optional<IntList>(dims), true, std::nullopt);
 }
 
-// A list of windows tells the private ops how many dimensions there are; what takes one number takes it for all of
+// A list of windows gives the private ops the number of dimensions; what takes one number takes it for all of
 // them.
 Pair max_windows(const char* op, int64_t n, const Tensor& self, IntList kernel_size, IntList stride, IntList padding,
                  IntList dilation, bool ceil_mode) {
@@ -30,7 +30,7 @@ Pair max_windows(const char* op, int64_t n, const Tensor& self, IntList kernel_s
 
 Tensor max_values(const char* op, int64_t n, const Tensor& self, IntList kernel_size, IntList stride, IntList padding,
                   IntList dilation, bool ceil_mode) {
-  if (marks_of(all_examples(self)))
+  if (recorded_flags_of(all_examples(self)))
     return std::get<0>(max_windows(op, n, self, kernel_size, stride, padding, dilation, ceil_mode));
   return max_pool_values(self, per_dimension(kernel_size, n, op, "kernel_size"), stride, padding, dilation, ceil_mode);
 }

@@ -8,7 +8,7 @@
 #include "core/checked.h"
 #include "core/several.h"
 #include "functions.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/kernel_table.h"
 
 namespace facula {

@@ -13,7 +13,7 @@
 namespace facula {
 
 struct Backend {
-  /// Fills the rest of the row when the device is first asked for, or leaves it and says in `why_not` what is missing.
+  /// Fills the rest of the row when the device is first needed, or leaves it and says in `why_not` what is missing.
   void (*load)() = nullptr;
   std::string why_not;
   Allocator allocator;
@@ -29,10 +29,10 @@ struct Backend {
   void (*leave)(Device device) = nullptr;
   /// Whether memory that a kernel is given belongs to the device; null to look at tensors' devices only.
   bool (*owns)(const void* memory, Device device) = nullptr;
-  /// Whether images of `channels` channels are better kept channels-last inside (see materialize_layout()).
+  /// Whether images of `channels` channels are better stored channels-last inside (see materialize_layout()).
   bool (*prefers_channels_last)(DType dtype, int64_t channels, int64_t numel) = nullptr;
   /// The device type whose kernels also run on this device's memory; its own type where there is none.
-  DeviceType lender = DeviceType::Meta;
+  DeviceType owner = DeviceType::Meta;
 };
 
 extern std::array<Backend, kDeviceTypes> backends;

@@ -1,4 +1,4 @@
-// What a memory budget (src/budget) is asked and told by what lies below it. Without a budget nobody calls these.
+// The calls by which lower layers query and notify a memory budget (src/budget). Without a budget nobody makes them.
 //   - A storage whose bytes a budget may let go of is a *cell's*: `release_data` is release_in_cell, `context` the
 //     cell. It is in other respects one with bytes of the allocator of its device, and never lacks them: a cell that
 //     lets go of bytes lets go of the storage, which nobody else holds.
@@ -32,7 +32,7 @@ struct BudgetHooks {
   /// The elements of `from` were written to `to` outside of ops, and are not counted yet.
   void (*elements_copied)(const Tensor& to, const Tensor& from) = nullptr;
   /// A tensor gets another storage with its elements in the promised layout, in place of `before`.
-  void (*layout_settled)(const Tensor& before, const Tensor& after) = nullptr;
+  void (*layout_materialized)(const Tensor& before, const Tensor& after) = nullptr;
 };
 extern BudgetHooks budget_hooks;
 

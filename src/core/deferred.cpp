@@ -23,7 +23,7 @@ void set_release(Storage* s, void (*release)(Storage*)) {
   __atomic_store_n(&s->release_data, release, __ATOMIC_RELAXED);
 }
 
-/// Behind the header of a deferred or kept storage, in its block.
+/// Behind the header of a deferred or reclaimable storage, in its block.
 struct Waiting {
   size_t which = 0;                 // result of the recipe
   int64_t saved = 0;                // references of the tensors that are SavedHold's
@@ -50,50 +50,51 @@ constexpr uint32_t kDeferredHeader = kStorageHeader + sizeof(Waiting);
 Waiting& waiting_of(Storage* s) { return *reinterpret_cast<Waiting*>(reinterpret_cast<char*>(s) + kStorageHeader); }
 Recipe* recipe_behind(Storage* s) { return static_cast<Recipe*>(s->context); }
 
-struct Doors {
+struct Deferrals {
   std::mutex lock;
   std::condition_variable done;  // a recipe has run
   Recipe* first = nullptr;       // of those that wait
   uint32_t fork = 0;             // recipes that ran in other threads before a fork do not run here
 };
-Doors& doors() {
-  static Doors* instance = new Doors;
+Deferrals& deferrals() {
+  static Deferrals* instance = new Deferrals;
   return *instance;
 }
-[[maybe_unused]] const int watched_forks = pthread_atfork([] { doors().lock.lock(); }, [] { doors().lock.unlock(); },
-                                                          [] {
-                                                            std::construct_at(&doors().lock);
-                                                            std::construct_at(&doors().done);
-                                                            ++doors().fork;
-                                                          });
+[[maybe_unused]] const int watched_forks =
+    pthread_atfork([] { deferrals().lock.lock(); }, [] { deferrals().lock.unlock(); },
+                   [] {
+                     std::construct_at(&deferrals().lock);
+                     std::construct_at(&deferrals().done);
+                     ++deferrals().fork;
+                   });
 
 using Lock = std::unique_lock<std::mutex>;
 
 thread_local constinit int running = 0;  // recipes that this thread runs, one inside the other
 
-void put_right(TensorImpl* impl, bool kept = false) {
+void put_right(TensorImpl* impl, bool reclaimable = false) {
   if (is_nowhere(impl->data))
     std::atomic_ref(impl->data).store(impl->storage->data + (impl->data - kNowhere), std::memory_order_release);
-  if (kept) std::atomic_ref(impl->flags).fetch_or(kMayWait, std::memory_order_relaxed);
+  if (reclaimable) std::atomic_ref(impl->flags).fetch_or(kMayWait, std::memory_order_relaxed);
   std::atomic_ref(impl->flags).fetch_and(~uint32_t{kDeferred}, std::memory_order_release);
-  std::atomic_ref(impl->listed).store(kept, std::memory_order_release);
+  std::atomic_ref(impl->listed).store(reclaimable, std::memory_order_release);
 }
 
-void release_kept(Storage* s);
-bool is_kept_storage(const Storage* s) { return s->release_data == release_kept; }
+void release_reclaimable(Storage* s);
+bool is_reclaimable_storage(const Storage* s) { return s->release_data == release_reclaimable; }
 
 /// Whether all that holds the storage are tensors that SavedHolds hold. Called with the lock held, under which they are
 /// given out.
 bool is_only_saved(Storage* s) {
   Waiting& waiting = waiting_of(s);
   int64_t holders = 0, listed = 0;
-  bool shown = false;  // a weak reference may bring it back
+  bool has_object = false;  // a weak reference may bring it back
   waiting.each([&](TensorImpl* impl) {
     holders += impl->refs.load();
     ++listed;
-    shown = shown || impl->pyobj;
+    has_object = has_object || impl->pyobj;
   });
-  return !shown && holders == waiting.saved && s->refs.load() == listed;
+  return !has_object && holders == waiting.saved && s->refs.load() == listed;
 }
 
 }  // namespace
@@ -104,65 +105,67 @@ bool (*copy_begins)(const Tensor& self, const Tensor& source) = nullptr;
 struct Deferral {
   static size_t add(Recipe& r, Storage* s) {
     r.results_.push_back(s);
-    r.kept_.push_back(nullptr);
+    r.reclaimable_.push_back(nullptr);
     if (r.waiting_++ == 0) {
-      r.after_ = std::exchange(doors().first, &r);
+      r.after_ = std::exchange(deferrals().first, &r);
       if (r.after_) r.after_->before_ = &r;
     }
     return r.results_.size() - 1;
   }
   /// The result has its bytes for good, or died.
   static void forget(Recipe& r, size_t which) {
-    r.results_[which] = r.kept_[which] = nullptr;
+    r.results_[which] = r.reclaimable_[which] = nullptr;
     if (--r.waiting_ > 0) return;
-    (r.before_ ? r.before_->after_ : doors().first) = r.after_;
+    (r.before_ ? r.before_->after_ : deferrals().first) = r.after_;
     if (r.after_) r.after_->before_ = r.before_;
     r.before_ = r.after_ = nullptr;
   }
   /// Whoever reads the storage late, but `except`. `here`: one that runs on this thread does, which reads it now.
   static Recipe* reader_of(const Storage* s, const Recipe* except, bool& here) {
-    for (Recipe* r = doors().first; r; r = r->after_) {
+    for (Recipe* r = deferrals().first; r; r = r->after_) {
       if (r == except || !r->reads(s)) continue;
-      if (!r->run_.on || r->run_.fork != doors().fork || r->run_.thread != std::this_thread::get_id()) return r;
+      if (!r->run_.on || r->run_.fork != deferrals().fork || r->run_.thread != std::this_thread::get_id()) return r;
       here = true;
     }
     return nullptr;
   }
   /// Calls f() when no other thread runs the recipe.
   static void run_alone(Recipe& r, const std::function<void()>& f) {
-    Lock lock(doors().lock);
-    while (r.run_.on && r.run_.fork == doors().fork) {
+    Lock lock(deferrals().lock);
+    while (r.run_.on && r.run_.fork == deferrals().fork) {
       lock.unlock();
       const LockRelease others_go_on(true);
       lock.lock();
-      while (r.run_.on) doors().done.wait(lock);
+      while (r.run_.on) deferrals().done.wait(lock);
       lock.unlock();
       lock.lock();
     }
-    r.run_ = {std::this_thread::get_id(), doors().fork, true};
+    r.run_ = {std::this_thread::get_id(), deferrals().fork, true};
     lock.unlock();
     const Running running(r);
     f();
   }
   /// The result has bytes that may be let go.
-  static void keep(Recipe& r, size_t which) { r.kept_[which] = std::exchange(r.results_[which], nullptr); }
-  static Storage* kept(const Recipe& r, size_t which) { return which < r.kept_.size() ? r.kept_[which] : nullptr; }
+  static void keep(Recipe& r, size_t which) { r.reclaimable_[which] = std::exchange(r.results_[which], nullptr); }
+  static Storage* reclaimable(const Recipe& r, size_t which) {
+    return which < r.reclaimable_.size() ? r.reclaimable_[which] : nullptr;
+  }
   /// It waits again.
-  static void wait(Recipe& r, size_t which) { r.results_[which] = std::exchange(r.kept_[which], nullptr); }
+  static void wait(Recipe& r, size_t which) { r.results_[which] = std::exchange(r.reclaimable_[which], nullptr); }
   /// Runs the recipe until result `which` is not wanted any more. Waits for another thread that runs it.
   static void run(const Ref<Recipe>& r, size_t which) {
-    Lock lock(doors().lock);
+    Lock lock(deferrals().lock);
     while (r->results_[which]) {
-      if (r->run_.on && r->run_.fork == doors().fork) {
+      if (r->run_.on && r->run_.fork == deferrals().fork) {
         FACULA_CHECK(r->run_.thread != std::this_thread::get_id(), ErrorKind::Runtime,
                      "defer: a recipe needs its own result ", which);
         lock.unlock();
         const LockRelease others_go_on(true);
         lock.lock();
-        while (r->results_[which] && r->run_.on) doors().done.wait(lock);
+        while (r->results_[which] && r->run_.on) deferrals().done.wait(lock);
         lock.unlock();  // before the interpreter's lock is waited for
       } else {
-        r->run_ = {std::this_thread::get_id(), doors().fork, true};
+        r->run_ = {std::this_thread::get_id(), deferrals().fork, true};
         lock.unlock();
         const Running running(*r);
         r->make(which);
@@ -177,9 +180,9 @@ struct Deferral {
     explicit Running(Recipe& r) : recipe(r) { ++running; }
     ~Running() {
       --running;
-      const Lock lock(doors().lock);
+      const Lock lock(deferrals().lock);
       recipe.run_.on = false;
-      doors().done.notify_all();
+      deferrals().done.notify_all();
     }
     Running(const Running&) = delete;
     Recipe& recipe;
@@ -194,7 +197,7 @@ void give(Storage* s, char* data, bool keep) {
   Waiting& waiting = waiting_of(s);
   if (keep) {
     s->asks.fetch_or(kMadeAgain, std::memory_order_release);
-    set_release(s, release_kept);
+    set_release(s, release_reclaimable);
   } else {
     set_release(s, release_allocated);
     s->context = nullptr;
@@ -203,7 +206,7 @@ void give(Storage* s, char* data, bool keep) {
   if (!keep) std::destroy_at(&waiting);
 }
 
-/// Makes a kept storage a plain one, with the lock held; gives the reference to the recipe that it had.
+/// Makes a reclaimable storage a plain one, with the lock held; gives the reference to the recipe that it had.
 Ref<Recipe> make_plain(Storage* s) {
   Ref<Recipe> recipe = Ref<Recipe>::adopt(recipe_behind(s));
   Waiting& waiting = waiting_of(s);
@@ -219,12 +222,12 @@ Ref<Recipe> make_plain(Storage* s) {
   return recipe;
 }
 
-/// Of a kept storage that dies.
-void release_kept(Storage* s) {
+/// Of a reclaimable storage that dies.
+void release_reclaimable(Storage* s) {
   Ref<Recipe> recipe;
   {
-    const Lock lock(doors().lock);
-    if (is_kept_storage(s)) recipe = make_plain(s);
+    const Lock lock(deferrals().lock);
+    if (is_reclaimable_storage(s)) recipe = make_plain(s);
   }
   release_allocated(s);
 }
@@ -234,7 +237,7 @@ void release_deferred(Storage* s) {
   Ref<Recipe> recipe;
   size_t which = 0;
   {
-    const Lock lock(doors().lock);
+    const Lock lock(deferrals().lock);
     if (s->is_deferred()) {
       recipe = Ref<Recipe>::adopt(recipe_behind(s));
       which = waiting_of(s).which;
@@ -249,22 +252,22 @@ void release_deferred(Storage* s) {
 }  // namespace
 
 size_t Recipe::count() const {
-  const Lock lock(doors().lock);
+  const Lock lock(deferrals().lock);
   return results_.size();
 }
 
-bool Recipe::is_kept(size_t which) const {
-  const Lock lock(doors().lock);
-  return Deferral::kept(*this, which) != nullptr;
+bool Recipe::is_reclaimable(size_t which) const {
+  const Lock lock(deferrals().lock);
+  return Deferral::reclaimable(*this, which) != nullptr;
 }
 
 bool Recipe::is_of_use() const {
-  const Lock lock(doors().lock);
+  const Lock lock(deferrals().lock);
   return waiting_ > 0;
 }
 
 bool Recipe::only_saved(size_t which) const {
-  const Lock lock(doors().lock);
+  const Lock lock(deferrals().lock);
   return which < results_.size() && results_[which] && is_only_saved(results_[which]);
 }
 
@@ -275,17 +278,17 @@ void Recipe::make_result(size_t which) {
 
 void Recipe::keep_for_good() {
   std::vector<Ref<Recipe>> held;  // by the storages: they die without the lock
-  const Lock lock(doors().lock);
-  for (size_t i = 0; i < kept_.size(); ++i)
-    if (kept_[i]) held.push_back(make_plain(kept_[i]));
+  const Lock lock(deferrals().lock);
+  for (size_t i = 0; i < reclaimable_.size(); ++i)
+    if (reclaimable_[i]) held.push_back(make_plain(reclaimable_[i]));
 }
 
 size_t Recipe::let_go(size_t which) {
   char* data = nullptr;
   Storage* s = nullptr;
   {
-    const Lock lock(doors().lock);
-    s = Deferral::kept(*this, which);
+    const Lock lock(deferrals().lock);
+    s = Deferral::reclaimable(*this, which);
     const bool plain = s && s->exposures.load() == 0 && s->identity.load() == 0 && s->resizable;
     if (!plain || (s->asks.load() & ~kMadeAgain) || !is_only_saved(s)) return 0;
     data = s->data;
@@ -304,7 +307,7 @@ size_t Recipe::let_go(size_t which) {
 }
 
 bool Recipe::is_wanted(size_t which) const {
-  const Lock lock(doors().lock);
+  const Lock lock(deferrals().lock);
   return which < results_.size() && results_[which] != nullptr;
 }
 
@@ -313,13 +316,13 @@ void Recipe::make_wanted() {
   for (size_t i = 0; i < count(); ++i) Deferral::run(self, i);
 }
 
-Tensor Recipe::put_shown(size_t which, const Tensor& from) {
-  Ref<Storage> shown;
-  give_bytes(which, from, false, &shown);
-  return shown ? tensor_on_storage(shown.get(), from.dtype(), 0, from.sizes(), from.strides(), "defer") : Tensor();
+Tensor Recipe::put_and_share(size_t which, const Tensor& from) {
+  Ref<Storage> shared;
+  give_bytes(which, from, false, &shared);
+  return shared ? tensor_on_storage(shared.get(), from.dtype(), 0, from.sizes(), from.strides(), "defer") : Tensor();
 }
 
-void Recipe::give_bytes(size_t which, const Tensor& from, bool keep, Ref<Storage>* shown) {
+void Recipe::give_bytes(size_t which, const Tensor& from, bool keep, Ref<Storage>* shared) {
   Storage* source = from.storage();
   FACULA_CHECK(source->refs.load() == 1 && !source->device.is_meta() && !source->is_deferred(), ErrorKind::Runtime,
                "defer: bytes that nobody else holds are expected, got a tensor of shape ", from.sizes());
@@ -328,11 +331,11 @@ void Recipe::give_bytes(size_t which, const Tensor& from, bool keep, Ref<Storage
   Storage* target = nullptr;
   Ref<Recipe> held;
   {
-    const Lock lock(doors().lock);
+    const Lock lock(deferrals().lock);
     target = which < results_.size() ? results_[which] : nullptr;
     if (target && target->nbytes == bytes && target->device == source->device) {
       const bool saved = waiting_of(target).saved > 0;  // then the storage lives as long as the lock is held
-      if (shown && saved) *shown = Ref<Storage>::share(target);
+      if (shared && saved) *shared = Ref<Storage>::share(target);
       give(target, data, keep);
       if (keep) {
         Deferral::keep(*this, which);
@@ -367,7 +370,7 @@ Tensor defer(const Ref<Recipe>& recipe, IntList sizes, IntList strides, DType dt
   impl->ndim = 0;
   impl->flags = kDeferred | inference_flag();
   {
-    const Lock lock(doors().lock);
+    const Lock lock(deferrals().lock);
     waiting->which = Deferral::add(*recipe, s);
     Ref<Recipe>(recipe).detach();  // the storage's
     waiting->list(impl);
@@ -378,7 +381,7 @@ Tensor defer(const Ref<Recipe>& recipe, IntList sizes, IntList strides, DType dt
 }
 
 void list_deferred(TensorImpl* impl) {
-  const Lock lock(doors().lock);
+  const Lock lock(deferrals().lock);
   if (!impl->storage->is_deferred()) return put_right(impl);
   if (impl->listed) return;
   waiting_of(impl->storage).list(impl);
@@ -387,7 +390,7 @@ void list_deferred(TensorImpl* impl) {
 }
 
 void unlist_deferred(TensorImpl* impl) {
-  const Lock lock(doors().lock);
+  const Lock lock(deferrals().lock);
   if (!impl->listed) return;
   waiting_of(impl->storage).unlist(impl);
   impl->listed = false;
@@ -398,8 +401,8 @@ void materialize_bytes_now(const Tensor& t) {
   Ref<Recipe> recipe;
   size_t which = 0;
   {
-    const Lock lock(doors().lock);
-    if (!s->is_deferred()) return put_right(t.impl(), is_kept_storage(s));  // another thread was faster
+    const Lock lock(deferrals().lock);
+    if (!s->is_deferred()) return put_right(t.impl(), is_reclaimable_storage(s));  // another thread was faster
     recipe = Ref<Recipe>::share(recipe_behind(s));
     which = waiting_of(s).which;
   }
@@ -407,7 +410,7 @@ void materialize_bytes_now(const Tensor& t) {
 }
 
 Ref<Recipe> recipe_of(const Tensor& t, size_t& which) {
-  const Lock lock(doors().lock);
+  const Lock lock(deferrals().lock);
   if (!t.storage()->is_deferred()) return {};
   which = waiting_of(t.storage()).which;
   return Ref<Recipe>::share(recipe_behind(t.storage()));
@@ -433,7 +436,7 @@ void run_readers(Storage* s, const Recipe* except) {
     Ref<Recipe> reader;
     bool here = false;
     {
-      const Lock lock(doors().lock);
+      const Lock lock(deferrals().lock);
       reader = Ref<Recipe>::share(Deferral::reader_of(s, except, here));
       if (!reader && !except && !here) s->asks.fetch_and(static_cast<uint8_t>(~kReadLate));
     }
@@ -447,8 +450,8 @@ void run_waiting() {
   for (;;) {
     Ref<Recipe> next;
     {
-      const Lock lock(doors().lock);
-      next = Ref<Recipe>::share(doors().first);
+      const Lock lock(deferrals().lock);
+      next = Ref<Recipe>::share(deferrals().first);
     }
     if (!next) return;
     make_for_good(next);
@@ -460,12 +463,12 @@ void settings_will_change() {
   if (budget_hooks.settings_change) budget_hooks.settings_change();
 }
 
-void settle_storage(Storage* s) {
+void materialize_storage(Storage* s) {
   if (s->is_deferred()) {
     Ref<Recipe> recipe;
     size_t which = 0;
     {
-      const Lock lock(doors().lock);
+      const Lock lock(deferrals().lock);
       if (s->is_deferred()) {
         recipe = Ref<Recipe>::share(recipe_behind(s));
         which = waiting_of(s).which;
@@ -473,34 +476,34 @@ void settle_storage(Storage* s) {
     }
     if (recipe) Deferral::run(recipe, which);
   }
-  settle_kept(s);
+  make_permanent(s);
   const uint8_t asks = s->asks.load();
   if (asks & kReadLate) run_readers(s);
   if (asks & kReadAgain) budget_hooks.will_change(s);
   leave_cell(s);
 }
 
-void settle_kept(Storage* s) {
+void make_permanent(Storage* s) {
   if (!(s->asks.load() & kMadeAgain)) return;
   Ref<Recipe> recipe;
-  const Lock lock(doors().lock);
-  if (is_kept_storage(s)) recipe = make_plain(s);
+  const Lock lock(deferrals().lock);
+  if (is_reclaimable_storage(s)) recipe = make_plain(s);
 }
 
 SavedHold::SavedHold(const Tensor& tensor) : tensor_(tensor), storage_(tensor.storage()) {
-  const Lock lock(doors().lock);
-  counted_ = tensor.impl()->listed && (storage_->is_deferred() || is_kept_storage(storage_));
+  const Lock lock(deferrals().lock);
+  counted_ = tensor.impl()->listed && (storage_->is_deferred() || is_reclaimable_storage(storage_));
   if (counted_) ++waiting_of(storage_).saved;
 }
 
 SavedHold::~SavedHold() {
-  const Lock lock(doors().lock);
+  const Lock lock(deferrals().lock);
   const bool still = counted_ && tensor_.storage() == storage_ && tensor_.impl()->listed;
   if (still) --waiting_of(storage_).saved;
 }
 
 Tensor SavedHold::get() const {
-  const Lock lock(doors().lock);
+  const Lock lock(deferrals().lock);
   return tensor_;
 }
 

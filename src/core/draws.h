@@ -29,7 +29,7 @@ class NotedDraws {
   DrawStates* const before_;
 };
 
-/// While one lives, draws of this thread are made from `states`, one after the other, whatever generator is asked.
+/// While one lives, draws of this thread are made from `states`, one after the other, whatever generator is requested.
 class RepeatedDraws {
  public:
   explicit RepeatedDraws(const DrawStates& states);
@@ -68,7 +68,7 @@ inline void note_draw(const Generator& generator) {
 /// copy.
 inline bool notes_draws() { return detail::noted_draws != nullptr; }
 void note_library_states(Tensor copy);
-/// The same of the draw that repeated_generator() was asked for last; undefined where none were noted.
+/// The same of the draw for which repeated_generator() was called last; undefined where none were noted.
 const Tensor& repeated_library_states();
 
 }  // namespace facula

@@ -20,8 +20,8 @@ struct Host {
   void (*warn)(const char* text) = nullptr;
   /// Once per op: it runs example by example inside vmap.
   void (*warn_example_by_example)(const char* op) = nullptr;
-  /// Throws when the user asked to stop (Ctrl-C). It takes the interpreter lock: only a thread that may wait for that
-  /// calls it, the one that called the op.
+  /// Throws when the user has interrupted the program (Ctrl-C). It takes the interpreter lock: only a thread that may
+  /// wait for that calls it, the one that called the op.
   void (*check_interrupt)() = nullptr;
 
   // ---- the interpreter lock, see LockRelease; the first gives null when this thread does not hold it

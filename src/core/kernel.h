@@ -30,21 +30,21 @@ class KernelScope {
   Device device_;
 };
 
-/// Installed by observers (src/observe): told of kernels that begin (by name) and end (null) on a watched thread.
+/// Installed by observers (src/observe): called when a kernel begins (by name) or ends (null) on a watched thread.
 extern void (*on_kernel)(const char* name);
 
 class KernelNote {
  public:
-  explicit KernelNote(const char* name) : told_((watching() & kWatchObservers) && on_kernel) {
-    if (told_) on_kernel(name);
+  explicit KernelNote(const char* name) : notifies_((watching() & kWatchObservers) && on_kernel) {
+    if (notifies_) on_kernel(name);
   }
   ~KernelNote() {
-    if (told_) on_kernel(nullptr);
+    if (notifies_) on_kernel(nullptr);
   }
   KernelNote(const KernelNote&) = delete;
 
  private:
-  bool told_;
+  bool notifies_;
 };
 
 /// Throws when memory that a kernel is given lies elsewhere: a mistake in the library, not in a program.
@@ -79,7 +79,7 @@ constexpr bool kCheckedKernels = true;
 constexpr bool kCheckedKernels = false;
 #endif
 
-/// What a kernel is given has bytes: those of deferred tensors are made here, if nobody has asked for them before
+/// What a kernel is given has bytes: those of deferred tensors are made here, if nobody has needed them before
 /// (core/recipe.h).
 inline void give_bytes(const Tensor& t) { materialize_bytes(t); }
 inline void give_bytes(TensorList list) { materialize_bytes(list); }
@@ -136,7 +136,7 @@ struct Kernel<Result(Parameters...)> {
   [[gnu::noinline]] Result noted(Device device, Parameters... args) const {
     const auto column = static_cast<size_t>(device.type);
     Function function = table[column];
-    if (!function) function = table[static_cast<size_t>(backend_of(device.type).lender)];
+    if (!function) function = table[static_cast<size_t>(backend_of(device.type).owner)];
     if (!function) refuse(device);
     if (!between_devices && !device.is_cpu()) (check_resident(args, device, name), ...);
     (check_held(args, name), ...);

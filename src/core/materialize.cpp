@@ -32,8 +32,8 @@ void materialize_layout_now(const Tensor& t) {
     const uint32_t version = before.storage()->current_version();
     const Tensor plain = empty(before.sizes(), before.dtype(), before.device());
     copy_elements(plain, before);
-    if (__builtin_expect((before.flags() & kInCell) && budget_hooks.layout_settled, 0))
-      budget_hooks.layout_settled(before, plain);
+    if (__builtin_expect((before.flags() & kInCell) && budget_hooks.layout_materialized, 0))
+      budget_hooks.layout_materialized(before, plain);
     TensorImpl* from = plain.impl();
     std::lock_guard<std::mutex> guard(exchanging);
     if (!(impl->flags & kPrivateLayout)) return;

@@ -18,7 +18,7 @@ namespace facula {
 namespace {
 
 std::atomic<int> threads_{0};
-// No pool survives fork, ours and OpenMP's: a child that asked for threads would wait for ever.
+// No pool survives fork, ours and OpenMP's: a child that used threads would wait for ever.
 std::atomic<bool> forked_child_{false};
 std::once_flag at_fork_once_;
 
@@ -76,16 +76,12 @@ bool in_forked_child() {
 }
 
 namespace detail {
-
-int64_t parallel_chunk(int64_t count, int64_t grain) {
-  if (forked_child_.load(std::memory_order_relaxed) || thread_pool::in_piece()) return count;
-  int64_t pieces = std::min<int64_t>(num_threads(), (count + grain - 1) / std::max<int64_t>(grain, 1));
-  int64_t chunk = (count + pieces - 1) / pieces;
-  return pieces > 1 ? (chunk + 15) / 16 * 16 <= count ? (count >= 1024 ? (chunk + 15) / 16 * 16 : chunk) : chunk
-                    : count;
-}
-
 namespace {
+
+// Pieces and slices end between vectors of elements where they have several.
+constexpr int64_t kVector = 16;
+int64_t up_to_vectors(int64_t count) { return (count + kVector - 1) / kVector * kVector; }
+int64_t whole_vectors(int64_t count) { return count >= kVector ? count / kVector * kVector : count; }
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kSliceTime = std::chrono::milliseconds(30);  // slices grow to about this
@@ -120,40 +116,28 @@ void run_until(int64_t begin, int64_t end, int64_t grain, Body body, void* conte
     question.ask(now);
     if (now - then < kSliceTime / 2) slice = std::min(2 * slice, std::max(end - from, slice));
     else if (now - then > 2 * kSliceTime) slice = std::max<int64_t>(slice / 2, 1);
-    if (slice >= 16) slice = slice / 16 * 16;
+    slice = whole_vectors(slice);
   }
 }
-
-}  // namespace
-
-namespace {
 
 /// The piece of a thread of the pool, for observers of all threads.
 class PieceNote {
  public:
-  explicit PieceNote(bool watched) : told_(watched && thread_pool::thread_number() != 0) {
-    if (told_) on_piece(true);
+  explicit PieceNote(bool watched) : notifies_(watched && thread_pool::thread_number() != 0) {
+    if (notifies_) on_piece(true);
   }
   ~PieceNote() {
-    if (told_) on_piece(false);
+    if (notifies_) on_piece(false);
   }
   PieceNote(const PieceNote&) = delete;
 
  private:
-  bool told_;
+  bool notifies_;
 };
-
-}  // namespace
-
-void run_slices(int64_t begin, int64_t end, int64_t grain, Body body, void* context) {
-  run_until(begin, end, grain, body, context, std::atomic<bool>(false));
-}
 
 /// A thread comes back for more so many times where each piece is at least so many grains: one whose processor is taken
 /// away for a while then does not keep all others waiting.
 constexpr int64_t kTurns = 4, kLongTurn = 4;
-
-namespace {
 
 /// A thread is woken for so much work: waking it and waiting for it take one to two microseconds, and what it reads
 /// may lie in another processor's cache.
@@ -180,11 +164,9 @@ struct Loop {
   }
 };
 
-int64_t whole_vectors(int64_t count) { return count >= 16 ? count / 16 * 16 : count; }
-
-/// Iterations do not tell how long they take: of bytes or of logarithms, from the cache or not. So a short loop begins
-/// on the calling thread, with its first part by the clock. Returns where it is then, and says how many threads what is
-/// left is worth.
+/// The number of iterations does not say how long they take: of bytes or of logarithms, from the cache or not. So a
+/// short loop begins on the calling thread, with its first part by the clock. Returns where it is then, and says how
+/// many threads what is left is worth.
 int64_t begin_alone(int64_t begin, int64_t end, int64_t grain, Body body, void* context, int& threads) {
   const int64_t trial = whole_vectors(std::max<int64_t>(1, grain / 8));
   if (end - begin >= kShort * grain || 8 * trial > end - begin) return begin;
@@ -199,6 +181,18 @@ int64_t begin_alone(int64_t begin, int64_t end, int64_t grain, Body body, void* 
 
 }  // namespace
 
+int64_t parallel_chunk(int64_t count, int64_t grain) {
+  if (forked_child_.load(std::memory_order_relaxed) || thread_pool::in_piece()) return count;
+  const int64_t pieces = std::min<int64_t>(num_threads(), (count + grain - 1) / std::max<int64_t>(grain, 1));
+  if (pieces <= 1) return count;
+  const int64_t chunk = (count + pieces - 1) / pieces, vectors = up_to_vectors(chunk);
+  return count >= 1024 && vectors <= count ? vectors : chunk;
+}
+
+void run_slices(int64_t begin, int64_t end, int64_t grain, Body body, void* context) {
+  run_until(begin, end, grain, body, context, std::atomic<bool>(false));
+}
+
 void run_parallel(int64_t begin, int64_t end, int64_t chunk, int64_t grain, Body body, void* context) {
   watch_forks();
   int threads = static_cast<int>((end - begin + chunk - 1) / chunk);
@@ -206,9 +200,9 @@ void run_parallel(int64_t begin, int64_t end, int64_t chunk, int64_t grain, Body
     begin = from;
     if (threads == 1) return run_slices(begin, end, grain, body, context);
     chunk = (end - begin + threads - 1) / threads;
-    if (chunk >= 512) chunk = (chunk + 15) / 16 * 16;
+    if (chunk >= 512) chunk = up_to_vectors(chunk);
   }
-  if (chunk >= kTurns * kLongTurn * std::max<int64_t>(grain, 1)) chunk = (chunk / kTurns + 15) / 16 * 16;
+  if (chunk >= kTurns * kLongTurn * std::max<int64_t>(grain, 1)) chunk = up_to_vectors(chunk / kTurns);
   const int pieces = static_cast<int>((end - begin + chunk - 1) / chunk);
   Loop loop{begin, end, chunk, grain, body, context, (watching() & kWatchProcess) && on_piece};
   thread_pool::run(threads, pieces, [](void* of, int piece) { static_cast<Loop*>(of)->run(piece); }, &loop);

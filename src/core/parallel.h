@@ -40,8 +40,8 @@ inline void ask_in_round(int64_t round) {
     host.check_interrupt();
 }
 
-/// Installed by observers (src/observe): told when a thread of the pool begins and ends its piece of an op of a watched
-/// thread.
+/// Installed by observers (src/observe): called when a thread of the pool begins and ends its piece of an op of a
+/// watched thread.
 extern void (*on_piece)(bool begins);
 
 namespace detail {

@@ -1,4 +1,4 @@
-// Errors begin with the op that a user called. What an op is made of has names of its own, which tell users nothing.
+// Errors begin with the op that a user called. What an op is made of has names of its own, which mean nothing to users.
 // The policy: what PyTorch itself calls by a name with an underscore keeps it; the table has the others whose public
 // name is not their own without the underscore and without the part that says which piece of the op they are.
 #include "core/public_names.h"
@@ -12,7 +12,7 @@ namespace facula {
 namespace {
 
 struct Entry {
-  std::string_view op, shown;
+  std::string_view op, text;
 };
 
 constexpr Entry kNames[] = {
@@ -131,7 +131,7 @@ std::string_view public_op_name(std::string_view op) {
   }
   const auto found = std::lower_bound(std::begin(kNames), std::end(kNames), op,
                                       [](const Entry& entry, std::string_view name) { return entry.op < name; });
-  if (found != std::end(kNames) && found->op == op) return found->shown;
+  if (found != std::end(kNames) && found->op == op) return found->text;
   return op.substr(1);
 }
 

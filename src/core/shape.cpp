@@ -193,7 +193,7 @@ Dims dimension_order(IntList sizes, List<Dims> strides) {
   size_t n = sizes.size();
   Dims order(n);
   for (size_t i = 0; i < n; ++i) order[i] = static_cast<int64_t>(n - 1 - i);
-  // -1: keep, 1: swap, 0: this operand pair does not tell
+  // -1: keep, 1: swap, 0: this operand pair does not decide
   auto decide = [&](int64_t inner, int64_t outer) {
     for (const Dims& s : strides) {
       int64_t a = std::abs(s[inner]), b = std::abs(s[outer]);

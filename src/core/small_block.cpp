@@ -2,7 +2,7 @@
 //
 // - Thread lists: one per size, bounded; filled and emptied in batches, to take the lock rarely.
 // - Spans: 64 KiB of one size with a list of its free blocks; a block finds its span by masking its address.
-// - Arenas: 2 MiB of 32 spans, taken from the system and given back whole; one empty arena is kept.
+// - Arenas: 2 MiB of 32 spans, taken from the system and given back whole; one empty arena is cached.
 //
 // A block released on another thread than it came from just changes lists. A thread that ends hands its lists
 // to the pool.
@@ -181,7 +181,7 @@ class Pool {
   }
 
   bool open_arena() {
-    if (!is_admitted(kArena, true)) return false;  // a budget was asked for the blocks
+    if (!is_admitted(kArena, true)) return false;  // a budget has admitted the blocks
     char* begin = os::reserve(kArena);
     if (begin == nullptr) return false;
     if (!os::commit(begin, kArena)) {

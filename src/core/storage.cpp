@@ -101,7 +101,7 @@ char* take_bytes(Storage* s) {
 
 void expose(Storage* s) {
   s->exposures.fetch_add(1);
-  settle_storage(s);  // nothing reads it late from here on
+  materialize_storage(s);  // nothing reads it late from here on
   end_identity(s);
 }
 
@@ -157,7 +157,7 @@ Storage* borrow_storage(void* data, size_t nbytes, Device device, void (*release
 }
 
 void replace_storage_data(Storage* s, void* data, void (*release)(Storage*), void* context) {
-  settle_storage(s);
+  materialize_storage(s);
   end_identity(s);
   if (s->release_data == nullptr) {
     s->header_bytes = static_cast<uint32_t>(kStorageHeader + s->nbytes);
@@ -174,7 +174,7 @@ void resize_storage(Storage* s, size_t nbytes) {
   FACULA_CHECK(s->resizable, ErrorKind::Runtime,
                "resize_: the storage belongs to another library and cannot grow from ", s->nbytes, " to ", nbytes,
                " bytes");
-  settle_storage(s);
+  materialize_storage(s);
   if (s->device.is_meta()) {
     s->nbytes = nbytes;
     return;
@@ -187,7 +187,7 @@ void resize_storage(Storage* s, size_t nbytes) {
 }
 
 bool resize_storage_in_place(Storage* s, size_t nbytes) {
-  settle_storage(s);
+  materialize_storage(s);
   const bool small = s->release_data == nullptr, shrank = s->release_data == release_room;
   const bool ours = small || shrank || s->release_data == release_allocated;
   const size_t room = shrank ? reinterpret_cast<size_t>(s->context) : s->nbytes;

@@ -35,7 +35,7 @@ struct Storage {
   std::atomic<uint16_t> writer;  // id of the op that wrote last, for error messages
   bool resizable;
   std::atomic<uint8_t> asks;  // reasons of Asks
-  bool address_known;         // a program was told where the bytes lie: exposed for good
+  bool address_known;         // a program knows where the bytes lie: exposed for good
   uint32_t header_bytes;      // size of the small block this header is in; only set with release_data
   // Writes that `version` does not count: who may make them, and a number that stands for the bytes as long as nobody
   // could. See expose().
@@ -57,7 +57,7 @@ struct Storage {
 constexpr size_t kStorageHeader = 64;
 static_assert(sizeof(Storage) <= kStorageHeader);
 
-/// Installed by observers: told of storages made and let go by threads with kWatchMemory.
+/// Installed by observers: called when threads with kWatchMemory make storages or let them go.
 extern void (*on_storage_change)(Storage* storage, int64_t bytes);
 inline void note_storage_change(Storage* storage, int64_t bytes) {
   if (__builtin_expect((watching() & kWatchMemory) != 0, 0)) on_storage_change(storage, bytes);
@@ -97,8 +97,8 @@ inline Storage* make_storage(size_t nbytes, Device device) {
 Storage* borrow_storage(void* data, size_t nbytes, Device device, void (*release)(Storage*), void* context);
 
 /// Who can write to the bytes without counting it in `version` (`.data`, NumPy, DLPack, buffers) exposes the storage
-/// for as long as it can. What is kept of the bytes (cpu/packed_weights.h) is neither made nor used meanwhile, and what
-/// was kept before is forgotten.
+/// for as long as it can. What is cached of the bytes (cpu/packed_weights.h) is neither made nor used meanwhile, and
+/// what was cached before is forgotten.
 void expose(Storage* storage);
 void conceal(Storage* storage);
 /// The same for good: an address has no end.

@@ -14,7 +14,7 @@ extern std::atomic<int64_t> storages_with_objects;
 /// the object meanwhile, which then holds the storage again, with one reference.
 extern bool (*release_storage_object)(Storage* storage);
 
-/// From now on release_storage_object is asked before the storage dies.
+/// From now on release_storage_object is called before the storage dies.
 void watch_end(Storage* storage);
 
 }  // namespace facula

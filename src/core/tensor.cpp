@@ -20,9 +20,9 @@ namespace facula {
 void destroy_tensor(TensorImpl* impl) {
   delete impl->autograd;
   static_assert(offsetof(TensorImpl, listed) == offsetof(TensorImpl, owns_pyobj) + 1);
-  uint16_t told;  // who is told of its end: both flags in one test
-  std::memcpy(&told, &impl->owns_pyobj, sizeof told);
-  if (__builtin_expect(told != 0, 0)) {
+  uint16_t notified;  // who must be notified of its end: both flags in one test
+  std::memcpy(&notified, &impl->owns_pyobj, sizeof notified);
+  if (__builtin_expect(notified != 0, 0)) {
     if (impl->listed) unlist_deferred(impl);
     if (impl->owns_pyobj && host.release_object) host.release_object(impl->pyobj);
   }
@@ -82,8 +82,8 @@ void set_sizes(TensorImpl* t, IntList sizes, IntList strides) {
   own |=
       t->dims <= strides.begin() && strides.begin() < t->dims + 2 * std::max<int64_t>(t->ndim, TensorImpl::kInlineDims);
   if (own) {
-    Dims kept_sizes(sizes), kept_strides(strides);
-    set_sizes(t, kept_sizes, kept_strides);
+    Dims old_sizes(sizes), old_strides(strides);
+    set_sizes(t, old_sizes, old_strides);
     return;
   }
   int64_t* dims = make_room(t, static_cast<int64_t>(sizes.size()));

@@ -70,7 +70,7 @@ struct TensorImpl {
   DType dtype;
   uint8_t ndim;
   bool owns_pyobj;
-  bool listed;  // by its deferred storage, which is told of its end
+  bool listed;  // by its deferred storage, which is notified of its end
   uint32_t batch_level;
   int64_t* dims;
   int64_t inline_[2 * kInlineDims];
@@ -187,7 +187,7 @@ class ViewBuilder {
 /// A tensor with uninitialised elements. Strides given must be dense.
 Tensor empty(IntList sizes, DType dtype, Device device = kCPU);
 Tensor empty_strided(IntList sizes, IntList strides, DType dtype, Device device = kCPU);
-/// Same shape; the strides of a dense tensor are kept.
+/// Same shape and, of a dense tensor, the same strides.
 Tensor empty_like(const Tensor& self, DType dtype);
 
 /// Same shape, contiguous, same dtype: the hot path of element-wise ops.
@@ -245,7 +245,7 @@ Tensor hold_now(const Tensor& t);
 inline Tensor hold(const Tensor& t) {
   return __builtin_expect(t.defined() && (t.flags() & kPrivateLayout), 0) ? hold_now(t) : t;
 }
-/// Marks the fresh result of an op that kept a private layout.
+/// Flags the fresh result of an op that passes a private layout on.
 inline void keep_private(const Tensor& t) {
   if (t.defined() && (t.flags() & (kContiguous | kDense)) == kDense && t.impl()->refs.load() == 1)
     t.impl()->flags |= kPrivateLayout;

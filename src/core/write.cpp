@@ -9,7 +9,7 @@ namespace facula {
 
 void will_write(Storage* storage, const char* op, IntList sizes) {
   if (storage->asks.load(std::memory_order_relaxed) & kReadLate) run_readers(storage);
-  settle_kept(storage);
+  make_permanent(storage);
   if (storage->asks.load(std::memory_order_relaxed) & kReadAgain) budget_hooks.will_change(storage);
   FACULA_CHECK(!storage->is_read_only(), ErrorKind::Runtime, op,
                ": the tensor written is on read-only memory (clone it first), got shape ", sizes);

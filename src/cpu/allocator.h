@@ -23,7 +23,7 @@ struct MemoryStats {
   Gauge allocated_bytes;    // in blocks that callers hold, sizes as rounded
   Gauge reserved_bytes;     // allocated and cached
   Gauge allocations;        // blocks that callers hold
-  size_t cached_bytes = 0;  // released by callers, kept for the next request
+  size_t cached_bytes = 0;  // released by callers, cached for the next request
   size_t largest_free_block = 0;
   size_t segments = 0;       // address ranges taken from the system
   size_t segment_bytes = 0;  // usable bytes in them; those never touched or trimmed cost no memory
@@ -51,13 +51,13 @@ void reset_peak_memory_stats();
 void empty_cache();
 
 // Installed by what keeps memory that it can do without: gives it back before a request fails, and in empty_cache().
-inline bool (*drop_kept_memory)() = nullptr;
+inline bool (*drop_cached_memory)() = nullptr;
 
 // Bound in bytes on allocated and cached memory together; 0 removes it. Memory already held is not taken
 // away.
 void set_memory_limit(size_t bytes);
 
-// The same bound as one that is kept by letting go of what can be made again (core/budget_hooks.h), before a request is
+// The same bound as one that is met by letting go of what can be made again (core/budget_hooks.h), before a request is
 // refused; 0 removes it. The smaller of limit and budget counts. What is held already goes with the next request.
 void set_memory_budget(size_t bytes);
 

@@ -27,7 +27,7 @@ bool wants_skylake_kernels() {
 }
 
 /// The environment with some variables more, unless the user has set them, while the library is opened: it reads them
-/// then, and has no other way to be told. setenv() would move and free what other threads read without a lock; here
+/// then, and has no other way to learn it. setenv() would move and free what other threads read without a lock; here
 /// they see the one list or the other, both of which stay.
 class Environment {
  public:

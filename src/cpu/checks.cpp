@@ -4,7 +4,7 @@
 #include <complex>
 
 #include "core/parallel.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/elementwise.h"
 
 namespace facula::cpu {

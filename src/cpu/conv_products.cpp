@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kBlockBytes = 4 << 20;
 constexpr int64_t kShortestBlock = 128;  // positions
 
-struct Problem {
+struct ImageWindows {
   const char* image;  // N, height, width, channels
   int64_t item, channels, outputs, height, width, out_height, out_width, kernel_height, kernel_width;
   const ConvGeometry& geometry;
@@ -31,7 +31,7 @@ struct Problem {
 /// f(place in the window, first pixel of the image or null outside, count) for what lies together in both, at position
 /// `at` of all images, row by row.
 template <class F>
-[[gnu::always_inline]] inline void for_runs(const Problem& p, int64_t at, F f) {
+[[gnu::always_inline]] inline void for_runs(const ImageWindows& p, int64_t at, F f) {
   const ConvGeometry& g = p.geometry;
   const int64_t x0 = at % p.out_width * g.stride[1] - g.padding[1], line = at / p.out_width;
   const int64_t y0 = line % p.out_height * g.stride[0] - g.padding[0], image = line / p.out_height;
@@ -57,7 +57,7 @@ template <class F>
 }
 
 /// The pixels that the kernel sees at a position, one after the other; zeros outside.
-void gather_window(const Problem& p, int64_t at, char* to) {
+void gather_window(const ImageWindows& p, int64_t at, char* to) {
   const int64_t pixel = p.channels * p.item;
   for_runs(p, at, [&](int64_t place, const char* from, int64_t count) {
     const auto bytes = static_cast<size_t>(count * pixel);
@@ -67,18 +67,18 @@ void gather_window(const Problem& p, int64_t at, char* to) {
 }
 
 /// Positions whose windows are gathered at a time.
-int64_t block_of(const Problem& p, int64_t positions) {
+int64_t block_of(const ImageWindows& p, int64_t positions) {
   return std::min(positions, std::max(kShortestBlock, kBlockBytes / p.row_bytes()));
 }
 
-bool is_pointwise(const Problem& p) {
+bool is_pointwise(const ImageWindows& p) {
   const ConvGeometry& g = p.geometry;
   return p.taps() == 1 && g.stride[0] == 1 && g.stride[1] == 1 && g.padding[0] == 0 && g.padding[1] == 0;
 }
 
 /// f(first position, count, windows of these positions).
 template <class F>
-void for_blocks(const Problem& p, int64_t positions, F f) {
+void for_blocks(const ImageWindows& p, int64_t positions, F f) {
   if (is_pointwise(p)) return f(0, positions, p.image);
   const int64_t block = block_of(p, positions);
   const Tensor windows = facula::empty({block * p.row_bytes()}, DType::UInt8);
@@ -93,8 +93,8 @@ void for_blocks(const Problem& p, int64_t positions, F f) {
 }
 
 /// sums (outputs x taps x channels) = or += transposed `gradient` (positions x outputs) times `windows`.
-void add_product(const Problem& p, const Tensor& sums, const char* gradient, const char* windows, int64_t positions,
-                 bool first) {
+void add_product(const ImageWindows& p, const Tensor& sums, const char* gradient, const char* windows,
+                 int64_t positions, bool first) {
   MatrixProduct m;
   m.dtype = sums.dtype();
   m.rows = p.outputs;
@@ -123,8 +123,8 @@ Tensor ordered(const Tensor& w, const int (&order)[4]) {
 }
 
 /// The results at every position: windows times weights, which may be packed.
-void write_products(const Problem& p, const Tensor& result, const MatrixOperand& weights, const PackedColumns& packed,
-                    const Tensor& bias) {
+void write_products(const ImageWindows& p, const Tensor& result, const MatrixOperand& weights,
+                    const PackedColumns& packed, const Tensor& bias) {
   const int64_t positions = result.size(0) * p.out_height * p.out_width;
   for_blocks(p, positions, [&](int64_t from, int64_t count, const char* windows) {
     MatrixProduct m;
@@ -143,7 +143,7 @@ void write_products(const Problem& p, const Tensor& result, const MatrixOperand&
 }
 
 /// The forward map: each output's taps and channels are a column of the product.
-void results_from_images(const Problem& p, const Tensor& y, const Tensor& w, const Tensor& bias) {
+void results_from_images(const ImageWindows& p, const Tensor& y, const Tensor& w, const Tensor& bias) {
   // fewer positions, also in the last block, are another kernel's
   constexpr int64_t kFewPositions = 16;
   const int64_t positions = y.size(0) * p.out_height * p.out_width;
@@ -153,24 +153,24 @@ void results_from_images(const Problem& p, const Tensor& y, const Tensor& w, con
   m.inner = p.taps() * p.channels;
   m.columns = p.outputs;
   auto in_order = [&](const Tensor& weights) { return MatrixOperand{weights.data<char>(), 0, 1, m.inner}; };
-  Tensor kept;
+  Tensor cached;
   if (many && has_own_gemm()) {
     Dims words{static_cast<int64_t>(PackedAs::Windows)};
     for (int64_t d = 0; d < 4; ++d) words.push_back(w.size(d));
     for (int64_t d = 0; d < 4; ++d) words.push_back(w.stride(d));
-    kept = packed_weight({w.storage(), w.data<char>(), words}, packed_bytes(m), [&](char* to) {
+    cached = packed_weight({w.storage(), w.data<char>(), words}, packed_bytes(m), [&](char* to) {
       const Tensor weights = ordered(w, {0, 2, 3, 1});
       m.b = in_order(weights);
       pack_columns(m, reinterpret_cast<float*>(to));
     });
   }
-  if (kept.defined()) return write_products(p, y, {}, as_packed(m, kept.data<float>()), bias);
+  if (cached.defined()) return write_products(p, y, {}, as_packed(m, cached.data<float>()), bias);
   const Tensor weights = ordered(w, {0, 2, 3, 1});
   write_products(p, y, in_order(weights), {}, bias);
 }
 
 /// Each pixel becomes the bias, or zero.
-void fill_pixels(const Problem& p, char* image, int64_t pixels, const Tensor& bias) {
+void fill_pixels(const ImageWindows& p, char* image, int64_t pixels, const Tensor& bias) {
   const auto bytes = static_cast<size_t>(p.channels * p.item);
   parallel_for(0, pixels, std::max<int64_t>(1, kGrain / p.channels), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -181,7 +181,7 @@ void fill_pixels(const Problem& p, char* image, int64_t pixels, const Tensor& bi
 }
 
 /// Adds rows of products (one per position) to channels [begin, end) of the pixels that its windows show.
-void add_window(const Problem& p, int64_t at, const float* row, int64_t begin, int64_t end) {
+void add_window(const ImageWindows& p, int64_t at, const float* row, int64_t begin, int64_t end) {
   for_runs(p, at, [&](int64_t place, const char* pixel, int64_t count) {
     if (!pixel) return;
     float* sum = reinterpret_cast<float*>(const_cast<char*>(pixel));
@@ -193,7 +193,7 @@ void add_window(const Problem& p, int64_t at, const float* row, int64_t begin, i
 }
 
 /// Threads divide the channels, so that no two write to one pixel's, or the positions where windows do not overlap.
-void add_windows(const Problem& p, int64_t first, int64_t count, const float* rows, bool apart) {
+void add_windows(const ImageWindows& p, int64_t first, int64_t count, const float* rows, bool apart) {
   const int64_t length = p.taps() * p.channels, channels = p.channels;
   constexpr int64_t kPart = 16;  // a cache line
   const int64_t parts = apart ? count : (channels + kPart - 1) / kPart,
@@ -206,7 +206,7 @@ void add_windows(const Problem& p, int64_t first, int64_t count, const float* ro
 }
 
 /// The image (`p.image`) from the results' gradients, where windows lie apart.
-void spread_products(const Problem& p, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias) {
+void spread_products(const ImageWindows& p, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias) {
   const Tensor weights = ordered(w, {0, 2, 3, 1});
   const int64_t positions = y.size(0) * p.out_height * p.out_width;
   const int64_t block = block_of(p, positions);
@@ -227,7 +227,7 @@ void spread_products(const Problem& p, const Tensor& y, const Tensor& x, const T
   }
 }
 
-void weight_from_images(const Problem& p, const Tensor& y, const Tensor& w) {
+void weight_from_images(const ImageWindows& p, const Tensor& y, const Tensor& w) {
   const int64_t positions = y.size(0) * p.out_height * p.out_width, c = p.channels;
   const bool as_it_lies = p.taps() == 1 && w.is_contiguous();
   const Tensor sums = as_it_lies ? w : facula::empty({p.outputs, p.kernel_height, p.kernel_width, c}, w.dtype());
@@ -242,8 +242,8 @@ void image_from_results(const Tensor& y, const Tensor& x, const Tensor& w, const
   ConvGeometry turned = g;
   for (size_t d = 0; d < 2; ++d)
     turned.padding[d] = g.dilation[d] * (w.size(static_cast<int64_t>(d) + 2) - 1) - g.padding[d];
-  const Problem p{y.data<char>(), y.item_size(), y.size(1), x.size(1), y.size(2), y.size(3),
-                  x.size(2),      x.size(3),     w.size(2), w.size(3), turned,    true};
+  const ImageWindows p{y.data<char>(), y.item_size(), y.size(1), x.size(1), y.size(2), y.size(3),
+                       x.size(2),      x.size(3),     w.size(2), w.size(3), turned,    true};
   const Tensor weights = ordered(w, {2, 3, 0, 1});
   write_products(p, x, {weights.data<char>(), 0, x.size(1), 1}, {}, bias);
 }
@@ -258,8 +258,8 @@ bool convolve_by_products(ConvMap map, const Tensor& y, const Tensor& x, const T
                     w.numel() / w.size(0) >= kShortRow && w.size(0) >= kFewChannels &&
                     (!bias.defined() || bias.is_contiguous());
   if (!fits) return false;
-  const Problem p{x.data<char>(), x.item_size(), x.size(1), w.size(0), x.size(2), x.size(3),
-                  y.size(2),      y.size(3),     w.size(2), w.size(3), g};
+  const ImageWindows p{x.data<char>(), x.item_size(), x.size(1), w.size(0), x.size(2), x.size(3),
+                       y.size(2),      y.size(3),     w.size(2), w.size(3), g};
   if (map == ConvMap::Weight) {
     weight_from_images(p, y, w);
   } else if (map == ConvMap::Output) {

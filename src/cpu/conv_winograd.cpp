@@ -19,7 +19,7 @@ constexpr int64_t kNearBytes = 512 << 10, kBlockBytes = 8 << 20, kInputBytes = 8
 constexpr int64_t kFewestNear = 28, kFewestTiles = 128, kFewestColumns = 32;
 constexpr int64_t kItem = sizeof(float);
 // Fewer do not repay the transformation of the weights, which become four times as large, or reading them where they
-// are kept (packed_weights.h).
+// are cached (packed_weights.h).
 constexpr int64_t kFewestForImages = 16, kFewestForWeights = 12;
 
 bool all(IntList list, int64_t value) {
@@ -151,8 +151,8 @@ void transform_weights(ConvMap map, const TiledImages& p, const Tensor& w, int64
   });
 }
 
-/// Returns the transformed weights that are kept, and makes them the first time.
-Tensor kept_tiles(ConvMap map, const TiledImages& p, const WeightOrder& order, const Tensor& w) {
+/// Returns the transformed weights that are cached, and makes them the first time.
+Tensor cached_tiles(ConvMap map, const TiledImages& p, const WeightOrder& order, const Tensor& w) {
   const int64_t words[] = {
       static_cast<int64_t>(PackedAs::Tiles), static_cast<int64_t>(map), w.size(0), w.size(1), w.size(2), p.points};
   return packed_weight(
@@ -189,14 +189,14 @@ struct ImageMap {
 /// Threads divide the tiles where each has the blocks in its own cache, else every step.
 void convolve_images(ConvMap map, const TiledImages& p, int64_t tiles, const Tensor& w, const float* bias) {
   const WeightOrder all(p.products(), p.channels, p.outputs);
-  Tensor weights = kept_tiles(map, p, all, w);
-  const bool near = all.elements() * kItem <= kWeightBytes, kept = weights.defined();
+  Tensor weights = cached_tiles(map, p, all, w);
+  const bool near = all.elements() * kItem <= kWeightBytes, cached = weights.defined();
   const int64_t width = near ? p.outputs : that_fit(p, kWeightBytes, p.channels, kFewestColumns, p.outputs);
-  const WeightOrder order = near || kept ? all : WeightOrder(p.products(), p.channels, width);
-  if (!kept) weights = facula::empty({order.elements()}, DType::Float32);
-  if (near && !kept) transform_weights(map, p, w, 0, p.outputs, order, weights.data<float>());
+  const WeightOrder order = near || cached ? all : WeightOrder(p.products(), p.channels, width);
+  if (!cached) weights = facula::empty({order.elements()}, DType::Float32);
+  if (near && !cached) transform_weights(map, p, w, 0, p.outputs, order, weights.data<float>());
   const int64_t block = block_of(p, tiles, width, near);
-  const ImageMap images{map, p, w, bias, order, near || kept, width, block, weights};
+  const ImageMap images{map, p, w, bias, order, near || cached, width, block, weights};
   const int64_t threads = near && !in_parallel_region() ? num_threads() : 1;
   const int64_t pieces = std::min(threads, (tiles + block - 1) / block);
   std::vector<Tensor> inputs, results;

@@ -19,7 +19,7 @@ void register_device() {
   backend.allocator = {[](size_t bytes, Device, Stream) { return allocate(bytes); },
                        [](void* pointer, size_t bytes, Device) { release(pointer, bytes); }};
   backend.make_generator = [](Device) -> std::unique_ptr<Generator> { return std::make_unique<Mt19937>(); };
-  backend.lender = DeviceType::CPU;
+  backend.owner = DeviceType::CPU;
   read_kernel.set(DeviceType::CPU, read_cpu);
 }
 

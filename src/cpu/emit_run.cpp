@@ -31,29 +31,29 @@ constexpr int kNone = -1;
 constexpr uint8_t kTest = 1, kTail = 7;  // mask registers: of a comparison, and of the lanes of the last vector
 constexpr Gpr kSpare = Rdx;
 constexpr Gpr kBases[] = {Rcx, R8, R9, R10, R11, Rbx, Rbp, R12, R13, R14, R15};
-constexpr size_t kFree = 5;  // of these need not be kept for the caller
+constexpr size_t kFree = 5;  // of these need not be preserved for the caller
 
 /// A node in registers.
 struct Placed {
-  Value node;
+  NodeId node;
   int dst = kNone;
   std::array<int, 4> in = {kNone, kNone, kNone, kNone};
 };
 
-/// Gives registers to the values of a program. What is the same for all elements is made before the loop as far as
+/// Gives registers to the values of a graph. What is the same for all elements is made before the loop as far as
 /// registers suffice; elements are read at their first use, and again where their register was given away.
 class Registers {
  public:
-  Registers(const Program& program, int count, size_t most_kept)
-      : nodes_(program.nodes()), where_(nodes_.size(), kNone), kept_(nodes_.size()), uses_(nodes_.size()) {
+  Registers(const StepGraph& graph, int count, size_t most_resident)
+      : nodes_(graph.nodes()), where_(nodes_.size(), kNone), resident_(nodes_.size()), uses_(nodes_.size()) {
     holds_.assign(static_cast<size_t>(count), kNone);
     for (size_t i = 0; i < nodes_.size(); ++i)
-      for (size_t k = 0; k < nodes_[i].inputs; ++k) uses_[nodes_[i].in[k]].push_back(static_cast<Value>(i));
-    choose_kept(most_kept);
+      for (size_t k = 0; k < nodes_[i].inputs; ++k) uses_[nodes_[i].in[k]].push_back(static_cast<NodeId>(i));
+    choose_resident(most_resident);
     for (size_t i = 0; i < nodes_.size() && fits_; ++i)
-      if (kept_[i]) place(static_cast<Value>(i), before);
+      if (resident_[i]) place(static_cast<NodeId>(i), before);
     for (size_t i = 0; i < nodes_.size() && fits_; ++i)
-      if (!kept_[i] && (!is_leaf(i) || nodes_[i].what == Do::Store)) place(static_cast<Value>(i), body);
+      if (!resident_[i] && (!is_leaf(i) || nodes_[i].what == Do::Store)) place(static_cast<NodeId>(i), body);
   }
   bool fits() const { return fits_; }
   std::vector<Placed> before, body;
@@ -61,16 +61,16 @@ class Registers {
  private:
   bool is_leaf(size_t i) const { return nodes_[i].inputs == 0; }
 
-  /// Constants that only kept values are made of are kept, too: they are few.
-  void choose_kept(size_t most) {
+  /// Constants that only resident values are made of are resident, too: they are few.
+  void choose_resident(size_t most) {
     std::vector<size_t> fixed;
     for (size_t i = 0; i < nodes_.size(); ++i)
       if (nodes_[i].fixed && !uses_[i].empty()) fixed.push_back(i);
     std::ranges::stable_sort(fixed, [&](size_t a, size_t b) { return uses_[a].size() > uses_[b].size(); });
     if (fixed.size() > most) fixed.resize(most);
-    for (const size_t i : fixed) kept_[i] = true;
-    for (size_t i = 0; i < nodes_.size(); ++i)  // what is kept is made of what is kept
-      for (size_t k = 0; k < nodes_[i].inputs; ++k) kept_[i] = kept_[i] && kept_[nodes_[i].in[k]];
+    for (const size_t i : fixed) resident_[i] = true;
+    for (size_t i = 0; i < nodes_.size(); ++i)  // what is resident is made of what is resident
+      for (size_t k = 0; k < nodes_[i].inputs; ++k) resident_[i] = resident_[i] && resident_[nodes_[i].in[k]];
   }
 
   size_t next_use(size_t value, size_t after) const {
@@ -78,14 +78,14 @@ class Registers {
     const auto next = std::ranges::upper_bound(uses, after);
     return next == uses.end() ? nodes_.size() : *next;
   }
-  bool dies(Value value, size_t at) const { return !kept_[value] && next_use(value, at) == nodes_.size(); }
+  bool dies(NodeId value, size_t at) const { return !resident_[value] && next_use(value, at) == nodes_.size(); }
 
-  int take(Value value, size_t at) {
+  int take(NodeId value, size_t at) {
     size_t best = holds_.size(), furthest = 0;
     for (size_t r = 0; r < holds_.size(); ++r) {
       if (holds_[r] == kNone) return give(r, value);
       const auto held = static_cast<size_t>(holds_[r]);
-      if (kept_[held] || !is_leaf(held) || is_pinned(r)) continue;
+      if (resident_[held] || !is_leaf(held) || is_pinned(r)) continue;
       const size_t next = next_use(held, at);
       if (next >= furthest) best = r, furthest = next;
     }
@@ -96,12 +96,12 @@ class Registers {
     where_[static_cast<size_t>(holds_[best])] = kNone;
     return give(best, value);
   }
-  int give(size_t reg, Value value) {
+  int give(size_t reg, NodeId value) {
     holds_[reg] = value;
     return where_[value] = static_cast<int>(reg);
   }
   bool is_pinned(size_t reg) const { return std::ranges::find(pinned_, static_cast<int>(reg)) != pinned_.end(); }
-  void leave(Value value) {
+  void leave(NodeId value) {
     if (where_[value] == kNone) return;
     holds_[static_cast<size_t>(where_[value])] = kNone;
     where_[value] = kNone;
@@ -122,14 +122,14 @@ class Registers {
     return what == Do::Choose || what == Do::ChooseBy || what == Do::MulAdd || what == Do::MulSub || what == Do::Store;
   }
 
-  void place(Value i, std::vector<Placed>& list) {
+  void place(NodeId i, std::vector<Placed>& list) {
     const Node& n = nodes_[i];
     pinned_.clear();
     Placed placed{i};
     for (size_t k = 0; k < n.inputs; ++k) {
-      const Value v = n.in[k];
+      const NodeId v = n.in[k];
       if (where_[v] == kNone) {
-        if (!is_leaf(v)) fits_ = false;  // kept values come first
+        if (!is_leaf(v)) fits_ = false;  // resident values come first
         if (!fits_) return;
         const int reg = take(v, i);
         list.push_back({v, reg});
@@ -149,7 +149,7 @@ class Registers {
       end_inputs(n, i);
       placed.dst = take(i, i);
     }
-    if (n.what == Do::Store || (!kept_[i] && uses_[i].empty())) leave(i);
+    if (n.what == Do::Store || (!resident_[i] && uses_[i].empty())) leave(i);
     list.push_back(placed);
   }
   void end_inputs(const Node& n, size_t at) {
@@ -160,8 +160,8 @@ class Registers {
   const std::vector<Node>& nodes_;
   std::vector<int> where_;  // by value
   std::vector<int> holds_;  // by register
-  std::vector<bool> kept_;
-  std::vector<std::vector<Value>> uses_;
+  std::vector<bool> resident_;
+  std::vector<std::vector<NodeId>> uses_;
   std::vector<int> pinned_;
   bool fits_ = true;
 };
@@ -169,14 +169,14 @@ class Registers {
 /// Writes the instructions of placed nodes.
 class Writer {
  public:
-  Writer(const Program& program, Level level) : program_(program), as_(level), wide_(program.is_double()) {
-    for (const Node& n : program.nodes())
+  Writer(const StepGraph& graph, Level level) : graph_(graph), as_(level), wide_(graph.is_double()) {
+    for (const Node& n : graph.nodes())
       if (n.what == Do::Load || n.what == Do::Store) base_of(n.argument);
   }
 
   std::vector<uint8_t> write(const Registers& registers) {
     constexpr int64_t kUnrolled = 2;
-    const auto lanes = static_cast<int32_t>(lanes_of(program_.compute()));
+    const auto lanes = static_cast<int32_t>(lanes_of(graph_.compute()));
     enter();
     for (const Placed& p : registers.before) put(p);
     as_.bytes({0x31, 0xc0});        // xor eax, eax
@@ -260,7 +260,7 @@ class Writer {
   Insn choice(uint8_t opcode) const { return {Map::M0F3A, Prefix::P66, opcode, wide_}; }
 
   void put(const Placed& p) {
-    const Node& n = program_.nodes()[p.node];
+    const Node& n = graph_.nodes()[p.node];
     switch (n.what) {
       case Do::Load: return load(n, p.dst);
       case Do::Store: return store(n, p.in[0], p.dst);
@@ -382,7 +382,7 @@ class Writer {
 
   void store(const Node& n, int a, int spare) {
     const Address to = elements(n);
-    if (n.dtype == program_.compute()) return as_.vector(number(0x11), a, 0, to, writing());
+    if (n.dtype == graph_.compute()) return as_.vector(number(0x11), a, 0, to, writing());
     if (n.dtype == DType::Float16 && as_.has_masks()) return as_.vector(kToHalf, a, 0, to, 0, writing());
     as_.has_masks() ? store_narrow(n.dtype, to, a, spare) : store_packed(n.dtype, to, a, spare);
   }
@@ -428,7 +428,7 @@ class Writer {
     else as_.low({Map::M0F, Prefix::P66, 0xd6}, spare, 0, to);        // 8
   }
 
-  const Program& program_;
+  const StepGraph& graph_;
   Assembler as_;
   bool wide_, tail_ = false;
   int32_t first_ = 0;
@@ -437,12 +437,12 @@ class Writer {
 
 }  // namespace
 
-bool translate(const Program& program, Level level, std::vector<uint8_t>& code) {
+bool translate(const StepGraph& graph, Level level, std::vector<uint8_t>& code) {
   const int count = level == Level::Avx512 ? 32 : 16;
-  for (const size_t kept : {static_cast<size_t>(count) - 6, static_cast<size_t>(count) / 2, size_t{0}}) {
-    const Registers registers(program, count, kept);
+  for (const size_t resident : {static_cast<size_t>(count) - 6, static_cast<size_t>(count) / 2, size_t{0}}) {
+    const Registers registers(graph, count, resident);
     if (!registers.fits()) continue;
-    const std::vector<uint8_t> bytes = Writer(program, level).write(registers);
+    const std::vector<uint8_t> bytes = Writer(graph, level).write(registers);
     code.insert(code.end(), bytes.begin(), bytes.end());
     return true;
   }

@@ -1,4 +1,4 @@
-// Translates a program of vector operations to machine code that goes through elements vector by vector.
+// Translates a graph of vector operations to machine code that goes through elements vector by vector.
 #pragma once
 
 #include "cpu/emit_steps.h"
@@ -17,6 +17,6 @@ bool can_store(DType dtype, DType compute);
 inline int64_t lanes_of(DType compute) { return kCodeBytes / item_size(compute); }
 
 /// Appends the code of a RunFn. False where there are not registers enough. With AVX2 `n` has to be whole vectors.
-bool translate(const Program& program, Level level, std::vector<uint8_t>& code);
+bool translate(const StepGraph& graph, Level level, std::vector<uint8_t>& code);
 
 }  // namespace facula::cpu::emit

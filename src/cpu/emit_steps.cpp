@@ -7,34 +7,34 @@
 
 namespace facula::cpu::emit {
 
-Value Program::node(Do what, std::initializer_list<Value> in, uint8_t how) {
+NodeId StepGraph::node(Do what, std::initializer_list<NodeId> in, uint8_t how) {
   Node n{what, how, static_cast<uint8_t>(in.size()), true};
   size_t k = 0;
-  for (const Value v : in) {
+  for (const NodeId v : in) {
     n.fixed = n.fixed && nodes_[v].fixed;
     n.in[k++] = v;
   }
   nodes_.push_back(n);
-  return static_cast<Value>(nodes_.size() - 1);
+  return static_cast<NodeId>(nodes_.size() - 1);
 }
 
-Value Program::load(uint16_t argument, DType dtype) {
+NodeId StepGraph::load(uint16_t argument, DType dtype) {
   Node n{Do::Load};
   n.argument = argument;
   n.dtype = dtype;
   nodes_.push_back(n);
-  return static_cast<Value>(nodes_.size() - 1);
+  return static_cast<NodeId>(nodes_.size() - 1);
 }
 
-Value Program::number(uint16_t argument, uint16_t offset) {
+NodeId StepGraph::number(uint16_t argument, uint16_t offset) {
   Node n{Do::Number, 0, 0, true};
   n.argument = argument;
   n.offset = offset;
   nodes_.push_back(n);
-  return static_cast<Value>(nodes_.size() - 1);
+  return static_cast<NodeId>(nodes_.size() - 1);
 }
 
-void Program::store(uint16_t argument, DType dtype, Value value) {
+void StepGraph::store(uint16_t argument, DType dtype, NodeId value) {
   Node n{Do::Store, 0, 1};
   n.argument = argument;
   n.dtype = dtype;
@@ -42,83 +42,83 @@ void Program::store(uint16_t argument, DType dtype, Value value) {
   nodes_.push_back(n);
 }
 
-Value Program::bits(uint64_t pattern) {
+NodeId StepGraph::bits(uint64_t pattern) {
   if (!is_double()) pattern &= 0xffffffff;
   for (size_t i = 0; i < nodes_.size(); ++i)
-    if (nodes_[i].what == Do::Constant && nodes_[i].bits == pattern) return static_cast<Value>(i);
+    if (nodes_[i].what == Do::Constant && nodes_[i].bits == pattern) return static_cast<NodeId>(i);
   Node n{Do::Constant, 0, 0, true};
   n.bits = pattern;
   nodes_.push_back(n);
-  return static_cast<Value>(nodes_.size() - 1);
+  return static_cast<NodeId>(nodes_.size() - 1);
 }
 
-Value Program::constant(double value) {
+NodeId StepGraph::constant(double value) {
   return bits(is_double() ? std::bit_cast<uint64_t>(value) : std::bit_cast<uint32_t>(static_cast<float>(value)));
 }
 
-Value Program::truth_of_bytes(Value bytes) { return node(Do::IsAbove, {bytes, bits(0)}); }
+NodeId StepGraph::truth_of_bytes(NodeId bytes) { return node(Do::IsAbove, {bytes, bits(0)}); }
 
 /// To nearest, as float_lanes.h has it: NaN becomes the one that is quiet.
-Value Program::bfloat(Value a) {
-  const Value odd = both(node(Do::ShiftBits, {a}, 16), bits(1));
-  const Value rounded = node(Do::AddBits, {node(Do::AddBits, {a, odd}), bits(0x7fff)});
+NodeId StepGraph::bfloat(NodeId a) {
+  const NodeId odd = both(node(Do::ShiftBits, {a}, 16), bits(1));
+  const NodeId rounded = node(Do::AddBits, {node(Do::AddBits, {a, odd}), bits(0x7fff)});
   return both(choose_by(Test::Unordered, a, a, bits(0x7fc00000), rounded), bits(0xffff0000));
 }
 
-Value Program::narrowed(DType to, Value a) {
+NodeId StepGraph::narrowed(DType to, NodeId a) {
   if (to == compute_) return a;
   if (to == DType::BFloat16) return bfloat(a);
-  const Value result = node(Do::Narrow, {a});
+  const NodeId result = node(Do::Narrow, {a});
   nodes_[result].dtype = to;
   return result;
 }
 
 namespace {
 
-using P = Program;
-using V = const Value*;
+using P = StepGraph;
+using V = const NodeId*;
 using Form = Rule::Form;
 
-Value limited(P& p, Value x, Value low, Value high) { return p.larger(low, p.smaller(high, x)); }
-Value relu6(P& p, Value x) { return limited(p, p.add(x, p.constant(3)), p.constant(0), p.constant(6)); }
-Value zero_where(P& p, Value truth, Value otherwise) { return p.both(p.negated(truth), otherwise); }
+NodeId limited(P& p, NodeId x, NodeId low, NodeId high) { return p.larger(low, p.smaller(high, x)); }
+NodeId relu6(P& p, NodeId x) { return limited(p, p.add(x, p.constant(3)), p.constant(0), p.constant(6)); }
+NodeId zero_where(P& p, NodeId truth, NodeId otherwise) { return p.both(p.negated(truth), otherwise); }
 
 template <bool larger>
-Value extremum(P& p, V in, V) {
-  const Value best = larger ? p.larger(in[1], in[0]) : p.smaller(in[1], in[0]);
+NodeId extremum(P& p, V in, V) {
+  const NodeId best = larger ? p.larger(in[1], in[0]) : p.smaller(in[1], in[0]);
   return p.choose_by(Test::Unordered, in[0], in[1], p.add(in[0], in[1]), best);
 }
 template <bool larger>
-Value extremum_of_numbers(P& p, V in, V) {
-  const Value best = larger ? p.larger(in[1], in[0]) : p.smaller(in[1], in[0]);
+NodeId extremum_of_numbers(P& p, V in, V) {
+  const NodeId best = larger ? p.larger(in[1], in[0]) : p.smaller(in[1], in[0]);
   return p.choose_by(Test::Unordered, in[0], in[0], in[1], best);
 }
 template <Rounding how>
-Value rounded(P& p, V in, V) {
+NodeId rounded(P& p, V in, V) {
   return p.round(how, in[0]);
 }
 template <Test test, bool turned = false>
-Value compared(P& p, V in, V) {
+NodeId compared(P& p, V in, V) {
   return p.compare(test, in[turned ? 1 : 0], in[turned ? 0 : 1]);
 }
 
-Value clamp_between(P& p, V in, V) {
-  const Value between = p.smaller(in[2], p.larger(in[1], in[0]));
+NodeId clamp_between(P& p, V in, V) {
+  const NodeId between = p.smaller(in[2], p.larger(in[1], in[0]));
   return p.choose(p.compare(Test::Unordered, in[1], in[2]), p.add(in[1], in[2]), between);
 }
-Value lerp(P& p, V in, V) {
-  const Value step = p.sub(in[1], in[0]), from_self = p.mul_add(in[2], step, in[0]);
-  const Value from_end = p.mul_sub(step, p.sub(p.constant(1), in[2]), in[1]);
+NodeId lerp(P& p, V in, V) {
+  const NodeId step = p.sub(in[1], in[0]), from_self = p.mul_add(in[2], step, in[0]);
+  const NodeId from_end = p.mul_sub(step, p.sub(p.constant(1), in[2]), in[1]);
   return p.choose_by(Test::Less, p.magnitude(in[2]), p.constant(0.5), from_self, from_end);
 }
-Value sign(P& p, V in, V) {
-  const Value zero = p.constant(0);
+NodeId sign(P& p, V in, V) {
+  const NodeId zero = p.constant(0);
   return p.sub(p.number_of(p.compare(Test::Less, zero, in[0])), p.number_of(p.compare(Test::Less, in[0], zero)));
 }
-Value hardswish_backward(P& p, V in, V) {
-  const Value three = p.constant(3), low = p.constant(-3);
-  const Value inside = p.mul(in[0], p.add(p.div(in[1], three), p.constant(0.5)));
-  const Value below = p.choose_by(Test::LessEqual, in[1], low, p.constant(0), inside);
+NodeId hardswish_backward(P& p, V in, V) {
+  const NodeId three = p.constant(3), low = p.constant(-3);
+  const NodeId inside = p.mul(in[0], p.add(p.div(in[1], three), p.constant(0.5)));
+  const NodeId below = p.choose_by(Test::LessEqual, in[1], low, p.constant(0), inside);
   return p.choose_by(Test::LessEqual, three, in[1], in[0], below);
 }
 
@@ -174,13 +174,13 @@ const Rule kRules[] = {
     {hardtanh_unary, Form::Number, 2, [](P& p, V in, V n) { return limited(p, in[0], n[0], n[1]); }},
     {hardtanh_backward_binary, Form::Number, 2,
      [](P& p, V in, V n) {
-       const Value low = p.compare(Test::LessEqual, in[1], n[0]), high = p.compare(Test::LessEqual, n[1], in[1]);
+       const NodeId low = p.compare(Test::LessEqual, in[1], n[0]), high = p.compare(Test::LessEqual, n[1], in[1]);
        return zero_where(p, p.either(low, high), in[0]);
      }},
     {hardsigmoid_unary, Form::Number, 0, [](P& p, V in, V) { return p.div(relu6(p, in[0]), p.constant(6)); }},
     {hardsigmoid_backward_binary, Form::Number, 0,
      [](P& p, V in, V) {
-       const Value above = p.compare(Test::Less, p.constant(-3), in[1]);
+       const NodeId above = p.compare(Test::Less, p.constant(-3), in[1]);
        return p.both(p.both(above, p.compare(Test::Less, in[1], p.constant(3))), p.div(in[0], p.constant(6)));
      }},
     {hardswish_unary, Form::Number, 0,
@@ -194,12 +194,12 @@ const Rule kRules[] = {
      [](P& p, V in, V) { return p.choose_by(Test::Less, p.constant(0), in[0], in[0], p.mul(in[0], in[1])); }},
     {hardshrink_unary, Form::Number, 1,
      [](P& p, V in, V n) {
-       const Value above = p.compare(Test::LessEqual, p.opposite(n[0]), in[0]);
+       const NodeId above = p.compare(Test::LessEqual, p.opposite(n[0]), in[0]);
        return zero_where(p, p.both(above, p.compare(Test::LessEqual, in[0], n[0])), in[0]);
      }},
     {shrink_backward_binary, Form::Number, 1,
      [](P& p, V in, V n) {
-       const Value below = p.compare(Test::Less, in[1], p.opposite(n[0]));
+       const NodeId below = p.compare(Test::Less, in[1], p.opposite(n[0]));
        return p.both(p.either(below, p.compare(Test::Less, n[0], in[1])), in[0]);
      }},
     {isnan_unary_bool, Form::Test, 0, [](P& p, V in, V) { return p.compare(Test::Unordered, in[0], in[0]); }},

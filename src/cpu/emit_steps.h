@@ -11,7 +11,7 @@
 namespace facula::cpu::emit {
 
 /// The number of a node.
-using Value = uint16_t;
+using NodeId = uint16_t;
 
 enum class Do : uint8_t {
   Load,      // elements of memory, converted to the compute dtype; bytes of truth values as whole numbers
@@ -51,54 +51,54 @@ struct Node {
   DType dtype = DType::Float32;
   uint16_t argument = 0;  // of the code: what is loaded, stored, or the number
   uint16_t offset = 0;    // bytes, of a number
-  std::array<Value, 4> in = {};
+  std::array<NodeId, 4> in = {};
   uint64_t bits = 0;
 };
 
-class Program {
+class StepGraph {
  public:
-  explicit Program(DType compute) : compute_(compute) {}
+  explicit StepGraph(DType compute) : compute_(compute) {}
   const std::vector<Node>& nodes() const { return nodes_; }
   DType compute() const { return compute_; }
   bool is_double() const { return compute_ == DType::Float64; }
 
-  Value load(uint16_t argument, DType dtype);
-  Value number(uint16_t argument, uint16_t offset);
-  void store(uint16_t argument, DType dtype, Value value);
-  Value bits(uint64_t pattern);
-  Value constant(double value);
+  NodeId load(uint16_t argument, DType dtype);
+  NodeId number(uint16_t argument, uint16_t offset);
+  void store(uint16_t argument, DType dtype, NodeId value);
+  NodeId bits(uint64_t pattern);
+  NodeId constant(double value);
 
-  Value add(Value a, Value b) { return node(Do::Add, {a, b}); }
-  Value sub(Value a, Value b) { return node(Do::Sub, {a, b}); }
-  Value mul(Value a, Value b) { return node(Do::Mul, {a, b}); }
-  Value div(Value a, Value b) { return node(Do::Div, {a, b}); }
-  Value smaller(Value a, Value b) { return node(Do::Smaller, {a, b}); }
-  Value larger(Value a, Value b) { return node(Do::Larger, {a, b}); }
-  Value root(Value a) { return node(Do::Root, {a}); }
-  Value round(Rounding how, Value a) { return node(Do::Round, {a}, static_cast<uint8_t>(how)); }
-  Value mul_add(Value a, Value b, Value c) { return node(Do::MulAdd, {a, b, c}); }
-  Value mul_sub(Value a, Value b, Value c) { return node(Do::MulSub, {a, b, c}); }
-  Value both(Value a, Value b) { return node(Do::And, {a, b}); }
-  Value either(Value a, Value b) { return node(Do::Or, {a, b}); }
-  Value differ(Value a, Value b) { return node(Do::Xor, {a, b}); }
-  Value compare(Test test, Value a, Value b) { return node(Do::Compare, {a, b}, static_cast<uint8_t>(test)); }
-  Value choose(Value truth, Value a, Value b) { return node(Do::Choose, {truth, a, b}); }
-  Value choose_by(Test test, Value a, Value b, Value yes, Value no) {
+  NodeId add(NodeId a, NodeId b) { return node(Do::Add, {a, b}); }
+  NodeId sub(NodeId a, NodeId b) { return node(Do::Sub, {a, b}); }
+  NodeId mul(NodeId a, NodeId b) { return node(Do::Mul, {a, b}); }
+  NodeId div(NodeId a, NodeId b) { return node(Do::Div, {a, b}); }
+  NodeId smaller(NodeId a, NodeId b) { return node(Do::Smaller, {a, b}); }
+  NodeId larger(NodeId a, NodeId b) { return node(Do::Larger, {a, b}); }
+  NodeId root(NodeId a) { return node(Do::Root, {a}); }
+  NodeId round(Rounding how, NodeId a) { return node(Do::Round, {a}, static_cast<uint8_t>(how)); }
+  NodeId mul_add(NodeId a, NodeId b, NodeId c) { return node(Do::MulAdd, {a, b, c}); }
+  NodeId mul_sub(NodeId a, NodeId b, NodeId c) { return node(Do::MulSub, {a, b, c}); }
+  NodeId both(NodeId a, NodeId b) { return node(Do::And, {a, b}); }
+  NodeId either(NodeId a, NodeId b) { return node(Do::Or, {a, b}); }
+  NodeId differ(NodeId a, NodeId b) { return node(Do::Xor, {a, b}); }
+  NodeId compare(Test test, NodeId a, NodeId b) { return node(Do::Compare, {a, b}, static_cast<uint8_t>(test)); }
+  NodeId choose(NodeId truth, NodeId a, NodeId b) { return node(Do::Choose, {truth, a, b}); }
+  NodeId choose_by(Test test, NodeId a, NodeId b, NodeId yes, NodeId no) {
     return node(Do::ChooseBy, {a, b, yes, no}, static_cast<uint8_t>(test));
   }
-  Value negated(Value truth) { return differ(truth, bits(~uint64_t{0})); }
-  Value magnitude(Value a) { return both(a, bits(is_double() ? ~uint64_t{0} >> 1 : 0x7fffffff)); }
-  Value opposite(Value a) { return differ(a, bits(is_double() ? uint64_t{1} << 63 : 0x80000000)); }
+  NodeId negated(NodeId truth) { return differ(truth, bits(~uint64_t{0})); }
+  NodeId magnitude(NodeId a) { return both(a, bits(is_double() ? ~uint64_t{0} >> 1 : 0x7fffffff)); }
+  NodeId opposite(NodeId a) { return differ(a, bits(is_double() ? uint64_t{1} << 63 : 0x80000000)); }
 
-  Value truth_of(Value number) { return compare(Test::NotEqual, number, constant(0)); }
-  Value number_of(Value truth) { return both(truth, constant(1)); }
-  Value truth_of_bytes(Value bytes);
+  NodeId truth_of(NodeId number) { return compare(Test::NotEqual, number, constant(0)); }
+  NodeId number_of(NodeId truth) { return both(truth, constant(1)); }
+  NodeId truth_of_bytes(NodeId bytes);
   /// The number as it comes back from elements of a narrower dtype.
-  Value narrowed(DType to, Value a);
+  NodeId narrowed(DType to, NodeId a);
 
  private:
-  Value node(Do what, std::initializer_list<Value> in, uint8_t how = 0);
-  Value bfloat(Value a);
+  NodeId node(Do what, std::initializer_list<NodeId> in, uint8_t how = 0);
+  NodeId bfloat(NodeId a);
 
   DType compute_;
   std::vector<Node> nodes_;
@@ -115,9 +115,9 @@ struct Rule {
   uint16_t loop;
   Form form;
   uint8_t params;  // numbers beside the inputs
-  Value (*make)(Program&, const Value* in, const Value* params);
-  Value (*make_plain)(Program&, const Value* in) = nullptr;  // where the only one of them is 1
-  bool keeps_digits = false;                                 // the result has those of the input: nothing to round
+  NodeId (*make)(StepGraph&, const NodeId* in, const NodeId* params);
+  NodeId (*make_plain)(StepGraph&, const NodeId* in) = nullptr;  // where the only one of them is 1
+  bool keeps_digits = false;                                     // the result has those of the input: nothing to round
   uint8_t factors = 0;  // inputs, as bits, of a product that is rounded together with a sum
 };
 

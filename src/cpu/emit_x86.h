@@ -77,7 +77,7 @@ class Assembler {
   void bytes(std::initializer_list<uint8_t> list) { code_.insert(code_.end(), list); }
   void word(uint32_t value);
   size_t here() const { return code_.size(); }
-  /// A jump to a place that is told later, and one to a place that is known; `condition` is the second opcode byte.
+  /// A jump to a place that is set later, and one to a place that is known; `condition` is the second opcode byte.
   size_t jump_later(uint8_t condition);
   void lands_here(size_t jump);
   void jump(uint8_t condition, size_t to);

@@ -52,8 +52,8 @@ void divided(const MatrixProduct& p, const PackedColumns& b, int64_t count) {
   });
 }
 
-/// What is kept of b, in order. Matrices that fit the first-level cache are not worth it.
-Tensor kept_columns(const MatrixProduct& p) {
+/// What is cached of b, in order. Matrices that fit the first-level cache are not worth it.
+Tensor cached_columns(const MatrixProduct& p) {
   constexpr int64_t kSmallWeights = 1 << 12;
   if (!p.weights || p.batch != 1 || p.inner * p.columns <= kSmallWeights) return Tensor();
   if (p.rows <= gemm_tile.lines && p.b.column == 1) return Tensor();
@@ -83,8 +83,8 @@ PackedColumns pack_columns(const MatrixProduct& p, float* packed) {
 
 void own_product(const MatrixProduct& p, const PackedColumns& b) {
   const int64_t work = p.rows * p.columns * p.inner, threads = in_parallel_region() ? 1 : num_threads();
-  const Tensor kept = b.data ? Tensor() : kept_columns(p);
-  if (kept.defined()) return own_product(p, as_packed(p, kept.data<float>()));
+  const Tensor cached = b.data ? Tensor() : cached_columns(p);
+  if (cached.defined()) return own_product(p, as_packed(p, cached.data<float>()));
   const int64_t count = std::min(threads, work / kThreadedProduct);
   const bool whole = count <= 1 || p.batch % threads == 0 || p.batch >= 4 * threads;  // products are not divided
   if (p.batch == 1 && whole) return gemm(p, b);

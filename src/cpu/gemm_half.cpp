@@ -49,14 +49,14 @@ void multiply(const MatrixProduct& p, const char* packed) {
 }
 
 /// Matrices that fit the first-level cache are not worth it.
-bool may_be_kept(const MatrixProduct& p) {
+bool may_be_cached(const MatrixProduct& p) {
   constexpr int64_t kSmallWeights = 1 << 13;
   return p.weights && p.batch == 1 && p.inner * p.columns > kSmallWeights;
 }
 
-/// What is kept of b, in order.
-Tensor kept_panels(const MatrixProduct& p) {
-  if (!may_be_kept(p)) return Tensor();
+/// What is cached of b, in order.
+Tensor cached_panels(const MatrixProduct& p) {
+  if (!may_be_cached(p)) return Tensor();
   const int64_t words[] = {static_cast<int64_t>(PackedAs::HalfColumns), p.inner, p.columns, p.b.row, p.b.column};
   return packed_weight({p.weights, p.b.data, IntList(words, std::size(words))},
                        pieces_of(p.columns, kHalfColumns) * half_panel_bytes(p.inner), [&](char* to) { pack(p, to); });
@@ -64,7 +64,7 @@ Tensor kept_panels(const MatrixProduct& p) {
 
 /// One product of the batch.
 void single(const MatrixProduct& p) {
-  if (const Tensor kept = kept_panels(p); kept.defined()) return multiply(p, kept.data<char>());
+  if (const Tensor cached = cached_panels(p); cached.defined()) return multiply(p, cached.data<char>());
   const int64_t bytes = half_panel_bytes(p.inner), panels = pieces_of(p.columns, kHalfColumns);
   const int64_t at_once = std::clamp<int64_t>(kMostPacked / bytes, 1, panels);
   const Tensor room = facula::empty({at_once * bytes}, DType::UInt8);
@@ -85,8 +85,8 @@ int64_t few_rows(const MatrixProduct& p) {
 bool product_of_few_rows(const MatrixProduct& given) {
   const MatrixProduct p = with_few_rows(given);
   if (p.batch != 1 || p.rows > few_rows(p) || p.a.column != 1 || p.columns < kHalfColumns) return false;
-  // weights in order are faster; where nothing is kept of them yet they are packed, so that every call rounds alike
-  if (p.rows > kHalfFewLines && may_be_kept(p)) return false;
+  // weights in order are faster; where nothing is cached of them yet they are packed, so that every call rounds alike
+  if (p.rows > kHalfFewLines && may_be_cached(p)) return false;
   const int64_t pieces = pieces_of(p.columns, kHalfColumns);
   const int64_t worth = std::max(pieces_of(kThreadedFewRows / p.inner, kHalfColumns), int64_t{1});
   // where rows of b are contiguous, short parts of them come from memory at half the rate

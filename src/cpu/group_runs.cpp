@@ -22,9 +22,10 @@ constexpr int kNotMade = -1;
 
 // Conversions, which rounding the result does.
 const Rule kConversion{0, Form::Number, 0,
-                       [](emit::Program&, const emit::Value* in, const emit::Value*) { return in[0]; }};
-const Rule kConversionToTruth{
-    0, Form::Test, 0, [](emit::Program& p, const emit::Value* in, const emit::Value*) { return p.truth_of(in[0]); }};
+                       [](emit::StepGraph&, const emit::NodeId* in, const emit::NodeId*) { return in[0]; }};
+const Rule kConversionToTruth{0, Form::Test, 0, [](emit::StepGraph& p, const emit::NodeId* in, const emit::NodeId*) {
+                                return p.truth_of(in[0]);
+                              }};
 
 const Rule* rule_of(const Group& group, const GroupStep& step) {
   if (step.rows || step.fold || step.per_row || step.outs != 1) return nullptr;
@@ -45,11 +46,11 @@ bool is_plain(const Rule& rule, const GroupStep& step) {
   return value == 1;
 }
 
-/// Makes the program of one run.
+/// Makes the graph of one run.
 class RunBuilder {
  public:
   RunBuilder(const Group& group, const std::vector<Held>& held, DType compute)
-      : group_(group), held_(held), program_(compute), numbers_(group.values.size(), kNotMade), truths_(numbers_) {
+      : group_(group), held_(held), graph_(compute), numbers_(group.values.size(), kNotMade), truths_(numbers_) {
     run_.compute = compute;
   }
 
@@ -71,20 +72,20 @@ class RunBuilder {
   void add(size_t s) {
     const GroupStep& step = group_.steps[s];
     const Rule& rule = *rule_of(group_, step);
-    emit::Value in[kMaxInputs], params[kMaxParams];
+    emit::NodeId in[kMaxInputs], params[kMaxParams];
     for (size_t k = 0; k < step.inputs; ++k) in[k] = reads_truth(rule, k) ? truth(step.in[k]) : number(s, k);
     const GroupValue& out = group_.values[step.out[0]];
     if (is_plain(rule, step)) {
-      set(step.out[0], rule.make_plain(program_, in));
+      set(step.out[0], rule.make_plain(graph_, in));
     } else {
       if (rule.params) argument({Kind::Params, 0, static_cast<uint16_t>(s)});
       const auto last = static_cast<uint16_t>(run_.arguments.size() - 1);
       for (uint16_t k = 0; k < rule.params; ++k)
-        params[k] = program_.number(last, static_cast<uint16_t>(k * item_size(step.compute)));
-      set(step.out[0], rule.make(program_, in, params));
+        params[k] = graph_.number(last, static_cast<uint16_t>(k * item_size(step.compute)));
+      set(step.out[0], rule.make(graph_, in, params));
     }
     const bool rounds = out.dtype != DType::Bool && !(rule.keeps_digits && dtype_of(step.in[0]) == out.dtype);
-    if (rounds) numbers_[step.out[0]] = program_.narrowed(out.dtype, static_cast<emit::Value>(numbers_[step.out[0]]));
+    if (rounds) numbers_[step.out[0]] = graph_.narrowed(out.dtype, static_cast<emit::NodeId>(numbers_[step.out[0]]));
   }
 
   void store(uint16_t value) {
@@ -92,11 +93,11 @@ class RunBuilder {
     const auto item = static_cast<uint8_t>(item_size(dtype));
     const uint16_t to = argument({Kind::Stored, 0, value, item});
     const int made = dtype == DType::Bool ? truths_[value] : numbers_[value];
-    program_.store(to, dtype, static_cast<emit::Value>(made));
+    graph_.store(to, dtype, static_cast<emit::NodeId>(made));
   }
 
   bool fits() const { return run_.arguments.size() <= kMostArguments; }
-  const emit::Program& program() const { return program_; }
+  const emit::StepGraph& graph() const { return graph_; }
   GroupRun run() { return run_; }
 
  private:
@@ -124,40 +125,40 @@ class RunBuilder {
     run_.arguments.push_back(a);
     return static_cast<uint16_t>(run_.arguments.size() - 1);
   }
-  void set(uint16_t value, emit::Value made) { (dtype_of(value) == DType::Bool ? truths_ : numbers_)[value] = made; }
+  void set(uint16_t value, emit::NodeId made) { (dtype_of(value) == DType::Bool ? truths_ : numbers_)[value] = made; }
 
   /// An input as a number. Those that are numbers for all elements are read in the compute dtype.
-  emit::Value number(size_t s, size_t k) {
+  emit::NodeId number(size_t s, size_t k) {
     const uint16_t v = group_.steps[s].in[k];
     if (numbers_[v] == kNotMade) {
       const bool one = held_[v] == Held::Number || held_[v] == Held::OfRows;
       if (one) {
         const Kind kind = held_[v] == Held::Number ? Kind::Number : Kind::OfRows;
-        numbers_[v] = program_.number(
+        numbers_[v] = graph_.number(
             argument({kind, static_cast<uint8_t>(k), kind == Kind::Number ? static_cast<uint16_t>(s) : v}), 0);
       } else if (dtype_of(v) == DType::Bool) {
-        numbers_[v] = program_.number_of(truth(v));
+        numbers_[v] = graph_.number_of(truth(v));
       } else {
         numbers_[v] = load(v);
       }
     }
-    return static_cast<emit::Value>(numbers_[v]);
+    return static_cast<emit::NodeId>(numbers_[v]);
   }
-  emit::Value truth(uint16_t v) {
+  emit::NodeId truth(uint16_t v) {
     if (truths_[v] == kNotMade) {
-      if (dtype_of(v) == DType::Bool) truths_[v] = program_.truth_of_bytes(load(v));
-      else truths_[v] = program_.truth_of(numbers_[v] == kNotMade ? load(v) : static_cast<emit::Value>(numbers_[v]));
+      if (dtype_of(v) == DType::Bool) truths_[v] = graph_.truth_of_bytes(load(v));
+      else truths_[v] = graph_.truth_of(numbers_[v] == kNotMade ? load(v) : static_cast<emit::NodeId>(numbers_[v]));
     }
-    return static_cast<emit::Value>(truths_[v]);
+    return static_cast<emit::NodeId>(truths_[v]);
   }
-  emit::Value load(uint16_t v) {
+  emit::NodeId load(uint16_t v) {
     const auto item = static_cast<uint8_t>(item_size(dtype_of(v)));
-    return program_.load(argument({Kind::Elements, 0, v, item}), dtype_of(v));
+    return graph_.load(argument({Kind::Elements, 0, v, item}), dtype_of(v));
   }
 
   const Group& group_;
   const std::vector<Held>& held_;
-  emit::Program program_;
+  emit::StepGraph graph_;
   std::vector<int> numbers_, truths_;  // by value
   GroupRun run_;
 };
@@ -221,7 +222,7 @@ class Splitter {
       }
       while (code.size() % 64) code.push_back(0xcc);
       const size_t place = code.size();
-      if (!builder.fits() || !emit::translate(builder.program(), level_, code)) continue;
+      if (!builder.fits() || !emit::translate(builder.graph(), level_, code)) continue;
       places.push_back(place);
       GroupRun& run = result.runs.emplace_back(builder.run());
       run.first = first;

@@ -40,8 +40,8 @@ struct Trial {
 };
 
 std::shared_ptr<const emit::Code> code_of(const emit::Rule& rule, DType compute, emit::Level level, bool plain) {
-  emit::Program p(compute);
-  emit::Value in[kMaxInputs], params[kMaxParams];
+  emit::StepGraph p(compute);
+  emit::NodeId in[kMaxInputs], params[kMaxParams];
   for (uint16_t k = 0; k < kMaxInputs; ++k) in[k] = p.load(k, compute);
   for (uint16_t k = 0; k < rule.params; ++k)
     params[k] = p.number(kMaxInputs, static_cast<uint16_t>(k * item_size(compute)));

@@ -243,8 +243,8 @@ MatrixProduct with_bias_in_place(const MatrixProduct& given) {
   return p;
 }
 
-/// What is kept of weights in narrow floats, where `gemm` computes the product: float32, in order.
-Tensor kept_wide(const MatrixProduct& p) {
+/// What is cached of weights in narrow floats, where `gemm` computes the product: float32, in order.
+Tensor cached_wide(const MatrixProduct& p) {
   constexpr int64_t kSmallWeights = 1 << 12;
   if (!p.weights || !has_own_gemm() || p.batch != 1 || p.rows <= kFewRows || p.columns == 1 ||
       p.inner * p.columns <= kSmallWeights)
@@ -279,8 +279,8 @@ void half_product(const MatrixProduct& p) {
   wide.weights = nullptr;
   wide.a = widened(p.a, p.batch, p.rows, p.inner, p.dtype, a);
   const bool by_pieces = p.batch == 1 && p.rows <= kFewRows && p.inner * p.columns > 2 * kConverted;
-  const Tensor kept = kept_wide(p);
-  if (!by_pieces && !kept.defined()) wide.b = widened(p.b, p.batch, p.inner, p.columns, p.dtype, b);
+  const Tensor cached = cached_wide(p);
+  if (!by_pieces && !cached.defined()) wide.b = widened(p.b, p.batch, p.inner, p.columns, p.dtype, b);
   wide.out = reinterpret_cast<char*>(out.get());
   wide.out_batch = p.rows * p.columns;
   wide.out_row = p.columns;
@@ -295,7 +295,7 @@ void half_product(const MatrixProduct& p) {
   };
   if (!p.beta.equals(0))
     each_row([&](const char* row, float* line) { cast_line(DType::Float32, p.dtype, p.columns, line, row); });
-  if (kept.defined()) own_product(wide, as_packed(wide, kept.data<float>()));
+  if (cached.defined()) own_product(wide, as_packed(wide, cached.data<float>()));
   else if (by_pieces) product_by_pieces(p, wide);
   else matrix_product_cpu(wide);
   each_row([&](char* row, const float* line) { cast_line(p.dtype, DType::Float32, p.columns, row, line); });
@@ -325,14 +325,14 @@ bool is_small(const MatrixProduct& p) {
 // times their speed where it is large.
 constexpr int64_t kSkinnyPiece = 1 << 15;  // multiply-adds that a second thread pays for
 
-constexpr int64_t kSkinnyWeights = 16;  // rows above which weights that are kept in order are faster
+constexpr int64_t kSkinnyWeights = 16;  // rows above which weights that are cached in order are faster
 
 bool is_skinny(const MatrixProduct& p) {
   if (p.inner < kSkinnyInner || p.columns < kSkinnyInner) return false;
   const int kind = p.inner < kMiddleLine ? 0 : p.inner < kLongLine ? 1 : p.inner < kFarLine ? 2 : 3;
   const int64_t rows = table_of(p.dtype).dot_rows[kind];
-  const bool may_be_kept = p.weights && p.rows > kSkinnyWeights;
-  return p.rows <= rows && !may_be_kept && p.a.column == 1 && p.b.row == 1 &&
+  const bool may_be_cached = p.weights && p.rows > kSkinnyWeights;
+  return p.rows <= rows && !may_be_cached && p.a.column == 1 && p.b.row == 1 &&
          (p.dtype == DType::Float32 || p.dtype == DType::Float64) && p.alpha.equals(1) &&
          (p.beta.equals(0) || p.beta.equals(1));
 }

@@ -28,13 +28,13 @@ struct Convolution {
 };
 
 // What a key says, spelled out.
-struct Problem {
+struct ConvArguments {
   ConvMap map;
   const Tensor &y, &x, &w, &bias;
   const ConvGeometry& geometry;
 };
 
-bool is_matrix_product(const Problem& p) {
+bool is_matrix_product(const ConvArguments& p) {
   auto all = [](IntList list, int64_t value) {
     return std::all_of(list.begin(), list.end(), [=](int64_t v) { return v == value; });
   };
@@ -54,7 +54,7 @@ MemoryDesc any_layout(IntList sizes, DType dtype) {
 
 // Channels-last images are taken as they are, and plain ones where the convolution is a matrix product of
 // each; otherwise plain images would be reordered inside, so the library chooses.
-MemoryDesc wanted_layout(const Tensor& image, const Problem& p) {
+MemoryDesc wanted_layout(const Tensor& image, const ConvArguments& p) {
   bool taken = !image.is_contiguous() || is_matrix_product(p);
   return taken ? describe(image.sizes(), image.strides(), image.dtype()) : any_layout(image.sizes(), image.dtype());
 }
@@ -69,7 +69,7 @@ void grouped(const Tensor& w, int64_t groups, Dims& sizes, Dims& strides) {
   strides.insert(0, strides[0] * sizes[1]);
 }
 
-PrimitiveDesc describe_primitive(const Problem& p, const_dnnl_memory_desc_t x, const_dnnl_memory_desc_t w,
+PrimitiveDesc describe_primitive(const ConvArguments& p, const_dnnl_memory_desc_t x, const_dnnl_memory_desc_t w,
                                  const_dnnl_memory_desc_t y, const_dnnl_memory_desc_t bias) {
   const Library& lib = library();
   const ConvGeometry& g = p.geometry;
@@ -129,7 +129,7 @@ void connect(Port& port, const PrimitiveDesc& descriptor, dnnl_query_t what, boo
 }
 
 // Null when there is no good primitive.
-std::unique_ptr<Convolution> make_convolution(const Problem& p) {
+std::unique_ptr<Convolution> make_convolution(const ConvArguments& p) {
   auto made = std::make_unique<Convolution>();
   Dims w_sizes, w_strides;
   grouped(p.w, p.geometry.groups, w_sizes, w_strides);
@@ -159,7 +159,7 @@ std::unique_ptr<Convolution> make_convolution(const Problem& p) {
 
 void append(Key& key, IntList list) { key.insert(key.end(), list.begin(), list.end()); }
 
-void write_key(Key& key, const Problem& p) {
+void write_key(Key& key, const ConvArguments& p) {
   key.assign({static_cast<int64_t>(PackedAs::OneDnn), static_cast<int64_t>(p.map), static_cast<int64_t>(p.x.dtype()),
               static_cast<int64_t>(p.w.dtype()), num_threads(), p.x.dim(), p.geometry.groups,
               p.map == ConvMap::Output && p.bias.defined()});
@@ -173,7 +173,7 @@ void write_key(Key& key, const Problem& p) {
 }
 
 // Per thread, as the memory objects of an entry serve one call at a time. A null entry: no good primitive.
-Convolution* find_convolution(const Problem& p, const Key& key) {
+Convolution* find_convolution(const ConvArguments& p, const Key& key) {
   constexpr size_t kMaxEntries = 1024;
   static thread_local std::unordered_map<Key, std::unique_ptr<Convolution>, KeyHash> cache;
   if (auto found = cache.find(key); found != cache.end()) return found->second.get();
@@ -206,8 +206,8 @@ dnnl_memory_t bind(Port& port, const Tensor& t, const Buffer& buffer, bool into,
   return port.inside.get();
 }
 
-/// The weights in the primitive's layout, where they are kept.
-Tensor kept_weights(Port& port, const Tensor& w, const Key& key, dnnl_stream_t s) {
+/// The weights in the primitive's layout, where they are cached.
+Tensor cached_weights(Port& port, const Tensor& w, const Key& key, dnnl_stream_t s) {
   if (!port.reorder) return Tensor();
   return packed_weight({w.storage(), w.data<char>(), IntList(key.data(), key.size())}, port.bytes, [&](char* to) {
     check(library().memory_set_data_handle(port.outside.get(), w.data()), "convolution");
@@ -226,20 +226,20 @@ bool convolve(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, co
       !(bytes || (is_floating(x.dtype()) && x.dtype() != DType::Float64)))
     return false;
   dnnl_stream_t s = stream();
-  const Problem problem{map, y, x, w, bias, geometry};
+  const ConvArguments call{map, y, x, w, bias, geometry};
   static thread_local Key key;
-  write_key(key, problem);
-  Convolution* found = find_convolution(problem, key);
+  write_key(key, call);
+  Convolution* found = find_convolution(call, key);
   if (!found) return false;
   Convolution& c = *found;
   bool output = map == ConvMap::Output, input = map == ConvMap::Input, weight = map == ConvMap::Weight;
-  const Tensor kept = weight ? Tensor() : kept_weights(c.w, w, key, s);
-  Buffer x_buffer(c.x.bytes), w_buffer(kept.defined() ? 0 : c.w.bytes), y_buffer(c.y.bytes),
+  const Tensor cached = weight ? Tensor() : cached_weights(c.w, w, key, s);
+  Buffer x_buffer(c.x.bytes), w_buffer(cached.defined() ? 0 : c.w.bytes), y_buffer(c.y.bytes),
       scratch(c.scratchpad_bytes);
-  if (kept.defined()) w_buffer.data = kept.data();
+  if (cached.defined()) w_buffer.data = cached.data();
   dnnl_exec_arg_t arguments[5] = {
       {input ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, bind(c.x, x, x_buffer, !input, s)},
-      {weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, bind(c.w, w, w_buffer, !weight && !kept.defined(), s)},
+      {weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, bind(c.w, w, w_buffer, !weight && !cached.defined(), s)},
       {output ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, bind(c.y, y, y_buffer, !output, s)},
       {DNNL_ARG_SCRATCHPAD, c.scratchpad.get()}};
   int count = 4;

@@ -92,10 +92,10 @@ struct KeyHash {
 };
 
 /// Values made once per key, for instance a primitive with its memory objects. Bounded: cleared when full.
-template <class Value>
+template <class Made>
 class Cache {
  public:
-  std::shared_ptr<Value> get(const Key& key, const std::function<std::shared_ptr<Value>()>& make) {
+  std::shared_ptr<Made> get(const Key& key, const std::function<std::shared_ptr<Made>()>& make) {
     {
       std::lock_guard lock(mutex_);
       if (auto found = values_.find(key); found != values_.end()) return found->second;
@@ -109,7 +109,7 @@ class Cache {
  private:
   static constexpr size_t kMaxEntries = 4096;
   std::mutex mutex_;
-  std::unordered_map<Key, std::shared_ptr<Value>, KeyHash> values_;
+  std::unordered_map<Key, std::shared_ptr<Made>, KeyHash> values_;
 };
 
 }  // namespace facula::cpu::onednn

@@ -2,13 +2,13 @@
 //
 // Kernels read weights in an order of their own: panels of a product's columns, windows turned into rows, tiles
 // transformed, oneDNN's blocks. Putting them in order takes as long as the products of some hundred rows, so an answer
-// to a single question pays for it more than it gets. A copy in order is kept, and used as long as it is true:
+// to a single question pays for it more than it gets. A copy in order is cached, and used as long as it is true:
 //
 // 1. A copy belongs to a storage's identity (core/storage.h): a number that no other storage ever has, whatever address
 //    it gets. The identity ends, and the copies with it, when the storage is let go, its bytes move, or somebody gets
 //    hold of them who can write without being counted: `.data`, a NumPy array, DLPack, a buffer, data_ptr(). As long as
-//    any of these lives the storage has no identity and nothing is kept; after data_ptr() never again. Memory borrowed
-//    from others (from_numpy, from_dlpack, memory maps, shared memory) has none either.
+//    any of these lives the storage has no identity and nothing is cached; after data_ptr() never again. Memory
+//    borrowed from others (from_numpy, from_dlpack, memory maps, shared memory) has none either.
 // 2. A copy is of one version. Writes are counted in the storage's version when they end, also by an exception
 //    (core/write.h), and the version is read before packing: what is written meanwhile makes the copy old. Inference
 //    tensors do not show their versions to programs, but their storages count all the same.
@@ -16,7 +16,7 @@
 //    changes weights every step, so keeps nothing and pays a look-up.
 // 4. Results do not depend on it to the last bit: with a copy the same kernel computes in the same order.
 // 5. All copies together stay below a bound, an eighth of the machine's memory if no other is set. Where there is no
-//    room, copies that were not used during the last rounds of all others make room; else the new one is not kept
+//    room, copies that were not used during the last rounds of all others make room; else the new one is not cached
 //    (in a model too large for the bound a part is always in order, instead of each copy displacing the next one).
 //    A request that memory cannot serve, and empty_cache(), drop all copies.
 // 6. A copy in use stays while it is used: it is a tensor.
@@ -45,7 +45,7 @@ struct Copy {
   std::vector<int64_t> words;
   uint32_t version;
   uint64_t used;
-  Tensor packed;  // undefined: seen, not kept
+  Tensor packed;  // undefined: seen, not cached
   int64_t bytes() const { return packed.defined() ? packed.numel() : 0; }
 };
 
@@ -93,7 +93,7 @@ class Shelf {
     if (!seen || seen->version != version || seen->packed.defined()) return;
     seen->packed = packed;
     bytes_ += seen->bytes();
-    ++kept_;
+    ++cached_;
   }
 
   void forget(uint32_t identity) {
@@ -120,7 +120,7 @@ class Shelf {
 
   PackedStats stats() {
     std::lock_guard guard(lock_);
-    return {bytes_, kept_, limit_, hits_};
+    return {bytes_, cached_, limit_, hits_};
   }
 
   std::mutex& lock() { return lock_; }
@@ -146,7 +146,7 @@ class Shelf {
   void drop_locked(Copy& copy, Dropped& dropped) {
     if (!copy.packed.defined()) return;
     bytes_ -= copy.bytes();
-    --kept_;
+    --cached_;
     dropped.push_back(std::move(copy.packed));
     copy.packed = Tensor();
   }
@@ -155,7 +155,8 @@ class Shelf {
     std::vector<Copy*> idle;
     for (auto& [identity, list] : copies_)
       for (Copy& copy : list)
-        if (copy.packed.defined() && time_ - copy.used > kRounds * static_cast<uint64_t>(kept_)) idle.push_back(&copy);
+        if (copy.packed.defined() && time_ - copy.used > kRounds * static_cast<uint64_t>(cached_))
+          idle.push_back(&copy);
     std::sort(idle.begin(), idle.end(), [](const Copy* a, const Copy* b) { return a->used < b->used; });
     for (Copy* copy : idle) {
       if (bytes <= 0) return;
@@ -166,7 +167,7 @@ class Shelf {
 
   std::mutex lock_;
   std::unordered_map<uint32_t, std::vector<Copy>> copies_;
-  int64_t bytes_ = 0, kept_ = 0, hits_ = 0;
+  int64_t bytes_ = 0, cached_ = 0, hits_ = 0;
   int64_t limit_ = static_cast<int64_t>(os::total_memory() / 8);
   uint64_t time_ = 0;
 };
@@ -184,7 +185,7 @@ Shelf& shelf() {
 
 [[maybe_unused]] const bool installed = [] {
   on_identity_end = [](uint32_t identity) { shelf().forget(identity); };
-  drop_kept_memory = drop_packed_weights;
+  drop_cached_memory = drop_packed_weights;
   return true;
 }();
 

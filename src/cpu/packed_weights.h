@@ -1,4 +1,4 @@
-// Copies of weights in the order in which kernels read them, kept between calls (policy: packed_weights.cpp).
+// Copies of weights in the order in which kernels read them, cached between calls (policy: packed_weights.cpp).
 #pragma once
 
 #include "core/tensor.h"
@@ -21,8 +21,8 @@ struct Packing {
   const void* context;
 };
 
-/// The kept copy, packed now where the weight is seen again unchanged; undefined where none is kept: the first time,
-/// where others can write to the bytes unseen, where there is no room. `data()` lies on a cache line's boundary.
+/// The cached copy, packed now where the weight is seen again unchanged; undefined where none is cached: the first
+/// time, where others can write to the bytes unseen, where there is no room. `data()` lies on a cache line's boundary.
 Tensor packed_weight(const PackedKey& key, const Packing& packing);
 
 template <class F>

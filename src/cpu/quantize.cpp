@@ -6,7 +6,7 @@
 
 #include "core/parallel.h"
 #include "cpu/onednn_conv.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 
 namespace facula::cpu {
 namespace {

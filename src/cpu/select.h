@@ -1,4 +1,4 @@
-// The k-th smallest of many values: a sample tells between which two values it lies, and only what does is partitioned.
+// The k-th smallest of many values: a sample shows between which two values it lies, and only what does is partitioned.
 #pragma once
 
 #include <algorithm>

@@ -196,7 +196,7 @@ bool sort_if_short(const T* in, T* values, int64_t* indices, int64_t rows, int64
   }
 }
 
-// Values alone, where nobody asks where they were: integers have keys that tell the value.
+// Values alone, where their positions are not requested: integers have keys from which the value follows.
 template <class T>
 void sort_values(T* values, int64_t n, bool descending) {
   using K = Key<T>;

@@ -20,9 +20,9 @@ class ThreadBlocks {
 
   /// A block of rounded(bytes), at most kLargest, or null.
   void* take(size_t bytes) {
-    Kept& kept = kept_[rounded(bytes) / kStep];
-    if (kept.count == 0) return nullptr;
-    void* block = kept.blocks[--kept.count];
+    Slot& slot = slots_[rounded(bytes) / kStep];
+    if (slot.count == 0) return nullptr;
+    void* block = slot.blocks[--slot.count];
     change(bytes_, -rounded(bytes));
     change(count_, size_t{0} - 1);
     taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -30,24 +30,24 @@ class ThreadBlocks {
   }
   /// Keeps a block of rounded(bytes), at most kLargest; returns false where there is no room for it.
   bool keep(void* block, size_t bytes) {
-    Kept& kept = kept_[rounded(bytes) / kStep];
-    if (kept.count == kEach || bytes_.load(std::memory_order_relaxed) + rounded(bytes) > most_) return false;
-    kept.blocks[kept.count++] = block;
+    Slot& slot = slots_[rounded(bytes) / kStep];
+    if (slot.count == kEach || bytes_.load(std::memory_order_relaxed) + rounded(bytes) > most_) return false;
+    slot.blocks[slot.count++] = block;
     change(bytes_, rounded(bytes));
     change(count_, 1);
     return true;
   }
   bool has(const void* block, size_t bytes) const {
-    const Kept& kept = kept_[rounded(bytes) / kStep];
-    for (uint32_t k = 0; k < kept.count; ++k)
-      if (kept.blocks[k] == block) return true;
+    const Slot& slot = slots_[rounded(bytes) / kStep];
+    for (uint32_t k = 0; k < slot.count; ++k)
+      if (slot.blocks[k] == block) return true;
     return false;
   }
-  /// Calls give(block) for all, which are no longer kept.
+  /// Calls give(block) for all blocks and empties the slots.
   template <class F>
   void drain(F give) {
-    for (Kept& kept : kept_)
-      while (kept.count > 0) give(kept.blocks[--kept.count]);
+    for (Slot& slot : slots_)
+      while (slot.count > 0) give(slot.blocks[--slot.count]);
     bytes_.store(0, std::memory_order_relaxed);
     count_.store(0, std::memory_order_relaxed);
   }
@@ -58,7 +58,7 @@ class ThreadBlocks {
 
  private:
   static constexpr uint32_t kEach = 4;
-  struct Kept {
+  struct Slot {
     uint32_t count = 0;
     void* blocks[kEach] = {};
   };
@@ -67,7 +67,7 @@ class ThreadBlocks {
     counter.store(counter.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
   }
 
-  Kept kept_[kLargest / kStep + 1];
+  Slot slots_[kLargest / kStep + 1];
   size_t most_;
   std::atomic<size_t> bytes_{0}, count_{0};
   std::atomic<uint64_t> taken_{0};

@@ -8,7 +8,7 @@
 #include "cuda/dnn_attention.h"
 #include "cuda/kernel.h"
 #include "cuda/kernels/attention_args.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 
 namespace facula::cuda {
 namespace {

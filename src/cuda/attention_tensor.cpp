@@ -6,7 +6,7 @@
 #include "cuda/device.h"
 #include "cuda/flags.h"
 #include "cuda/kernel.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 
 namespace facula::cuda {
 namespace {

@@ -84,7 +84,7 @@ void load() {
   backend.make_generator = make_generator;
   backend.enter = enter;
   backend.leave = leave;
-  backend.lender = DeviceType::CUDA;
+  backend.owner = DeviceType::CUDA;
   budget_bounds[static_cast<size_t>(DeviceType::CUDA)] = {
       [](Device device, size_t bytes) {
         FACULA_CHECK(!is_allocator_changed(), ErrorKind::Runtime,
@@ -106,7 +106,7 @@ void wait_for_results(int device) {
 void register_backend() {
   Backend& backend = backend_of(DeviceType::CUDA);
   backend.load = load;
-  backend.lender = DeviceType::CUDA;
+  backend.owner = DeviceType::CUDA;
   register_all_kernels();
 }
 

@@ -3,7 +3,7 @@
 
 #include "cuda/index_errors.h"
 #include "cuda/kernel.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/elementwise.h"
 
 namespace facula::cuda {

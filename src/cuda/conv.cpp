@@ -9,7 +9,7 @@
 #include "cuda/dnn_conv.h"
 #include "cuda/kernels/conv_args.h"
 #include "cuda/product.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 
 namespace facula::cuda {
 namespace {

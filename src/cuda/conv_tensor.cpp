@@ -8,7 +8,7 @@
 
 #include "cuda/kernels/conv_args.h"
 #include "cuda/product.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 
 namespace facula::cuda {
 namespace {

@@ -9,7 +9,7 @@
 #include "cuda/pointwise.h"
 #include "cuda/stream.h"
 #include "cuda/transpose.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/pinned.h"
 
 namespace facula::cuda {

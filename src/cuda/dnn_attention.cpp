@@ -15,7 +15,7 @@
 #include "cuda/dnn_graph.h"
 #include "cuda/flags.h"
 #include "cuda/plan_cache.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 
 namespace facula::cuda {
 namespace {

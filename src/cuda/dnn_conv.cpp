@@ -15,7 +15,7 @@
 #include "cuda/flags.h"
 #include "cuda/graph.h"
 #include "cuda/plan_cache.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 
 namespace facula::cuda {
 namespace {

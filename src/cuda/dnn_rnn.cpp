@@ -16,7 +16,7 @@
 #include "cuda/generator.h"
 #include "cuda/graph.h"
 #include "cuda/plan_cache.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/rnn.h"
 
 namespace facula::cuda {

@@ -163,7 +163,7 @@ void add_convolution(FftPlan& plan, const PlanKey& key) {
              inner);
 }
 
-using FftPlans = fft::Plans<FftPlan, PlanKey>;
+using FftPlans = fft::FftPlanCache<FftPlan, PlanKey>;
 FftPlans& plans_of(int device) {
   static auto& all = *new std::deque<FftPlans>(static_cast<size_t>(device_count()));
   return all[static_cast<size_t>(device)];

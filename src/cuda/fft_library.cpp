@@ -129,13 +129,13 @@ class TransformPlan {
 
 // ---- plans, kept
 
-using Plans = PlanCache<Problem, TransformPlan>;
+using FftPlanCache = PlanCache<Problem, TransformPlan>;
 constexpr size_t kMostPlans = 4096;
 
-struct PlansOfDevice : Plans {
-  PlansOfDevice() : Plans(kMostPlans) {}
+struct PlansOfDevice : FftPlanCache {
+  PlansOfDevice() : FftPlanCache(kMostPlans) {}
 };
-Plans& plans_of(int device) {
+FftPlanCache& plans_of(int device) {
   static auto& all = *new std::deque<PlansOfDevice>(static_cast<size_t>(device_count()));
   return all[static_cast<size_t>(device)];
 }

@@ -3,7 +3,7 @@
 #include "core/kernel.h"
 #include "cuda/linalg.h"
 #include "cuda/solver.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/linalg.h"
 
 namespace facula::cuda {

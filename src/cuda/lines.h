@@ -7,7 +7,7 @@
 #include "cuda/device.h"
 #include "cuda/kernel.h"
 #include "cuda/kernels/lines_args.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 
 namespace facula::cuda {
 

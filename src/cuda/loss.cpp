@@ -145,7 +145,7 @@ void class_weights_cuda(const Tensor& out, const Tensor& target, const Tensor& w
 }
 
 CtcArgs ctc_args(const Tensor& log_probs, const Tensor& targets, const Tensor& loss, const Tensor& log_alpha,
-                 const CtcProblem& p) {
+                 const CtcInputs& p) {
   FACULA_CHECK(log_probs.dtype() == DType::Float32 || log_probs.dtype() == DType::Float64, ErrorKind::NotImplemented,
                "ctc_loss: not implemented for dtype ", log_probs.dtype());
   CtcArgs a{};
@@ -166,14 +166,14 @@ CtcArgs ctc_args(const Tensor& log_probs, const Tensor& targets, const Tensor& l
 }
 
 void ctc_cuda(const Tensor& loss, const Tensor& log_alpha, const Tensor& log_probs, const Tensor& targets,
-              const CtcProblem& p) {
+              const CtcInputs& p) {
   if (p.batch == 0) return;
   const CtcArgs a = ctc_args(log_probs, targets, loss, log_alpha, p);
   kCtc(log_probs.device().index, {log_probs.dtype()}, Grid{256, p.batch}, a);
 }
 
 void ctc_backward_cuda(const Tensor& grad_input, const Tensor& scale, const Tensor& log_probs, const Tensor& targets,
-                       const Tensor& loss, const Tensor& log_alpha, const CtcProblem& p) {
+                       const Tensor& loss, const Tensor& log_alpha, const CtcInputs& p) {
   if (grad_input.numel() == 0) return;
   CtcArgs a = ctc_args(log_probs, targets, loss, log_alpha, p);
   const int64_t room = p.batch * 2 * (2 * p.longest + 1);

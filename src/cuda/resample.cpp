@@ -12,7 +12,7 @@ namespace facula::cuda {
 namespace {
 
 /// Launches the kernel of what 32 bits can count; false where they cannot.
-bool resample_planes(const Tensor& out, const Tensor& in, int64_t outer, int64_t inner, const Taps& taps) {
+bool resample_planes(const Tensor& out, const Tensor& in, int64_t outer, int64_t inner, const FilterTaps& taps) {
   static const DeviceKernel kernel{"resample.cuh", "resample_planes"};
   const int64_t item = out.item_size();
   int64_t wide = 16 / item;
@@ -36,7 +36,7 @@ bool resample_planes(const Tensor& out, const Tensor& in, int64_t outer, int64_t
   return true;
 }
 
-void resample_cuda(const Tensor& out, const Tensor& in, int64_t outer, int64_t inner, const Taps& taps) {
+void resample_cuda(const Tensor& out, const Tensor& in, int64_t outer, int64_t inner, const FilterTaps& taps) {
   static const DeviceKernel copy{"resample.cuh", "resample_copy"}, weigh{"resample.cuh", "resample"};
   if (out.numel() == 0 || resample_planes(out, in, outer, inner, taps)) return;
   const int device = out.device().index;

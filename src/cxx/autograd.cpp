@@ -302,10 +302,10 @@ void FunctionCall::argument(const Tensor& t) {
 void FunctionCall::other_argument() { function_->other_argument(); }
 
 variable_list FunctionCall::finish(variable_list results) {
-  uint32_t marks = 0;
+  uint32_t recorded_flags = 0;
   for (const Tensor& t : inputs_)
-    if (t.defined()) marks |= facula::recorded(facula::live_flags(t.core().impl()));
-  function_->marks = marks;
+    if (t.defined()) recorded_flags |= facula::recorded(facula::live_flags(t.core().impl()));
+  function_->flags = recorded_flags;
   for (const Tensor& t : function_->dirty()) facula::count_write(t.core());
   for (Tensor& t : results) {
     if (!t.defined()) {
@@ -314,7 +314,7 @@ variable_list FunctionCall::finish(variable_list results) {
     }
     const facula::Tensor& core = t.core();
     const bool input = holds(inputs_, t), written = holds(function_->dirty(), t);
-    if (!marks) {
+    if (!recorded_flags) {
       if (input && !written) t = Tensor(facula::alias_view(core));
     } else if (written) {
       facula::check_writable(core, function_->name().c_str());
@@ -327,7 +327,7 @@ variable_list FunctionCall::finish(variable_list results) {
       facula::set_history(t.core(), function_);
     }
   }
-  function_->keep(results, marks != 0);
+  function_->keep(results, recorded_flags != 0);
   return results;
 }
 

@@ -10,7 +10,7 @@
 #include "core/write.h"
 #include "cuda/allocator.h"
 #include "cuda/graph.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 
 namespace facula::distributed {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "autograd/engine.h"
 #include "functions.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 
 namespace facula::distributed {
 namespace {

@@ -39,7 +39,7 @@ void enable() {
   };
   backend.leave = [](Device) { close_arena(); };
   backend.owns = [](const void* memory, Device) { return arena_owns(memory); };
-  backend.lender = DeviceType::CPU;
+  backend.owner = DeviceType::CPU;
   copy_kernel.set(DeviceType::PrivateUse, copy_guard);
 }
 

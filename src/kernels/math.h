@@ -209,7 +209,7 @@ template <class T>
 FACULA_FN T fmax(T a, T b) {
   return a != a ? b : (b > a ? b : a);
 }
-/// x kept in [low, high]; NaN stays NaN. One instruction per bound.
+/// x clamped to [low, high]; NaN stays NaN. One instruction per bound.
 template <class T>
 FACULA_FN T clamp(T x, T low, T high) {
   x = high < x ? high : x;

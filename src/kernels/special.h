@@ -26,7 +26,7 @@ FACULA_FN T sinc(T x) {
   return x == T(0) ? T(1) : sin(y) / y;
 }
 
-/// log(x / (1 - x)), with x first kept in [eps, 1 - eps] where eps is not negative (negative: none given).
+/// log(x / (1 - x)), with x first clamped to [eps, 1 - eps] where eps is not negative (negative: none given).
 template <class T>
 FACULA_FN T logit(T x, T eps) {
   const T low = eps < T(0) ? -Float<T>::infinity : eps, high = eps < T(0) ? Float<T>::infinity : T(1) - eps;

@@ -1,11 +1,11 @@
-// What observers do while they are told something.
+// What observers do while they are notified.
 #pragma once
 
 namespace facula {
 
-/// Whether this thread tells observers something. remove_observer() then waits for no other thread: one that has begun
-/// to tell the observer something goes on, so that it must live until remove_observer() of another one, called
-/// elsewhere, has returned.
+/// Whether this thread notifies observers now. remove_observer() then waits for no other thread: a notification that
+/// has begun there goes on, so that the observer must live until remove_observer() of another one, called elsewhere,
+/// has returned.
 bool in_observer();
 
 }  // namespace facula

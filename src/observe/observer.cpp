@@ -16,15 +16,15 @@ namespace {
 
 using Observers = std::vector<Observer*>;
 
-// Observers may remove any of them, also themselves, while they are told something, and add others. The lists that are
-// gone through then do not change: those of a thread get holes, which are closed when nothing is told any more, and
-// those of all threads are replaced.
+// Observers may remove any observer, also themselves, while they are notified, and add others. The lists that are gone
+// through then do not change: those of a thread get holes, which are closed after the last notification, and those of
+// all threads are replaced.
 struct ThreadObservers {
-  Observers list;  // null: removed while something is told
-  int telling = 0;
+  Observers list;  // null: removed during a notification
+  int notifying = 0;
 
   size_t remove(Observer* observer) {
-    if (!telling) return std::erase(list, observer);
+    if (!notifying) return std::erase(list, observer);
     const auto found = std::ranges::count(list, observer);
     std::ranges::replace(list, observer, nullptr);
     return static_cast<size_t>(found);
@@ -35,17 +35,17 @@ struct ThreadObservers {
 };
 thread_local ThreadObservers thread_observers;
 
-class Telling {
+class Notifying {
  public:
-  Telling() { ++thread_observers.telling; }
-  ~Telling() {
-    if (--thread_observers.telling == 0) std::erase(thread_observers.list, nullptr);
+  Notifying() { ++thread_observers.notifying; }
+  ~Notifying() {
+    if (--thread_observers.notifying == 0) std::erase(thread_observers.list, nullptr);
   }
-  Telling(const Telling&) = delete;
+  Notifying(const Notifying&) = delete;
 };
 
 // Observers of all threads: a list whose length never changes, and how many threads go through it. Who changes it
-// makes another one and waits until nobody goes through those before, so that nobody is told anything after
+// makes another one and waits until nobody goes through those before, so that no notification comes after
 // remove_observer().
 struct Listing {
   Observers observers;  // null: removed in a callback
@@ -90,7 +90,7 @@ bool only_last_is_read(ProcessObservers& all) {
 }
 
 /// `change` gets the observers as they will be. In a callback nobody is waited for: this thread goes through a list
-/// itself, and another one that does may wait for this one. Nobody begins to tell `gone` anything any more.
+/// itself, and another one that does may wait for this one. No new notification of `gone` begins.
 template <class Change>
 void change_process_list(const Observer* gone, Change&& change) {
   ProcessObservers& all = process();
@@ -117,16 +117,16 @@ void forget_bits() {
 }
 
 template <class F>
-void tell(F&& f) {
+void notify(F&& f) {
   if (__builtin_expect((watching() & kUnknownThread) != 0, 0)) know_this_thread();
   const uint32_t watch = watching();
   if (!(watch & kWatchObservers)) return;
   bool nobody = false;
   if (watch & kWatchThread) {
-    Telling now;
+    Notifying now;
     Observers& list = thread_observers.list;
     nobody = list.empty();
-    for (size_t i = 0, count = list.size(); i < count; ++i) {  // those that are added are told from the next time on
+    for (size_t i = 0, count = list.size(); i < count; ++i) {  // added ones: from the next time on
       if (list[i]) f(*list[i]);
     }
   }
@@ -153,15 +153,15 @@ void give_bytes(const OpCall& call) {
 }
 
 void storage_changed(Storage* storage, int64_t bytes) {
-  tell([&](Observer& o) { o.memory_changes({storage, bytes}); });
+  notify([&](Observer& o) { o.memory_changes({storage, bytes}); });
 }
 
 void kernel_noted(const char* name) {
-  if (name) tell_kernel_begins(name);
-  else tell_kernel_ends();
+  if (name) notify_kernel_begins(name);
+  else notify_kernel_ends();
 }
 
-void piece_noted(bool begins) { begins ? tell_work_begins() : tell_work_ends(); }
+void piece_noted(bool begins) { begins ? notify_work_begins() : notify_work_ends(); }
 
 bool follows_memory(const Observers& list) {
   return std::ranges::any_of(list, [](const Observer* o) { return o && o->follows_memory; });
@@ -203,7 +203,7 @@ void remove_observer(Observer* observer, Watched threads) {
   FACULA_CHECK(removed > 0, ErrorKind::Runtime, "remove_observer: expected an observer that was added, got another");
 }
 
-bool in_observer() { return reading > 0 || thread_observers.telling > 0; }
+bool in_observer() { return reading > 0 || thread_observers.notifying > 0; }
 
 bool (*run_sparse)(const OpCall& call) = nullptr;
 RegionHooks region_hooks;
@@ -213,7 +213,7 @@ bool (*everything_waits)() = nullptr;
 
 OpScope::OpScope(uint16_t op, OpForm form, List<Argument> arguments, List<ResultSlot> results)
     : call_{op, form, arguments, results} {
-  tell([this](Observer& o) { o.op_begins(call_); });
+  notify([this](Observer& o) { o.op_begins(call_); });
   if (form == OpForm::Composite) return;
   try {
     const uint32_t flags = flags_of(call_);
@@ -240,35 +240,35 @@ void OpScope::finish(bool failed) {
   done_ = true;
   if (__builtin_expect(in_cells_, 0)) cell_hooks.op_ends(call_, failed);
   if (__builtin_expect(in_region_, 0)) region_hooks.op_ends(call_, failed);
-  tell([&](Observer& o) { o.op_ends(call_, failed); });
+  notify([&](Observer& o) { o.op_ends(call_, failed); });
 }
 
-void tell_node_begins(const Node& node) {
-  tell([&](Observer& o) { o.node_begins(node); });
+void notify_node_begins(const Node& node) {
+  notify([&](Observer& o) { o.node_begins(node); });
 }
-void tell_node_ends(const Node& node) {
-  tell([&](Observer& o) { o.node_ends(node); });
+void notify_node_ends(const Node& node) {
+  notify([&](Observer& o) { o.node_ends(node); });
 }
-void tell_node_made(const Node& node) {
-  tell([&](Observer& o) { o.node_made(node); });
+void notify_node_made(const Node& node) {
+  notify([&](Observer& o) { o.node_made(node); });
 }
-void tell_kernel_begins(const char* name) {
-  tell([&](Observer& o) { o.kernel_begins(name); });
+void notify_kernel_begins(const char* name) {
+  notify([&](Observer& o) { o.kernel_begins(name); });
 }
-void tell_kernel_ends() {
-  tell([](Observer& o) { o.kernel_ends(); });
+void notify_kernel_ends() {
+  notify([](Observer& o) { o.kernel_ends(); });
 }
-void tell_work_begins() {
-  tell([](Observer& o) { o.work_begins(); });
+void notify_work_begins() {
+  notify([](Observer& o) { o.work_begins(); });
 }
-void tell_work_ends() {
-  tell([](Observer& o) { o.work_ends(); });
+void notify_work_ends() {
+  notify([](Observer& o) { o.work_ends(); });
 }
-void tell_range_begins(std::string_view name) {
-  tell([&](Observer& o) { o.range_begins(name); });
+void notify_range_begins(std::string_view name) {
+  notify([&](Observer& o) { o.range_begins(name); });
 }
-void tell_range_ends() {
-  tell([](Observer& o) { o.range_ends(); });
+void notify_range_ends() {
+  notify([](Observer& o) { o.range_ends(); });
 }
 
 }  // namespace facula

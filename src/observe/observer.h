@@ -19,7 +19,7 @@ struct MemoryEvent {
   int64_t bytes;  // negative: let go
 };
 
-/// Told what happens on the threads it watches, on those threads. Nothing may be thrown.
+/// Notified of what happens on the threads it watches, on those threads. Nothing may be thrown.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -36,7 +36,7 @@ class Observer {
   /// A range that the program names.
   virtual void range_begins(std::string_view /*name*/) {}
   virtual void range_ends() {}
-  /// A kernel of a table runs, inside an op. Kernels that an op calls without the table are not told apart from it.
+  /// A kernel of a table runs, inside an op. Kernels that an op calls without the table are not distinguished from it.
   virtual void kernel_begins(const char* /*name*/) {}
   virtual void kernel_ends() {}
   /// A thread of the pool does its piece of an op.
@@ -47,9 +47,9 @@ class Observer {
 
 enum class Watched : uint8_t { ThisThread, AllThreads };
 
-/// `observer` is told from now on. It must live until remove_observer() returns.
+/// Notifies `observer` from now on. It must live until remove_observer() returns.
 void add_observer(Observer* observer, Watched threads);
-/// Nobody tells it anything any more. Throws a RuntimeError when it was not added (on this thread).
+/// Ends its notifications. Throws a RuntimeError when it was not added (on this thread).
 void remove_observer(Observer* observer, Watched threads);
 
 /// The scope of one call. In the generated functions:
@@ -74,8 +74,8 @@ class OpScope {
   OpCall call_;
   bool done_ = false;
   bool replaced_ = false;
-  bool in_region_ = false;  // a region was told that it begins
-  bool in_cells_ = false;   // a memory budget was told that it begins
+  bool in_region_ = false;  // a region was notified that it begins
+  bool in_cells_ = false;   // a memory budget was notified that it begins
 };
 
 /// Installed by src/sparse. Of a call with sparse tensors: runs what stands in for the kernel and puts the results into
@@ -108,7 +108,7 @@ extern CellHooks cell_hooks;
 /// Installed by src/region/deferred.cpp, and called while kWatchDeferral is set. True: the results are in the slots,
 /// and may wait to be made.
 extern bool (*defer_op)(const OpCall& call);
-inline void tell_region_of_value(const char* what) {
+inline void notify_region_of_value(const char* what) {
   if (__builtin_expect((watching() & kWatchRegion) != 0, 0)) region_hooks.value_needed(what);
 }
 
@@ -117,14 +117,14 @@ inline bool is_watched(uint32_t flags) {
   return __builtin_expect((watching() | (flags & (kPythonDispatch | kSparse | kDeferred))) != 0, 0);
 }
 
-void tell_node_begins(const Node& node);
-void tell_node_ends(const Node& node);
-void tell_node_made(const Node& node);
-void tell_kernel_begins(const char* name);
-void tell_kernel_ends();
-void tell_work_begins();
-void tell_work_ends();
-void tell_range_begins(std::string_view name);
-void tell_range_ends();
+void notify_node_begins(const Node& node);
+void notify_node_ends(const Node& node);
+void notify_node_made(const Node& node);
+void notify_kernel_begins(const char* name);
+void notify_kernel_ends();
+void notify_work_begins();
+void notify_work_ends();
+void notify_range_begins(std::string_view name);
+void notify_range_ends();
 
 }  // namespace facula

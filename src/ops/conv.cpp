@@ -2,7 +2,7 @@
 #include "ops/conv.h"
 
 #include "core/checked.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/out.h"
 #include "raw_conv.h"
 

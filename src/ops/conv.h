@@ -23,7 +23,7 @@ inline bool windows_are_apart(const Tensor& weight, const ConvGeometry& g) {
   return true;
 }
 
-/// Whether images that products of such windows are spread over are better kept channels-last inside, however few
+/// Whether images that products of such windows are spread over are better stored channels-last inside, however few
 /// their channels; null where they are not.
 inline bool (*keeps_spread_channels_last)() = nullptr;
 

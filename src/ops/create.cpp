@@ -4,7 +4,7 @@
 
 #include "core/checked.h"
 #include "core/number.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/deterministic.h"
 #include "ops/pinned.h"
 #include "raw_create.h"

@@ -13,10 +13,10 @@
 namespace facula::ops {
 namespace {
 
-std::atomic<Deterministic> asked{Deterministic::NotAsked};
+std::atomic<Deterministic> deterministic_mode{Deterministic::Off};
 std::atomic<bool> fills{true};
 
-bool filling() { return asked.load(std::memory_order_relaxed) != Deterministic::NotAsked && fills.load(); }
+bool filling() { return deterministic_mode.load(std::memory_order_relaxed) != Deterministic::Off && fills.load(); }
 
 Scalar value_of_new(DType dtype) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -36,12 +36,12 @@ Scalar value_of_new(DType dtype) {
 
 }  // namespace
 
-void set_deterministic(Deterministic mode) { asked.store(mode); }
+void set_deterministic(Deterministic mode) { deterministic_mode.store(mode); }
 void set_fill_new_memory(bool fill) { fills.store(fill); }
 
 void alert_not_deterministic(const char* op) {
-  const Deterministic mode = asked.load(std::memory_order_relaxed);
-  if (__builtin_expect(mode == Deterministic::NotAsked, 1)) return;
+  const Deterministic mode = deterministic_mode.load(std::memory_order_relaxed);
+  if (__builtin_expect(mode == Deterministic::Off, 1)) return;
   FACULA_CHECK(mode == Deterministic::Warn, ErrorKind::Runtime, op,
                ": does not have a deterministic implementation, and use_deterministic_algorithms(True) asks for one "
                "(warn_only=True warns instead), got a call");

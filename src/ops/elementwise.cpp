@@ -152,51 +152,38 @@ void Params::convert(DType compute, const Scalar* values, int count) {
 
 namespace {
 
-/// Whether a number leaves elements of the dtype what they are.
-bool keeps_dtype(DType dtype, const Scalar& number) {
-  if (is_complex(dtype)) return true;
-  if (is_floating(dtype)) return !number.is_complex();
-  return dtype != DType::Bool && (number.is_integral() || number.is_bool());
-}
-
-/// Whether the operand can stand beside `a` in a plan of one row: a number, or dense, of its shape, dtype and device.
-bool is_in_row(const TensorImpl* a, const Operand& operand, bool in_place) {
-  const TensorImpl* b = operand.impl();
-  if (!b) return keeps_dtype(a->dtype, operand.scalar());
-  return b->dtype == a->dtype && (b->flags & kContiguous) && same_shape(a, b) &&
-         b->storage->device == a->storage->device && !(in_place && b->storage == a->storage && b->data != a->data);
-}
-
 void make_row(PlanOperand& operand, char* data, DType dtype) {
   operand.data = data;
   operand.dtype = dtype;
   operand.strides.push_back(item_size(dtype));
 }
 
-/// On another device, an op on dense tensors of one shape and dtype and numbers: the plan is one row, which need not be
-/// derived from shapes. False where that does not suit.
-bool in_one_row(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
-                Into into, Tensor& out) {
-  const bool in_place = into != Into::Out;
-  const TensorImpl* a = inputs[0].impl();
-  if (!a || op.condition_first || !contains(op.dtypes, a->dtype) || !(a->flags & kContiguous) || a->numel == 0 ||
-      (in_place && a != out.impl()) || !numbers_fit(op, a->dtype, params, param_count))
-    return false;
-  const Device device = a->storage->device;
-  const DType result = loop_result(op, a->dtype);
-  if (device.is_cpu() || device.is_meta() || (in_place && (result != a->dtype || a->storage->asks_first())))
-    return false;
-  for (int i = 1; i < count; ++i)
-    if (!is_in_row(a, inputs[i], in_place)) return false;
-  if (!in_place) out = empty_like_contiguous(a, result);
+/// Whether a call on same operands is a plan of one row, which need not be derived from shapes: on another device. In
+/// place, no operand may lie elsewhere in the memory that is written.
+bool is_one_row(const ElementwiseOp& op, const Operand* inputs, int count, const TensorImpl* same,
+                const Tensor* given) {
+  const Device device = same->storage->device;
+  if (op.condition_first || same->numel == 0 || device.is_cpu() || device.is_meta()) return false;
+  if (!given) return true;
+  const TensorImpl* out = given->impl();
+  if (inputs[0].impl() != out || loop_result(op, same->dtype) != out->dtype || out->storage->asks_first()) return false;
+  for (int i = 1; i < count; ++i) {
+    const TensorImpl* t = inputs[i].impl();
+    if (t && t->storage == out->storage && t->data != out->data) return false;
+  }
+  return true;
+}
+
+void run_one_row(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
+                 const TensorImpl* same, const Tensor& out) {
   Plan plan;
   plan.inputs = count;
-  plan.numel = a->numel;
-  plan.shape.push_back(a->numel);
-  plan.compute = compute_dtype(a->dtype);
+  plan.numel = same->numel;
+  plan.shape.push_back(same->numel);
+  plan.compute = compute_dtype(same->dtype);
   plan.loop = op.loop;
   plan.loop_result = loop_result(op, plan.compute);
-  make_row(plan.out, out.impl()->data, result);
+  make_row(plan.out, out.impl()->data, out.dtype());
   for (int i = 0; i < count; ++i) {
     if (const TensorImpl* t = inputs[i].impl()) {
       make_row(plan.in[i], t->data, t->dtype);
@@ -209,10 +196,7 @@ bool in_one_row(const ElementwiseOp& op, const Operand* inputs, int count, const
   }
   for (int i = 0; i < param_count; ++i)
     store_number(plan.compute, params[i], plan.params + i * item_size(plan.compute));
-  std::optional<WriteScope> write;
-  if (into == Into::InPlace) write.emplace(out, op.name, op.id);
-  run_plan(device, plan);
-  return true;
+  run_plan(same->storage->device, plan);
 }
 
 uint32_t flags_of(const Operand* inputs, int count) {
@@ -281,38 +265,25 @@ void run_derived(const ElementwiseOp& op, const Operand* inputs, int count, cons
   run_plan(derived.device, plan);
 }
 
-/// Most calls: tensors of one shape and one floating dtype whose elements lie in order, and numbers that do not promote
-/// them. Nothing is to be broadcast, converted or refused. False: the long way.
-bool derive_plain(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
-                  ElementwiseShape& derived) {
-  const TensorImpl* first = inputs[count - 1].impl() ? inputs[count - 1].impl() : inputs[0].impl();
-  if (!first || !is_floating(first->dtype) || !contains(op.dtypes, first->dtype)) return false;
-  if (!numbers_fit(op, first->dtype, params, param_count)) return false;
-  for (int i = 0; i < count; ++i) {
-    const TensorImpl* t = inputs[i].impl();
-    if (!t && inputs[i].scalar().is_complex()) return false;
-    if (!t) continue;
-    const DType wanted = i == 0 && op.condition_first ? DType::Bool : first->dtype;
-    const bool plain = (t->flags & kContiguous) && t->dtype == wanted && t->storage->device == first->storage->device;
-    if (!plain || (t != first && !same_shape(t, first))) return false;
-  }
-  for (int d = 0; d < first->ndim; ++d)
-    if (first->dims[d] <= 1) return false;  // strides of such dimensions may be anything
-  derived.common = first->dtype;
-  derived.result = loop_result(op, first->dtype);
-  derived.device = first->storage->device;
-  derived.sizes = Dims(first->sizes());
+/// What follows from same operands: nothing is to be broadcast, converted or refused. False where a dimension has one
+/// element, whose strides may be anything.
+bool derive_same(const ElementwiseOp& op, const Operand* inputs, int count, const TensorImpl* same,
+                 ElementwiseShape& derived) {
+  for (int d = 0; d < same->ndim; ++d)
+    if (same->dims[d] <= 1) return false;
+  derived.common = same->dtype;
+  derived.result = loop_result(op, same->dtype);
+  derived.device = same->storage->device;
+  derived.sizes = Dims(same->sizes());
   for (int i = 0; i < count; ++i)
-    derived.strides[i + 1] = inputs[i].impl() ? Dims(first->strides()) : Dims(derived.sizes.size());
+    derived.strides[i + 1] = inputs[i].impl() ? Dims(same->strides()) : Dims(derived.sizes.size());
   derived.in_order = true;
   return true;
 }
 
-}  // namespace
-
-void derive_elementwise(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params,
-                        int param_count, ElementwiseShape& derived) {
-  if (derive_plain(op, inputs, count, params, param_count, derived)) return;
+void derive(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
+            const TensorImpl* same, ElementwiseShape& derived) {
+  if (same && derive_same(op, inputs, count, same, derived)) return;
   check_operands(op, inputs, count);
   const DType common = common_dtype(op, inputs, count);
   if (op.checks & kCheckOneDtype) check_one_dtype(op, inputs, count, common);
@@ -332,6 +303,13 @@ void derive_elementwise(const ElementwiseOp& op, const Operand* inputs, int coun
     derived.strides[i + 1] =
         t ? broadcast_strides(t->sizes(), t->strides(), derived.sizes) : Dims(derived.sizes.size());
   }
+}
+
+}  // namespace
+
+void derive_elementwise(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params,
+                        int param_count, ElementwiseShape& derived) {
+  derive(op, inputs, count, params, param_count, same_operands(op, inputs, count, params, param_count), derived);
 }
 
 void lay_out_result(const Operand* inputs, int count, ElementwiseShape& derived) {
@@ -356,17 +334,22 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
                    const Tensor* out, Into into) {
   const bool in_place = into != Into::Out;
   if (op.checks & kCheckQuotient) check_quotient(op, inputs[1], inputs[2]);
-  if (Tensor result = out ? *out : Tensor(); small_call(op, inputs, count, params, param_count, result)) {
+  const TensorImpl* same = same_operands(op, inputs, count, params, param_count);
+  if (Tensor result = out ? *out : Tensor(); small_call(op, inputs, count, params, param_count, same, result)) {
     if (out && into != Into::Part) count_write(result, op.id);
     return result;
   }
-  if (Tensor given = in_place ? *out : Tensor();
-      (in_place || !out) && in_one_row(op, inputs, count, params, param_count, into, given))
-    return given;
+  if (same && (in_place || !out) && is_one_row(op, inputs, count, same, out)) {
+    const Tensor result = out ? *out : empty_like_contiguous(same, loop_result(op, same->dtype));
+    std::optional<WriteScope> write;
+    if (into == Into::InPlace) write.emplace(result, op.name, op.id);
+    run_one_row(op, inputs, count, params, param_count, same, result);
+    return result;
+  }
   if (__builtin_expect(out && (flags_of(inputs, count) & kPrivateLayout), 0))
     return on_held_memory(op, inputs, count, params, param_count, out, into);
   ElementwiseShape derived;
-  derive_elementwise(op, inputs, count, params, param_count, derived);
+  derive(op, inputs, count, params, param_count, same, derived);
   const IntList shape = derived.sizes;
   if (out) {
     prepare_given(op, *out, shape, derived.result, derived.device, in_place, inputs, count);

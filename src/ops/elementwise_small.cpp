@@ -1,4 +1,4 @@
-// Element-wise ops on little memory, without a plan: one classifier tells how each operand is read.
+// Element-wise ops on little memory, without a plan: one classifier finds how each operand is read.
 //
 // An operand of the result's shape is read where it lies, a number or a tensor of one element as copies of it, a row
 // again and again where the result is large, and everything else (columns, what is broadcast or cut out of something
@@ -19,7 +19,7 @@ constexpr int kSmallDims = 6;
 constexpr int64_t kSpread = 4096;  // bytes of a broadcast or strided operand that are laid out at once
 
 /// A call whose operands are numbers and tensors of one dtype on the CPU, in the result of which elements lie in the
-/// logical order. How it was told: `classify()`.
+/// logical order. Made by `classify()`.
 struct SmallCall {
   const TensorImpl* like = nullptr;  // a dense operand of the result's shape
   DType dtype = DType::Float32;      // what the loop reads
@@ -32,21 +32,6 @@ struct SmallCall {
   bool by_rows[kMaxInputs] = {};  // whether the operand goes on from row to row
   alignas(64) char buffers[kMaxInputs][kSpread];
 };
-
-/// The commonest call: tensors of one dtype and shape, all dense, beside numbers.
-bool are_dense(const ElementwiseOp& op, const Operand* inputs, int count, SmallCall& call) {
-  const TensorImpl* a = inputs[0].impl();
-  if (!a || op.condition_first || a->numel == 0) return false;
-  for (int i = 0; i < count; ++i) {
-    const TensorImpl* t = inputs[i].impl();
-    if (!t) continue;
-    if (t->dtype != a->dtype || !(t->flags & kContiguous) || !t->storage->device.is_cpu() || !same_shape(a, t))
-      return false;
-    call.in[i] = {t->data};
-  }
-  call.like = a, call.dtype = a->dtype, call.numel = a->numel;
-  return true;
-}
 
 /// Joins the shapes of the operands. False where they are not of one dtype, on the CPU and of few dimensions, and where
 /// they do not fit together.
@@ -300,13 +285,17 @@ bool repeat_number(DType dtype, const Scalar& number, int64_t n, char* buffer) {
   return true;
 }
 
-/// Tells whether the loop can be called at once, and with what.
+/// Finds out whether the loop can be called at once, and with what. `same`: see same_operands().
 bool classify(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
-              SmallCall& call) {
-  const bool dense = are_dense(op, inputs, count, call);
-  if ((!dense && !join_shapes(op, inputs, count, call)) || !contains(op.dtypes, call.dtype) ||
-      !numbers_fit(op, call.dtype, params, param_count))
+              const TensorImpl* same, SmallCall& call) {
+  const bool dense = same && !op.condition_first;
+  if (dense) {
+    if (same->numel == 0 || !same->storage->device.is_cpu()) return false;
+    call.like = same, call.dtype = same->dtype, call.numel = same->numel;
+  } else if (!join_shapes(op, inputs, count, call) || !contains(op.dtypes, call.dtype) ||
+             !numbers_fit(op, call.dtype, params, param_count)) {
     return false;
+  }
   call.loop = loop_table[op.loop][index(call.dtype)];
   if (!call.loop) return false;
   call.row = call.numel;
@@ -316,7 +305,8 @@ bool classify(const ElementwiseOp& op, const Operand* inputs, int count, const S
   }
   for (int i = 0; i < count; ++i) {
     if (const TensorImpl* t = inputs[i].impl()) {
-      if (!dense && !read_tensor(t, i == 0 && op.condition_first, call, i)) return false;
+      if (dense) call.in[i] = {t->data};
+      else if (!read_tensor(t, i == 0 && op.condition_first, call, i)) return false;
       continue;
     }
     if (count == 1 || (i == 0 && op.condition_first) ||
@@ -349,14 +339,14 @@ bool takes_result(const Tensor& out, const SmallCall& call, DType result, const 
 }  // namespace
 
 bool small_call(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
-                Tensor& out) {
-  // most of what is not for here is told by one operand
-  const TensorImpl* told =
+                const TensorImpl* same, Tensor& out) {
+  // one operand shows most of what is not for here
+  const TensorImpl* seen =
       inputs[count - 1].impl() && !op.condition_first ? inputs[count - 1].impl() : inputs[0].impl();
-  if (told && (told->numel > kSerialElements || (!op.condition_first && !loop_table[op.loop][index(told->dtype)])))
+  if (seen && (seen->numel > kSerialElements || (!op.condition_first && !loop_table[op.loop][index(seen->dtype)])))
     return false;
   SmallCall call;
-  if (!classify(op, inputs, count, params, param_count, call)) return false;
+  if (!classify(op, inputs, count, params, param_count, same, call)) return false;
   const DType result = loop_result(op, call.dtype);
   if (out.defined()) {
     if (!takes_result(out, call, result, inputs, count)) return false;

@@ -2,7 +2,7 @@
 #include "ops/embedding.h"
 
 #include "core/checked.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/index_support.h"
 #include "ops/needs.h"
 #include "raw_create.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/sequence.h"
 #include "raw_ops.h"
 

@@ -3,8 +3,8 @@
 //
 // A length whose prime factors are radices (smooth) is transformed by Stockham's passes; others are convolutions of a
 // smooth length (Bluestein's algorithm). Factors are made from angles of at most an eighth of a turn in more than the
-// precision of the elements. Plans are kept by a key, the recently used ones, within kMostKept bytes for a kind of plan
-// and a dtype.
+// precision of the elements. The recently used plans are cached by a key, within kMostCachedBytes for
+// a kind of plan and a dtype.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace facula::fft {
 
-constexpr int64_t kMostKept = int64_t{64} << 20;  // bytes
+constexpr int64_t kMostCachedBytes = int64_t{64} << 20;  // bytes
 constexpr size_t kMostPlans = 64;
 
 // ---- factors
@@ -131,31 +131,31 @@ int64_t cheapest_convolution(int64_t n, PointCost&& point_cost) {
   return best;
 }
 
-// ---- plans, kept
+// ---- plans, cached
 
-template <class Plan, class Key = int64_t>
-class Plans {
+template <class FftPlan, class Key = int64_t>
+class FftPlanCache {
  public:
   template <class Make>
-  std::shared_ptr<const Plan> get(const Key& key, Make&& make) {
+  std::shared_ptr<const FftPlan> get(const Key& key, Make&& make) {
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      for (size_t i = 0; i < kept_.size(); ++i) {
-        if (kept_[i].key != key) continue;
-        std::rotate(kept_.begin(), kept_.begin() + static_cast<int64_t>(i),
-                    kept_.begin() + static_cast<int64_t>(i) + 1);
-        return kept_.front().plan;
+      for (size_t i = 0; i < entries_.size(); ++i) {
+        if (entries_[i].key != key) continue;
+        std::rotate(entries_.begin(), entries_.begin() + static_cast<int64_t>(i),
+                    entries_.begin() + static_cast<int64_t>(i) + 1);
+        return entries_.front().plan;
       }
     }
-    std::shared_ptr<const Plan> plan = make();  // not locked: it takes long, and asks for other plans
+    std::shared_ptr<const FftPlan> plan = make();  // not locked: it takes long, and asks for other plans
     std::lock_guard<std::mutex> lock(mutex_);
-    keep(key, plan);
+    cache(key, plan);
     return plan;
   }
 
   size_t size() const {
     std::lock_guard<std::mutex> lock(mutex_);
-    return kept_.size();
+    return entries_.size();
   }
   size_t most() const {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -164,39 +164,39 @@ class Plans {
   void set_most(size_t most) {
     std::lock_guard<std::mutex> lock(mutex_);
     most_ = most;
-    if (kept_.size() > most) kept_.resize(most);
+    if (entries_.size() > most) entries_.resize(most);
   }
   void clear() {
     std::lock_guard<std::mutex> lock(mutex_);
-    kept_.clear();
+    entries_.clear();
   }
 
  private:
-  struct Kept {
+  struct Entry {
     Key key;
-    std::shared_ptr<const Plan> plan;
+    std::shared_ptr<const FftPlan> plan;
   };
-  void keep(const Key& key, const std::shared_ptr<const Plan>& plan) {
-    if (plan->bytes() > kMostKept) return;
-    kept_.insert(kept_.begin(), {key, plan});
+  void cache(const Key& key, const std::shared_ptr<const FftPlan>& plan) {
+    if (plan->bytes() > kMostCachedBytes) return;
+    entries_.insert(entries_.begin(), {key, plan});
     int64_t total = 0;
     size_t count = 0;
-    for (; count < std::min(kept_.size(), most_); ++count) {
-      total += kept_[count].plan->bytes();
-      if (total > kMostKept) break;
+    for (; count < std::min(entries_.size(), most_); ++count) {
+      total += entries_[count].plan->bytes();
+      if (total > kMostCachedBytes) break;
     }
-    kept_.resize(count);
+    entries_.resize(count);
   }
 
   mutable std::mutex mutex_;
   size_t most_ = kMostPlans;
-  std::vector<Kept> kept_;  // the most recently used first
+  std::vector<Entry> entries_;  // the most recently used first
 };
 
-template <class Plan>
-Plans<Plan>& plans() {
-  static auto* kept = new Plans<Plan>;  // for ever: threads may outlive static objects
-  return *kept;
+template <class FftPlan>
+FftPlanCache<FftPlan>& plans() {
+  static auto* cache = new FftPlanCache<FftPlan>;  // for ever: threads may outlive static objects
+  return *cache;
 }
 
 // ---- lines

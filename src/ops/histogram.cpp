@@ -1,7 +1,7 @@
 // Rules of histograms and of the distinct elements of tensors.
 #include "ops/histogram.h"
 
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/sort.h"
 #include "raw_ops.h"
 

@@ -1,6 +1,6 @@
 // Indexing with tensors: self[indices] and writing to it, take and put.
 #include "core/host.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/deterministic.h"
 #include "ops/index_support.h"
 #include "raw_index.h"
@@ -189,9 +189,9 @@ void index_put_(const Tensor& self, TensorList indices, const Tensor& given, boo
   if (self.is_meta() || count_elements(g.result_shape, "index_put") == 0) return;
   Tensor source = values;
   if (values.storage() == self.storage()) source = contiguous_copy(values);
-  Tensor shown =
+  Tensor expanded =
       make_view(source, g.result_shape, broadcast_strides(source.sizes(), source.strides(), g.result_shape), 0, false);
-  scatter_kernel(self.device(), g.map, shown, accumulate ? Combine::Add : Combine::Assign);
+  scatter_kernel(self.device(), g.map, expanded, accumulate ? Combine::Add : Combine::Assign);
 }
 Tensor index_put(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
   Tensor result = copy_to_write(self, {});

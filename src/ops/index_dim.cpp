@@ -2,7 +2,7 @@
 // position.
 #include <cmath>
 
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/index_support.h"
 #include "raw_elementwise.h"
 #include "raw_index.h"
@@ -81,7 +81,7 @@ void scatter_into(const Tensor& self, int64_t dim, const Tensor& index, const Sc
   Scalar number = number_in(value, self.dtype(), op);
   if (s.empty || self.is_meta()) return;
   scatter_kernel(self.device(), map_along(at_least_1d(self), s.dim, s.index, op, ErrorKind::Runtime),
-                 shown_as(number, self, s.index.sizes()), how);
+                 expanded_number(number, self, s.index.sizes()), how);
 }
 
 /// What ops in place look at first: the dimension, then the memory.
@@ -139,14 +139,14 @@ void reduce_into(const Tensor& self, int64_t dim, const IndexMap& map, const Ten
   Device device = self.device();
   if (!include_self)
     scatter_kernel(device, map,
-                   shown_as(number_in(identity_of(r, self.dtype()), self.dtype(), map.op), self, source.sizes()),
+                   expanded_number(number_in(identity_of(r, self.dtype()), self.dtype(), map.op), self, source.sizes()),
                    Combine::Assign);
   scatter_kernel(device, map, source, r.how);
   if (!r.mean) return;
   Tensor counts = facula::empty(map.target.sizes(), self.dtype(), device);
   fill_kernel(device, counts, Scalar(include_self ? 1 : 0));
   IndexMap count_map = map_along(counts, dim, map.index, map.op, map.error);
-  scatter_kernel(device, count_map, shown_as(Scalar(1), self, source.sizes()), Combine::Add);
+  scatter_kernel(device, count_map, expanded_number(Scalar(1), self, source.sizes()), Combine::Add);
   Tensor none = eq(counts, Operand(Scalar(0)));
   _where_into(counts, Into::Part, none, Operand(Scalar(1)), counts);
   if (is_inexact(self.dtype())) div_into(map.target, Into::Part, map.target, counts);
@@ -166,7 +166,7 @@ Positions check_positions(const Tensor& self, int64_t dim, const Tensor& index, 
   return {at_least_1d(index_as_int64(index, op)), wrap_dim(dim, self.dim(), op)};
 }
 
-// The index of each position of `dim`, shown in the shape of all elements.
+// The index of each position of `dim`, expanded to the shape of all elements.
 Tensor spread(const Positions& p, IntList shape) {
   Dims strides(shape.size(), 0);
   strides[p.dim] = p.index.stride(0);

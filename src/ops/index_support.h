@@ -33,7 +33,7 @@ inline Tensor copy_to_write(const Tensor& self, const Out& out) {
   return result;
 }
 
-/// For writes of one value to many places: where elements share theirs, the program is told, as PyTorch tells it, and
+/// For writes of one value to many places: where elements share theirs, the program gets PyTorch's warning, and
 /// the write is made. Read-only memory is refused.
 void warn_of_internal_overlap(const Tensor& self, const char* op);
 
@@ -51,8 +51,8 @@ inline Scalar number_in(const Scalar& value, DType dtype, const char* op) {
   return dtype == DType::Bool ? Scalar(value.to_bool()) : value.is_integral() ? value : Scalar(value.to_int());
 }
 
-/// One number shown in a shape, as the source of a scatter into `like`.
-inline Tensor shown_as(const Scalar& value, const Tensor& like, IntList shape) {
+/// One number expanded to a shape, as the source of a scatter into `like`.
+inline Tensor expanded_number(const Scalar& value, const Tensor& like, IntList shape) {
   Tensor one = scalar_tensor(value, like.dtype(), like.device());
   return make_view(one, shape, Dims(shape.size(), 0), 0, false);
 }

@@ -3,7 +3,7 @@
 
 #include "core/mode.h"
 #include "ops/checks.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/linalg_support.h"
 #include "ops/needs.h"
 #include "raw_ops.h"

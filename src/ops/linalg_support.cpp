@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/triangle.h"
 #include "raw_ops.h"
 

@@ -2,7 +2,7 @@
 #include "ops/loss.h"
 
 #include "core/checked.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/needs.h"
 #include "raw_ops.h"
 
@@ -178,7 +178,7 @@ namespace {
 
 /// The checked lengths, and where the labels of each sequence start.
 struct CtcShape {
-  CtcProblem problem;
+  CtcInputs problem;
   CtcShape(const Tensor& log_probs, const Tensor& targets, IntList input_lengths, IntList target_lengths,
            int64_t blank) {
     need_rank("ctc_loss", "log_probs", log_probs, 3);
@@ -233,7 +233,7 @@ struct CtcShape {
 std::tuple<Tensor, Tensor> _ctc(const Tensor& log_probs, const Tensor& targets, IntList input_lengths,
                                 IntList target_lengths, int64_t blank, bool) {
   CtcShape shape(log_probs, targets, input_lengths, target_lengths, blank);
-  const CtcProblem& p = shape.problem;
+  const CtcInputs& p = shape.problem;
   Tensor loss = facula::empty({p.batch}, log_probs.dtype(), log_probs.device());
   Tensor log_alpha = facula::empty({p.batch, p.steps, 2 * p.longest + 1}, log_probs.dtype(), log_probs.device());
   if (!log_probs.is_meta())
@@ -245,7 +245,7 @@ Tensor _ctc_backward(const Tensor& grad_output, const Tensor& log_probs, const T
                      IntList target_lengths, const Tensor& loss, const Tensor& log_alpha, int64_t blank,
                      bool zero_infinity) {
   CtcShape shape(log_probs, targets, input_lengths, target_lengths, blank);
-  const CtcProblem& p = shape.problem;
+  const CtcInputs& p = shape.problem;
   need_shape("ctc_loss", "the gradient", grad_output, {p.batch});
   need_shape("ctc_loss", "loss", loss, {p.batch});
   need_shape("ctc_loss", "log_alpha", log_alpha, {p.batch, p.steps, 2 * p.longest + 1});

@@ -46,7 +46,7 @@ inline Kernel<void(const Tensor& out, const Tensor& target, const Tensor& weight
     class_weights_kernel{"cross_entropy"};
 
 /// One label sequence after another: the labels of sequence n start at targets + offset[n], `stride` apart.
-struct CtcProblem {
+struct CtcInputs {
   int64_t steps, batch, classes, longest;
   int64_t blank;
   Tensor input_lengths, target_lengths, offsets;  // int64, one per sequence
@@ -59,11 +59,11 @@ struct CtcProblem {
   }
 };
 inline Kernel<void(const Tensor& loss, const Tensor& log_alpha, const Tensor& log_probs, const Tensor& targets,
-                   const CtcProblem& p)>
+                   const CtcInputs& p)>
     ctc_kernel{"ctc_loss"};
 /// `scale` (N) is the incoming gradient, zero for sequences that take no part.
 inline Kernel<void(const Tensor& grad_input, const Tensor& scale, const Tensor& log_probs, const Tensor& targets,
-                   const Tensor& loss, const Tensor& log_alpha, const CtcProblem& p)>
+                   const Tensor& loss, const Tensor& log_alpha, const CtcInputs& p)>
     ctc_backward_kernel{"ctc_loss"};
 
 }  // namespace facula

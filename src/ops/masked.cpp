@@ -1,5 +1,5 @@
 // Ops on truth values: nonzero and the masked_* family.
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/index_support.h"
 #include "raw_elementwise.h"
 #include "raw_index.h"
@@ -36,17 +36,17 @@ Tensor fill_value(const Tensor& self, const Tensor& value) {
 
 // Elements that share a place are one, which is filled where the mask shows any of them.
 void fill_in_place(const Tensor& self, const Tensor& mask, const Operand& value) {
-  Tensor each = self, shown = mask;
+  Tensor each = self, condition = mask;
   for (int64_t d = 0; d < self.dim(); ++d) {
     if (each.size(d) <= 1 || each.stride(d) != 0) continue;
-    if (shown.sizes() != each.sizes()) shown = ops::expand(shown, each.sizes(), false);
+    if (condition.sizes() != each.sizes()) condition = ops::expand(condition, each.sizes(), false);
     Dims sizes(each.sizes());
     sizes[static_cast<size_t>(d)] = 1;
     each = make_view(each, sizes, each.strides(), 0, false);
-    const bool alike = shown.stride(d) == 0;  // the mask shows all of them or none
-    shown = alike ? make_view(shown, sizes, shown.strides(), 0, false) : ops::any(shown, d, true);
+    const bool alike = condition.stride(d) == 0;  // the mask shows all of them or none
+    condition = alike ? make_view(condition, sizes, condition.strides(), 0, false) : ops::any(condition, d, true);
   }
-  _where_into(each, Into::Part, shown, value, Operand(each));
+  _where_into(each, Into::Part, condition, value, Operand(each));
 }
 
 Tensor filled(const Tensor& self, const Tensor& mask, const Operand& value, const Out& out) {

@@ -2,7 +2,7 @@
 #include "ops/matmul.h"
 
 #include "core/number.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/needs.h"
 #include "raw_ops.h"
 

@@ -4,7 +4,7 @@
 #include "core/checked.h"
 #include "core/findings.h"
 #include "core/write.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/needs.h"
 #include "raw_ops.h"
 
@@ -197,7 +197,7 @@ std::tuple<Tensor, Tensor, Tensor> _row_norm_backward(const Tensor& grad, const 
   check_size(op, "means", mean, rstd.numel());
   const DType compute = compute_dtype(self.dtype());
   const Device device = self.device();
-  auto made = [&](bool asked) { return facula::empty({asked ? parameters : 0}, compute, device); };
+  auto made = [&](bool requested) { return facula::empty({requested ? parameters : 0}, compute, device); };
   const bool images = center && are_groups_of_images(self, layout);
   Tensor gs = !of_self ? facula::empty({0}, self.dtype(), device)
               : images ? facula::empty_like(self, self.dtype())
@@ -205,12 +205,12 @@ std::tuple<Tensor, Tensor, Tensor> _row_norm_backward(const Tensor& grad, const 
   Tensor gw = made(of_weight), gb = made(of_bias);
   if (self.is_meta() || (rstd.numel() == 0 && !of_weight && !of_bias))
     return {std::move(gs), std::move(gw), std::move(gb)};
-  const RowGradients asked{of_self ? gs : Tensor(), of_weight ? gw : Tensor(), of_bias ? gb : Tensor()};
+  const RowGradients requested{of_self ? gs : Tensor(), of_weight ? gw : Tensor(), of_bias ? gb : Tensor()};
   if (images) {
-    image_groups_backward(asked, in_order_of(self, to_dtype(grad, self.dtype())), self, parameter(weight, compute),
+    image_groups_backward(requested, in_order_of(self, to_dtype(grad, self.dtype())), self, parameter(weight, compute),
                           parameter(mean, compute), parameter(rstd, compute), layout);
   } else {
-    row_norm_backward_kernel(device, asked, as_contiguous(to_dtype(grad, self.dtype())), as_contiguous(self),
+    row_norm_backward_kernel(device, requested, as_contiguous(to_dtype(grad, self.dtype())), as_contiguous(self),
                              parameter(weight, compute), parameter(mean, compute), parameter(rstd, compute), layout,
                              center);
   }

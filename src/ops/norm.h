@@ -18,7 +18,7 @@ struct RowLayout {
 inline Kernel<void(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& self, const Tensor& weight,
                    const Tensor& bias, const RowLayout& layout, double eps, bool center)>
     row_norm_kernel{"_row_norm"};
-/// The gradients, undefined where not asked for; those of weight and bias have groups * channels elements.
+/// The gradients, undefined where not requested; those of weight and bias have groups * channels elements.
 struct RowGradients {
   Tensor self, weight, bias;
 

@@ -5,7 +5,7 @@
 #include "core/mode.h"
 #include "core/recipe.h"
 #include "core/storage_room.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/kernel_table.h"
 
 namespace facula {
@@ -64,8 +64,8 @@ namespace {
 /// base holds them.
 void grow_storage(const Tensor& self, size_t needed) {
   Storage* storage = self.storage();
-  if (resize_storage_in_place(storage, needed)) return;  // it was as large before
-  if (storage->asks_first()) settle_storage(storage);    // recipes hold what they read
+  if (resize_storage_in_place(storage, needed)) return;     // it was as large before
+  if (storage->asks_first()) materialize_storage(storage);  // recipes hold what they read
   TensorImpl* base = self.impl()->base;
   if (base && base->storage != storage) base = nullptr;
   size_t known = 1 + (base != nullptr) + (host.storage_objects ? host.storage_objects(storage) : 0);

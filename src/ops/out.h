@@ -43,6 +43,9 @@ class Out {
   void see(TensorList list) {
     for (const Tensor& t : list) see(t);
   }
+  template <class T>
+    requires(!std::is_convertible_v<const T&, TensorList> && !std::is_convertible_v<const T&, const Operand&>)
+  void see(const T&) {}  // no tensor
   const char* op_ = "";
   uint16_t id_ = 0;
   Tensor given_;

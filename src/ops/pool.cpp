@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "core/checked.h"
+#include "ops/contiguous.h"
 #include "ops/conv.h"
-#include "ops/copies.h"
 #include "ops/deterministic.h"
 #include "ops/out.h"
 #include "raw_pool.h"
@@ -56,8 +56,9 @@ bool channels_innermost(const Tensor& self) {
 }
 
 MemoryFormat format_of(const Tensor& self, int64_t spatial) {
-  const MemoryFormat told = self.suggest_memory_format();
-  if (told != MemoryFormat::Contiguous || spatial < 2 || self.numel() == 0 || !channels_innermost(self)) return told;
+  const MemoryFormat suggested = self.suggest_memory_format();
+  if (suggested != MemoryFormat::Contiguous || spatial < 2 || self.numel() == 0 || !channels_innermost(self))
+    return suggested;
   return spatial == 2 ? MemoryFormat::ChannelsLast : MemoryFormat::ChannelsLast3d;
 }
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "core/checked.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "raw_ops.h"
 
 namespace facula::ops {

@@ -7,7 +7,7 @@
 #include "core/host.h"
 #include "core/parallel.h"
 #include "ops/checks.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/out.h"
 #include "raw_elementwise.h"
 #include "raw_random.h"
@@ -397,12 +397,12 @@ Tensor binomial(const Tensor& count, const Tensor& prob, Generator* generator) {
 Tensor _dropout_kept(const Tensor& self, double keep, Generator* generator) {
   FACULA_CHECK(is_floating(self.dtype()), ErrorKind::NotImplemented, "dropout: expected a floating dtype, got ",
                self.dtype());
-  Tensor kept = facula::empty_like(self, DType::Bool);
-  if (self.device().type != DeviceType::CUDA) return bernoulli_(kept, keep, generator);
-  if (kept.numel() == 0) return kept;
+  Tensor mask = facula::empty_like(self, DType::Bool);
+  if (self.device().type != DeviceType::CUDA) return bernoulli_(mask, keep, generator);
+  if (mask.numel() == 0) return mask;
   with_generator(generator, self.device(), self.numel(),
-                 [&](Generator& g) { dropout_kernel(self.device(), kept, self, keep, g); });
-  return kept;
+                 [&](Generator& g) { dropout_kernel(self.device(), mask, self, keep, g); });
+  return mask;
 }
 
 Tensor _rrelu_slopes(const Tensor& self, double lower, double upper, Generator* generator) {

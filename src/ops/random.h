@@ -31,9 +31,9 @@ inline Kernel<void(const Tensor& out, const Tensor& concentration, Generator& ge
     "_sample_dirichlet"};
 inline Kernel<void(const Tensor& out, const Tensor& count, const Tensor& probability, Generator& generator)>
     binomial_kernel{"binomial"};
-/// Which elements of `input` stay, each with the probability `keep`; `kept` is dense, in the order of `input`. Devices
+/// Which elements of `input` stay, each with the probability `keep`; `mask` is dense, in the order of `input`. Devices
 /// without it fill as bernoulli_ does.
-inline Kernel<void(const Tensor& kept, const Tensor& input, double keep, Generator& generator)> dropout_kernel{
+inline Kernel<void(const Tensor& mask, const Tensor& input, double keep, Generator& generator)> dropout_kernel{
     "dropout"};
 /// 1 where a value is positive, else a number drawn evenly from [lower, upper].
 inline Kernel<void(const Tensor& out, const Tensor& values, double lower, double upper, Generator& generator)>

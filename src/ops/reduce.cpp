@@ -4,14 +4,14 @@
 #include <utility>
 
 #include "core/checked.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/reduction.h"
 #include "raw_ops.h"
 
 namespace facula::ops {
 
 Reduction::Reduction(const Tensor& self, std::optional<IntList> dim, bool keepdim, const char* op)
-    : kept(self.sizes()) {
+    : keepdim_shape(self.sizes()) {
   bool all = !dim || dim->empty();
   Dims mask(static_cast<size_t>(std::max(self.dim(), int64_t{1})), all);  // a 0-d tensor has one, of size 1
   for (size_t i = 0; !all && i < dim->size(); ++i) {
@@ -19,16 +19,16 @@ Reduction::Reduction(const Tensor& self, std::optional<IntList> dim, bool keepdi
     FACULA_CHECK(!mask[at], ErrorKind::Runtime, op, ": every dimension at most once, got ", *dim);
     mask[at] = 1;
   }
-  for (size_t i = 0; i < kept.size(); ++i) {
+  for (size_t i = 0; i < keepdim_shape.size(); ++i) {
     if (mask[i]) {
-      count = (Checked(count) * kept[i]).get(op, "the number of elements of a slice", "shape ", self.sizes());
-      if (kept[i] == 0) empty_dim = static_cast<int64_t>(i);
-      kept[i] = 1;
+      count = (Checked(count) * keepdim_shape[i]).get(op, "the number of elements of a slice", "shape ", self.sizes());
+      if (keepdim_shape[i] == 0) empty_dim = static_cast<int64_t>(i);
+      keepdim_shape[i] = 1;
     } else {
-      shape.push_back(kept[i]);
+      shape.push_back(keepdim_shape[i]);
     }
   }
-  if (keepdim) shape = kept;
+  if (keepdim) shape = keepdim_shape;
 }
 
 void Reduction::require_elements(const Tensor& self, bool dim_given, const char* op, ErrorKind without_dim) const {
@@ -52,10 +52,11 @@ Tensor fold(const FoldKernel& kernel, DType made, const Tensor& self, const Redu
   if (direct && out.given()) {
     Tensor result = out.make(r.shape, dtype, self.device());
     if (!self.is_meta())
-      kernel(self.device(), make_view(result, r.kept, contiguous_strides(r.kept), 0, false), self, args);
+      kernel(self.device(), make_view(result, r.keepdim_shape, contiguous_strides(r.keepdim_shape), 0, false), self,
+             args);
     return result;
   }
-  Tensor result = facula::empty(r.kept, made, self.device());
+  Tensor result = facula::empty(r.keepdim_shape, made, self.device());
   if (!self.is_meta()) kernel(self.device(), result, self, args);
   take_shape(result, r.shape);
   return direct ? result : to_dtype(result, dtype);
@@ -67,7 +68,7 @@ Tensor fold(const FoldKernel& kernel, const Tensor& self, const Reduction& r, co
 
 // Integers and bool are accumulated in int64, narrow floats in float32.
 DType wide(DType dtype) { return is_bits(dtype) ? DType::Int64 : compute_dtype(dtype); }
-// The dtype asked for, else that of out=, else the tensor's own (int64 for integers and bool).
+// The requested dtype, else that of out=, else the tensor's own (int64 for integers and bool).
 DType sum_dtype(const Tensor& self, std::optional<DType> dtype, const Out& out) {
   if (self.numel() && dtype) warn_of_lost_parts(self.dtype(), *dtype);
   return dtype.value_or(out.dtype_or(is_bits(self.dtype()) ? DType::Int64 : self.dtype()));
@@ -212,7 +213,7 @@ namespace {
 Tensor spread(const Tensor& self, std::optional<IntList> dim, double correction, bool keepdim, Finish finish) {
   Reduction r(self, dim, keepdim, "var");
   DType compute = wide(self.dtype());
-  Tensor center = facula::empty(r.kept, compute, self.device());
+  Tensor center = facula::empty(r.keepdim_shape, compute, self.device());
   if (!self.is_meta())
     sum_fold(self.device(), center, self, FoldArgs{.compute = compute, .divisor = static_cast<double>(r.count)});
   double divisor = std::max(0.0, static_cast<double>(r.count) - correction);
@@ -274,7 +275,7 @@ Tensor logsumexp(const Tensor& self, IntList dim, bool keepdim, const Out&) {
   Dims shape = Reduction(input, dim, keepdim, "logsumexp").shape;
   Tensor largest;
   if (r.empty_dim >= 0) {
-    largest = zeros(r.kept, real_dtype(input.dtype()), input.device());
+    largest = zeros(r.keepdim_shape, real_dtype(input.dtype()), input.device());
   } else {
     largest = amax(input.is_complex() ? select(view_as_real(input), -1, 0) : input, dim, true);
     largest = _where(isfinite(largest), largest, Scalar(0.0));

@@ -1,7 +1,7 @@
 // Kernels of the reductions.
 #pragma once
 
-#include "ops/lines.h"
+#include "ops/line_kernels.h"
 
 namespace facula {
 

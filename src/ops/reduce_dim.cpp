@@ -1,6 +1,6 @@
 // Rules of the reductions that must see a whole line at once: extrema with their positions, and order statistics.
-#include "ops/copies.h"
-#include "ops/lines.h"
+#include "ops/contiguous.h"
+#include "ops/line_kernels.h"
 #include "ops/reduce.h"
 #include "ops/reduction.h"
 #include "raw_ops.h"

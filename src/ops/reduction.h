@@ -13,7 +13,7 @@ struct Reduction {
   void require_elements(const Tensor& self, bool dim_given, const char* op,
                         ErrorKind without_dim = ErrorKind::Runtime) const;
 
-  Dims kept;               // the input's shape with reduced sizes one
+  Dims keepdim_shape;      // the input's shape with reduced sizes one
   Dims shape;              // the result's shape
   int64_t count = 1;       // elements per result
   int64_t empty_dim = -1;  // a reduced dimension of size zero

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/checked.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/out.h"
 #include "ops/pool.h"
 #include "raw_elementwise.h"
@@ -57,7 +57,7 @@ class TapNumbers {
   size_t size_ = 0, room_ = 0;
 };
 
-// Taps in the making, on the host.
+// FilterTaps in the making, on the host.
 struct TapTable {
   int64_t in = 0;
   bool copies = false;               // every output is one input
@@ -70,7 +70,9 @@ struct TapTable {
     for (size_t o = 0; copies && o < weight.size(); ++o) copies = weight[o] == 1 && first[o + 1] - first[o] == 1;
   }
   TapTable transposed() const;
-  Taps on(Device device) const { return {in, out(), copies, first.on(device), index.on(device), weight.on(device)}; }
+  FilterTaps on(Device device) const {
+    return {in, out(), copies, first.on(device), index.on(device), weight.on(device)};
+  }
 };
 
 TapTable TapTable::transposed() const {
@@ -209,7 +211,7 @@ TapTable make_taps(std::string_view mode, int64_t in, int64_t out, bool align_co
 MemoryFormat format_of(const Tensor& t) { return t.suggest_memory_format(); }
 
 // One dimension (from 2 on) of `t` resized; into `result`, when that is given and of its dtype.
-Tensor apply(const Tensor& t, int64_t dim, MemoryFormat format, const Taps& taps, const Tensor& result) {
+Tensor apply(const Tensor& t, int64_t dim, MemoryFormat format, const FilterTaps& taps, const Tensor& result) {
   Dims sizes(t.sizes());
   sizes[static_cast<size_t>(dim)] = taps.out;
   Tensor out = result.defined() && result.dtype() == t.dtype()
@@ -231,14 +233,14 @@ bool identical(const TapTable& taps) {
 }
 
 /// The taps of every dimension; neighbours that are resized alike share theirs.
-struct AllTaps {
+struct TapsOfDims {
   std::array<TapTable, 3> tables;
-  std::array<Taps, 3> on_device;  // of each table, once it is asked for
+  std::array<FilterTaps, 3> on_device;  // of each table, once it is needed
   size_t count = 0, table_of[3] = {};
 
   const TapTable& of(size_t d) const { return tables[table_of[d]]; }
-  const Taps& on(Device device, size_t d) {
-    Taps& taps = on_device[table_of[d]];
+  const FilterTaps& on(Device device, size_t d) {
+    FilterTaps& taps = on_device[table_of[d]];
     if (!taps.index.defined()) taps = of(d).on(device);
     return taps;
   }
@@ -272,7 +274,7 @@ Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool alig
     if (self.strides()[d] == 0 && self.sizes()[d] > 1)
       return resize(as_contiguous(self, format, self.dtype()), size, mode, align_corners, scales, antialias, transpose);
 
-  AllTaps taps;
+  TapsOfDims taps;
   bool copies = true;
   for (size_t d = 0; d < spatial; ++d) {
     if (d > 0 && size[d] == size[d - 1] && self.sizes()[2 + d] == self.sizes()[1 + d] && scales[d] == scales[d - 1]) {

@@ -7,7 +7,7 @@ namespace facula {
 
 /// A sparse matrix along one dimension: output o is the sum of weight[k] * input[index[k]] for first[o] <= k
 /// < first[o + 1].
-struct Taps {
+struct FilterTaps {
   int64_t in = 0, out = 0;
   bool copies = false;          // every output is one input
   Tensor first, index, weight;  // on the kernel's device: int64, int64 and float64
@@ -22,7 +22,7 @@ struct Taps {
 
 /// Applies taps to contiguous memory seen as (outer, in, inner); float32 and float64, any dtype when the taps
 /// copy.
-inline Kernel<void(const Tensor& out, const Tensor& in, int64_t outer, int64_t inner, const Taps& taps)>
+inline Kernel<void(const Tensor& out, const Tensor& in, int64_t outer, int64_t inner, const FilterTaps& taps)>
     resample_kernel{"interpolate"};
 
 struct GridSampling {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "core/checked.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/matmul.h"
 #include "raw_ops.h"
 

@@ -1,7 +1,7 @@
 // Rules of the scans.
 #include "ops/scan.h"
 
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "raw_ops.h"
 
 namespace facula::ops {

@@ -220,9 +220,9 @@ namespace {
 Tensor squeezed(const Tensor& self, uint64_t chosen) {
   IntList sizes = self.sizes(), strides = self.strides();
   auto dropped = [&](int64_t i) { return (chosen >> i & 1) && sizes[i] == 1; };
-  int64_t kept = 0;
-  for (int64_t i = 0; i < self.dim(); ++i) kept += !dropped(i);
-  ViewBuilder view(self, kept);
+  int64_t left = 0;
+  for (int64_t i = 0; i < self.dim(); ++i) left += !dropped(i);
+  ViewBuilder view(self, left);
   for (int64_t i = 0, to = 0; i < self.dim(); ++i) {
     if (dropped(i)) continue;
     view.sizes[to] = sizes[i];

@@ -1,7 +1,7 @@
 // Kernels of soft-max.
 #pragma once
 
-#include "ops/lines.h"
+#include "ops/line_kernels.h"
 
 namespace facula {
 

@@ -3,7 +3,7 @@
 
 #include "core/checked.h"
 #include "core/parallel.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/index_support.h"
 #include "raw_create.h"
 #include "raw_sort.h"
@@ -16,11 +16,11 @@ void check_ordered(const Tensor& t, const char* op, ErrorKind kind) {
 }
 
 // The sizes with `dim` last, and views of tensors that way.
-struct Rows {
+struct DimLast {
   Dims order;  // dimensions of the original, `dim` last
   int64_t rows = 1, n = 1;
 
-  Rows(const Tensor& self, int64_t dim) {
+  DimLast(const Tensor& self, int64_t dim) {
     for (int64_t d = 0; d < self.dim(); ++d) {
       if (d == dim) continue;
       order.push_back(d);
@@ -70,7 +70,7 @@ std::tuple<Tensor, Tensor> sorted(const Tensor& self, int64_t dim, bool descendi
                                : facula::empty(self.sizes(), self.dtype(), self.device());
   Tensor indices = out1.make(self.sizes(), DType::Int64, self.device());
   if (self.is_meta() || self.numel() == 0) return {std::move(values), std::move(indices)};
-  Rows rows(self, d);
+  DimLast rows(self, d);
   Tensor row_values = rows.target(values, rows.n), row_indices = rows.target(indices, rows.n);
   if (rows.in_place(self)) {
     copy_elements(row_values, rows.matrix(self, rows.n));
@@ -176,7 +176,7 @@ std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool
   Tensor values = out0.make(shape, self.dtype(), self.device()),
          indices = out1.make(shape, DType::Int64, self.device());
   if (self.is_meta() || values.numel() == 0) return {std::move(values), std::move(indices)};
-  Rows rows(self, d);
+  DimLast rows(self, d);
   Tensor row_values = rows.target(values, k), row_indices = rows.target(indices, k);
   topk_kernel(self.device(), row_values, row_indices, rows.source(self), largest);
   rows.give_back(values, row_values);
@@ -198,7 +198,7 @@ std::tuple<Tensor, Tensor> kthvalue(const Tensor& self, int64_t k, int64_t dim, 
   Tensor values = out0.make(shape, self.dtype(), self.device()),
          indices = out1.make(shape, DType::Int64, self.device());
   if (self.is_meta() || values.numel() == 0) return {std::move(values), std::move(indices)};
-  Rows rows(self, d);
+  DimLast rows(self, d);
   kthvalue_kernel(self.device(), make_view(values, {rows.rows, 1}, {1, 1}, 0, false),
                   make_view(indices, {rows.rows, 1}, {1, 1}, 0, false), rows.source(self), k - 1);
   return {std::move(values), std::move(indices)};

@@ -8,7 +8,7 @@
 #include "core/copy_bytes.h"
 #include "core/number.h"
 #include "core/parallel.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "raw_create.h"
 #include "raw_split_join.h"
 
@@ -332,11 +332,12 @@ Tensor constant_pad_nd(const Tensor& self, IntList pad, const Scalar& value) {
     int64_t d = self.dim() - 1 - k, before = pad[2 * k], after = pad[2 * k + 1];
     // more is cut away than there is where the other end adds as much
     int64_t first = before < 0 ? std::min(wrapping_mul(before, -1), self.size(d)) : 0;
-    int64_t last = after < 0 ? std::min(wrapping_mul(after, -1), self.size(d)) : 0, kept = self.size(d) - first - last;
+    int64_t last = after < 0 ? std::min(wrapping_mul(after, -1), self.size(d)) : 0,
+            shared = self.size(d) - first - last;
     covered &= before <= 0 && after <= 0;
-    kept = std::max<int64_t>(kept, 0);
-    source = part_of(source, d, first, kept);
-    target = part_of(target, d, std::max<int64_t>(before, 0), kept);
+    shared = std::max<int64_t>(shared, 0);
+    source = part_of(source, d, first, shared);
+    target = part_of(target, d, std::max<int64_t>(before, 0), shared);
   }
   if (!covered) fill_kernel(result.device(), result, value);
   copy_into(target, source);

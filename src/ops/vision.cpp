@@ -2,8 +2,8 @@
 #include "ops/vision.h"
 
 #include "core/checked.h"
+#include "ops/contiguous.h"
 #include "ops/conv.h"
-#include "ops/copies.h"
 #include "ops/matmul.h"
 #include "raw_sort.h"
 #include "raw_vision.h"
@@ -36,9 +36,9 @@ Tensor nms(const Tensor& dets, const Tensor& scores, double iou_threshold) {
   FACULA_CHECK(!dets.is_meta(), ErrorKind::NotImplemented, op,
                ": which boxes are kept depends on values, which meta tensors have not, got shape ", dets.sizes());
   if (dets.numel() == 0) return facula::empty({0}, DType::Int64, dets.device());
-  const Tensor order = argsort(scores, 0, true), kept = facula::empty({dets.size(0)}, DType::Int64, dets.device());
-  const int64_t count = nms_kernel(dets.device(), kept, as_contiguous(dets), as_contiguous(order), iou_threshold);
-  return contiguous_copy(make_view(kept, {count}, {1}, 0, false));
+  const Tensor order = argsort(scores, 0, true), selected = facula::empty({dets.size(0)}, DType::Int64, dets.device());
+  const int64_t count = nms_kernel(dets.device(), selected, as_contiguous(dets), as_contiguous(order), iou_threshold);
+  return contiguous_copy(make_view(selected, {count}, {1}, 0, false));
 }
 
 Tensor box_iou_rotated(const Tensor& boxes1, const Tensor& boxes2) {
@@ -209,7 +209,7 @@ Tensor zeros_like_of(const Tensor& like, DType dtype, MemoryFormat format) {
   return made;
 }
 
-// What is asked for, computed with; the others are undefined.
+// The requested gradients, computed with; the others are undefined.
 struct DeformGradients {
   Tensor image, weight, offset, mask;
 };
@@ -256,8 +256,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> deform_conv2d_backward(const Tensor& 
   check_alike(kDeform, input, self);
   check_shape("the gradient of the result", self, d.result());
   const DType given = input.dtype();
-  auto made = [&](bool asked, const Tensor& like, MemoryFormat format) {
-    if (!asked) return facula::empty({0}, input.is_meta() ? given : d.dtype, input.device());
+  auto made = [&](bool requested, const Tensor& like, MemoryFormat format) {
+    if (!requested) return facula::empty({0}, input.is_meta() ? given : d.dtype, input.device());
     return input.is_meta() ? facula::empty(like.sizes(), given, input.device()) : zeros_like_of(like, d.dtype, format);
   };
   const DeformGradients all{

@@ -39,7 +39,7 @@ inline Kernel<void(const Tensor& images, const Tensor& gradient, const Tensor& a
 inline Kernel<void(const Tensor& channels)> region_channels_kernel{"ps_roi_align"};
 
 /// Writes which boxes (n, 4) stay, by the order in which `order` names them, and returns how many.
-inline Kernel<int64_t(const Tensor& kept, const Tensor& boxes, const Tensor& order, double threshold)> nms_kernel{
+inline Kernel<int64_t(const Tensor& selected, const Tensor& boxes, const Tensor& order, double threshold)> nms_kernel{
     "nms"};
 /// out (n, m), for boxes (n, 5) and (m, 5).
 inline Kernel<void(const Tensor& out, const Tensor& a, const Tensor& b)> rotated_iou_kernel{"box_iou_rotated"};

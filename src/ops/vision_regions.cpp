@@ -1,6 +1,6 @@
 // Shapes and checks of what is read from regions of images.
 #include "core/checked.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/vision.h"
 #include "raw_vision.h"
 

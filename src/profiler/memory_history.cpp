@@ -31,7 +31,7 @@ class Historian final : public Observer {
     live_.clear();
     changes_.clear();
     forgotten_ = 0;
-    kept_ = static_cast<size_t>(changes);
+    most_ = static_cast<size_t>(changes);
     stacks_ = stacks;
   }
   void op_begins(const OpCall& call) override { running_ops.push_back(call.op); }
@@ -48,8 +48,8 @@ class Historian final : public Observer {
                         memory_cause()};
     std::lock_guard guard(lock_);
     note(record);
-    if (kept_ == 0) return;
-    if (changes_.size() == kept_) {
+    if (most_ == 0) return;
+    if (changes_.size() == most_) {
       changes_.pop_front();
       ++forgotten_;
     }
@@ -80,11 +80,11 @@ class Historian final : public Observer {
   std::unordered_map<int64_t, MemoryRecord> live_;
   std::deque<MemoryRecord> changes_;
   int64_t forgotten_ = 0;
-  size_t kept_ = 0;
+  size_t most_ = 0;
   std::atomic<bool> stacks_{false};
 };
 
-// Never destroyed: threads may be about to tell it something.
+// Never destroyed: threads may be about to notify it.
 Historian& historian() {
   static Historian* instance = new Historian;
   return *instance;

@@ -10,10 +10,10 @@
 namespace facula::profiler {
 
 struct MemoryRecord {
-  int64_t storage;  // address of the header: tells storages apart that live at the same time
+  int64_t storage;  // address of the header: distinguishes storages that live at the same time
   int64_t bytes;    // of a change: negative when it was let go
   uint16_t op;      // the op that ran, 0: none
-  uint32_t stack;   // as in recorder.h
+  uint32_t stack;   // as in observer.h
   int64_t time;     // monotonic clock, nanoseconds
   int64_t thread;
   MemoryCause cause;

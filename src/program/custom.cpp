@@ -370,7 +370,7 @@ void CustomOp::run(const CustomKernel& kernel, const Value* const* arguments, Va
     replaced.each([](const Tensor& t) { return t.is_conj() ? resolve_conj(t) : t; });
     arguments = replaced.places();
   }
-  const uint32_t marks = below_autograd ? 0 : recorded(flags);
+  const uint32_t recorded_flags = below_autograd ? 0 : recorded(flags);
   {
     const BelowAutograd below;
     kernel(arguments, results);
@@ -379,9 +379,9 @@ void CustomOp::run(const CustomKernel& kernel, const Value* const* arguments, Va
     if (!row()->arguments[i].written || !arguments[i]->is_tensor()) continue;
     if (const Tensor written = arguments[i]->tensor(); written.defined()) count_write(written);
   }
-  if (!marks) return;
+  if (!recorded_flags) return;
   Ref<Node> node = Ref<Node>::adopt(new Underived(name_));
-  node->marks = marks;
+  node->flags = recorded_flags;
   for (const Tensor& t : tensors) node->add_edge(gradient_edge(t.impl()));
   const auto mark = [&](const Tensor& t) {
     const bool given = std::any_of(tensors.begin(), tensors.end(), [&](const Tensor& each) { return each.is_same(t); });

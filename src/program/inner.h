@@ -9,7 +9,7 @@
 
 #include <exception>
 
-#include "observe/copies.h"
+#include "observe/copy_watcher.h"
 #include "observe/observer.h"
 #include "program/record.h"
 

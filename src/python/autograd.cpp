@@ -81,7 +81,7 @@ Tensor checked_gradient(PyObject* given_grad, const Shape& shape, Py_ssize_t i, 
 /// An input of a transform: an identity whose history leads on to that of the tensor. `begins`: tangents start there.
 class TrackedInput final : public Node {
  public:
-  TrackedInput(uint32_t marks_now, bool dual) : begins(dual) { marks = marks_now; }
+  TrackedInput(uint32_t flags_now, bool dual) : begins(dual) { flags = flags_now; }
   void apply(const Tensor* grads, Tensor* results) override { results[0] = grads[0]; }
   std::string name() const override { return begins ? "DualInput" : "TrackedInput"; }
   const bool begins;
@@ -365,7 +365,7 @@ PyObject* tracked(PyObject* o, uint32_t mark) {
   Tensor input = alias(primal), origin = alias(primal);
   set_history(input, node.get());
   set_grad_fn(own_autograd_meta(origin.impl()), Ref<Node>::share(node.get()), 0);
-  origin.impl()->flags |= node->marks;
+  origin.impl()->flags |= node->flags;
   return Py_BuildValue("(NN)", wrap(std::move(input)), wrap(std::move(origin)));
 }
 PyObject* function_make_dual(PyObject*, PyObject* o) {

@@ -5,7 +5,7 @@
 namespace facula::python {
 namespace {
 
-/// Asks `facula._dynamo` about a call.
+/// Asks `facula.compiler._looks` about a call.
 Owned asked(PyObject* object, const char* method, PyObject* const* args, size_t nargsf, PyObject* names) {
   const Py_ssize_t all = PyVectorcall_NARGS(nargsf) + (names ? PyTuple_GET_SIZE(names) : 0);
   Owned values(check(PyTuple_New(all)));

@@ -5,7 +5,7 @@
 #include "core/number.h"
 #include "cpu/allocator.h"
 #include "functions.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 #include "ops/kernel_table.h"
 #include "ops/out.h"
 #include "python/arrays.h"
@@ -408,7 +408,7 @@ PyObject* method_tolist(PyObject* self, PyObject*) {
   return guarded([&] {
     Tensor t = strided_tensor_of(self);
     FACULA_CHECK(!t.is_meta(), ErrorKind::Runtime, "tolist: a meta tensor has no values, got shape ", t.sizes());
-    tell_region_of_value(is_floating(t.dtype()) ? "tolist" : "item");
+    notify_region_of_value(is_floating(t.dtype()) ? "tolist" : "item");
     if (t.is_conj()) t = resolve_conj(t);
     t = t.is_cpu() ? t : ops::on_host(t);
     materialize_bytes(t);

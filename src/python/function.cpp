@@ -114,7 +114,7 @@ Owned FunctionNode::needs() const {
 void FunctionNode::apply(const Tensor* grads, Tensor* results) {
   WithLock lock;
   std::optional<Needs> now;
-  if (asked.node == this) now.emplace(context_, needs().get());
+  if (requested.node == this) now.emplace(context_, needs().get());
   Owned forward_class = attribute(reinterpret_cast<PyObject*>(Py_TYPE(context_)), NAME("_forward_cls"));
   Owned backward = attribute(forward_class.get(), NAME("_backward"));
   Owned tuple = arguments(grads);
@@ -365,11 +365,11 @@ PyObject* kinds_of(const Outputs& outputs, PyObject* items) {
 }
 
 PyObject* apply(PyObject* cls, const Owned& context, PyObject* const* args, Py_ssize_t nargs, Owned* kinds = nullptr) {
-  uint32_t marks = 0;
+  uint32_t recorded_flags = 0;
   Owned needs(check(PyTuple_New(nargs)));
   for (Py_ssize_t i = 0; i < nargs; ++i) {
     uint32_t flags = is_tensor(args[i]) ? live_flags(tensor_of(args[i]).impl()) : 0;
-    marks |= recorded(flags);
+    recorded_flags |= recorded(flags);
     PyTuple_SET_ITEM(needs.get(), i, PyBool_FromLong((flags & kRecorded) != 0));
   }
   check(PyObject_SetAttr(context.get(), NAME("needs_input_grad"), needs.get()));
@@ -384,9 +384,9 @@ PyObject* apply(PyObject* cls, const Owned& context, PyObject* const* args, Py_s
                   attribute(context.get(), NAME("dirty_tensors")),
                   attribute(context.get(), NAME("non_differentiable")),
                   attribute(context.get(), NAME("to_save"))};
-  if (marks) {
+  if (recorded_flags) {
     outputs.node = Ref<FunctionNode>::adopt(new FunctionNode(context.get()));
-    outputs.node->marks = marks;
+    outputs.node->flags = recorded_flags;
     outputs.node->materialize = flag(context.get(), NAME("materialize_grads"));
     outputs.node->materialize_plain = flag(context.get(), NAME("_materialize_non_diff_grads"));
     for (Py_ssize_t i = 0; i < nargs; ++i) outputs.node->add_input(args[i]);

@@ -173,7 +173,7 @@ PyObject* array_on(const Tensor& t) {
 
 namespace {
 
-/// Nothing else may have a say in it, and nothing may be in the way: the rest is in facula/_tensor.py.
+/// Nothing else may have a say in it, and nothing may be in the way: the rest is in facula/_tensor.
 bool shows_memory(PyObject* self) {
   if (Py_TYPE(self) != &TensorType || (thread_state.modes & kModePython)) return false;
   const Tensor& t = tensor_of(self);

@@ -10,7 +10,7 @@
 #include "observe/callbacks.h"
 #include "observe/observer.h"
 #include "profiler/memory_history.h"
-#include "profiler/recorder.h"
+#include "profiler/profiler_observer.h"
 #include "python/bindings.h"
 #include "python/free_threading.h"
 #include "python/op_values.h"
@@ -366,11 +366,11 @@ PyObject* function_range_begins(PyObject*, PyObject* name) {
   Py_ssize_t size = 0;
   const char* text = PyUnicode_AsUTF8AndSize(name, &size);
   if (!text) return nullptr;
-  tell_range_begins({text, static_cast<size_t>(size)});
+  notify_range_begins({text, static_cast<size_t>(size)});
   Py_RETURN_NONE;
 }
 PyObject* function_range_ends(PyObject*, PyObject*) {
-  tell_range_ends();
+  notify_range_ends();
   Py_RETURN_NONE;
 }
 

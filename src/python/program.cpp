@@ -1,4 +1,4 @@
-// Programs and the boxed table in Python: what facula.export and facula._ops are made of.
+// Programs and the boxed table in Python: what facula.export and facula._operators are made of.
 #include "core/parallel.h"
 #include "program/passes/passes.h"
 #include "program/pt2.h"

@@ -21,7 +21,7 @@ PyObject* record_creation(const char* name, PyObject* args, PyObject* kwargs);
 void note_value_needed(const Tensor& tensor, const char* op);
 inline void value_needed(const Tensor& tensor, const char* op) {
   if (__builtin_expect(thread_state.modes & kModePython, 0)) note_value_needed(tensor, op);
-  tell_region_of_value(op);
+  notify_region_of_value(op);
 }
 /// The sizes of a tensor as a Size whose numbers may carry expressions; empty where nobody records, or none varies.
 Owned find_recorded_sizes(PyObject* tensor);

@@ -72,12 +72,14 @@ bool setting(PyObject* settings, const char* name) {
   return PyObject_IsTrue(value.get()) == 1;
 }
 
-// ---- what is asked of facula._dynamo, and told: at looks, never in calls that are followed
+// ---- what is asked of facula.compiler, and told: at looks, never in calls that are followed
 
 using SharedRecording = std::shared_ptr<const Recording>;
 PyObject* wrap_recording(const SharedRecording& recording);
 
-Owned dynamo(const char* module) { return Owned(check(PyImport_ImportModule(module))); }
+Owned compiler_file(const char* name) {
+  return Owned(check(PyImport_ImportModule(("facula.compiler." + std::string(name)).c_str())));
+}
 
 PyObject* place_of(uint32_t number) {
   const std::string text = number ? place_text(number) : "";  // "train.py:12 in step"
@@ -85,11 +87,10 @@ PyObject* place_of(uint32_t number) {
   return check(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(std::min(end, text.size()))));
 }
 
-/// Raises what `facula._dynamo` says of a value that the program asks for.
+/// Raises what `facula.compiler._looks` says of a value that the program asks for.
 void ask_about_value(const Demand& demand) {
-  Owned module = dynamo("facula._dynamo"), place(place_of(demand.place));
-  Owned error(check(
-      call_python(PyObject_CallMethod, module.get(), "_raised_by_region", "sO", demand.what.c_str(), place.get())));
+  Owned module = compiler_file("_looks"), place(place_of(demand.place));
+  Owned error(check(call_python(PyObject_CallMethod, module.get(), "raised", "sO", demand.what.c_str(), place.get())));
   if (error.get() == Py_None) return;
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
   throw PythonError{};
@@ -356,7 +357,7 @@ PyObject* function_ops(PyObject*, PyObject* shared) {
   });
 }
 
-/// A `facula._dynamo._region.Recording` of what it remembers.
+/// A `facula.compiler._region.Recording` of what it remembers.
 PyObject* wrap_recording(const SharedRecording& recording) {
   Owned demands(check(PyList_New(0))), shared(share_recording(recording));
   for (const Demand& demand : recording->demands) {
@@ -366,7 +367,7 @@ PyObject* wrap_recording(const SharedRecording& recording) {
   }
   const Recording::Counts& counts = recording->counts;
   const auto number = [](int64_t n) { return static_cast<long long>(n); };
-  Owned module = dynamo("facula._dynamo._region");
+  Owned module = compiler_file("_region");
   return check(call_python(PyObject_CallMethod, module.get(), "Recording", "OnOLLLLLL", shared.get(),
                            static_cast<Py_ssize_t>(recording->ops.size()), demands.get(), number(counts.groups),
                            number(counts.put_off), number(counts.never_made), number(counts.bytes_saved),

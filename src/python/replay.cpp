@@ -539,7 +539,7 @@ PyType_Slot program_slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(program_dealloc)},
     {Py_tp_traverse, reinterpret_cast<void*>(program_traverse)},
     {Py_tp_getset, program_properties},
-    {Py_tp_doc, const_cast<char*>("_Replay(spec)\n\nSteps that make a call; see facula/_dynamo/trusted.py.")},
+    {Py_tp_doc, const_cast<char*>("_Replay(spec)\n\nSteps that make a call; see facula/compiler/_replay/trusted.py.")},
     {0, nullptr},
 };
 PyType_Spec program_spec = {"facula._C._Replay", static_cast<int>(sizeof(ReplayProgram)), 0,

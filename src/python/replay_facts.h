@@ -11,7 +11,7 @@ namespace facula::python {
 
 class ReplayFacts {
  public:
-  /// `spec`: (objects, dicts, types, cells, functions), which lives as long as this; see facula/_dynamo/_facts.py.
+  /// `spec`: (objects, dicts, types, cells, functions), which lives as long as this (facula/compiler/_replay/facts.py).
   void read(PyObject* spec, PyObject* absent);
   /// Whether all is as it was; puts exchanged values among the constants.
   bool hold(std::vector<Owned>& constants);

@@ -53,7 +53,7 @@ bool has_descriptor(const Storage* s) { return s->release_data == release_shared
 }  // namespace
 
 std::optional<std::vector<TensorImpl*>> all_holders(Storage* s, const Tensor& origin) {
-  settle_storage(s);  // recipes that read it hold it, too
+  materialize_storage(s);  // recipes that read it hold it, too
   std::vector<TensorImpl*> impls;
   for (TensorImpl* impl : {origin.impl(), origin.defined() ? origin.impl()->base : nullptr}) {
     if (impl && impl->storage == s && (impls.empty() || impls[0] != impl)) impls.push_back(impl);

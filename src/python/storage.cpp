@@ -149,7 +149,7 @@ PyObject* storage_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
 
 PyObject* storage_nbytes(PyObject* o, PyObject*) { return PyLong_FromSize_t(self_of(o)->storage->nbytes); }
 PyObject* storage_use_count(PyObject* o, PyObject*) {
-  settle_storage(self_of(o)->storage);                                              // recipes hold what they read
+  materialize_storage(self_of(o)->storage);                                         // recipes hold what they read
   return PyLong_FromLong(static_cast<long>(self_of(o)->storage->refs.load()) - 1);  // this object is one
 }
 PyObject* storage_data_ptr(PyObject* o, PyObject*) {

@@ -1,4 +1,4 @@
-// Backends in Python: facula/_dynamo/backends/stretches.py holds what is made of stretches (region/stretch.h).
+// Backends in Python: facula/compiler/_backends/stretches.py holds what is made of stretches (region/stretch.h).
 #pragma once
 
 #include "python/objects.h"

@@ -299,7 +299,7 @@ void put_on_storage(const Tensor& t, const Tensor& source) {
   FACULA_CHECK(!(requires_grad(t) && GradMode::enabled() && !grad_fn(impl)), ErrorKind::Runtime,
                "set_: a leaf that requires grad cannot be used in an in-place operation (use no_grad()), got shape ",
                t.sizes());
-  const uint32_t marks = marks_of(t) | marks_of(source);
+  const uint32_t recorded_flags = recorded_flags_of(t) | recorded_flags_of(source);
   exchange_storage(impl, source.storage());
   impl->data = source.impl()->data;
   set_sizes(impl, source.sizes(), source.strides());
@@ -307,7 +307,8 @@ void put_on_storage(const Tensor& t, const Tensor& source) {
     if (AccumulateGrad* node = meta->accumulator.load()) node->set_output(0, t);  // gradients have the new shape
   }
   count_write(t);
-  if (marks) record_missing("set_", marks, t, t, source);  // the old values take no part in the new ones
+  if (recorded_flags)
+    record_missing("set_", recorded_flags, t, t, source);  // the old values take no part in the new ones
 }
 
 // set_(source=None, storage_offset=0, size=None, stride=None); source is a tensor or a storage

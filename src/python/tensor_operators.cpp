@@ -261,7 +261,7 @@ PyObject* sequence_item(PyObject* self, Py_ssize_t i) {
   });
 }
 
-// Slots that facula/_tensor.py implements: a built-in type does not notice methods put into its dict.
+// Slots that facula/_tensor implements: a built-in type does not notice methods put into its dict.
 PyObject* call_method_in_python(PyObject* self, const char* name, PyObject* arg = nullptr) {
   return guarded([&] {
     const Owned key(check(PyUnicode_FromString(name)));

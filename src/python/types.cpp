@@ -37,9 +37,9 @@ std::array<PyObject*, kDTypes> dtype_objects;
 std::array<PyObject*, 4> format_objects;
 PyObject* layout_objects[8];
 
-// Pickles name functions of facula._pickled: the classes' own module is only a name for people.
+// Pickles name functions of facula._tensor.pickled: the classes' own module is only a name for people.
 PyObject* pickled(const char* function, PyObject* args) {
-  PyObject* module = args ? PyImport_ImportModule("facula._pickled") : nullptr;
+  PyObject* module = args ? PyImport_ImportModule("facula._tensor.pickled") : nullptr;
   PyObject* rebuild = module ? PyObject_GetAttrString(module, function) : nullptr;
   Py_XDECREF(module);
   if (!rebuild) Py_XDECREF(args);

@@ -63,8 +63,8 @@ class CompiledCalls {
   }
 
   /// How a call is made. `replays`: by steps, where that is possible. `prepares`: whoever knows the language is asked
-  /// for steps when the call is over, and prepared() told. `asks`: it would be recorded for the first time with tensors
-  /// of these sizes, so that the settings are asked before, and told afterwards.
+  /// for steps when the call is over, and prepared() called. `asks`: it would be recorded for the first time with
+  /// tensors of these sizes, so that the settings are read before, and reported afterwards.
   struct Way {
     bool region = false, follows = false, timed = false, asks = false, replays = false, prepares = false;
     uint64_t sizes = 0;

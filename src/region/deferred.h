@@ -1,4 +1,4 @@
-// Defers everything that can wait, for tests: an oracle for the doors to memory (core/recipe.h) that needs no plan.
+// Defers everything that can wait, for tests: an oracle for the deferrals to memory (core/recipe.h) that needs no plan.
 // With FACULA_DEFER=all every op on the CPU that only computes new tensors gives tensors without bytes, whose recipe is
 // the op and the arguments it was called with; with a number for a seed, one in two does so. Programs must not see it.
 //

@@ -49,7 +49,7 @@ int Instance::value_of(const TensorImpl* tensor, IntList sizes, IntList strides)
   const GroupValue& v = values_[value];
   const bool whole = sizes == IntList(sizes_);
   if (v.dtype != tensor->dtype || v.of_all || (!whole && !v.per_row)) return -1;
-  Dims expected = !v.per_row ? strides_ : contiguous_strides(whole ? IntList(kept_sizes()) : sizes);
+  Dims expected = !v.per_row ? strides_ : contiguous_strides(whole ? IntList(keepdim_sizes()) : sizes);
   if (v.per_row && whole) expected.back() = 0;
   for (size_t d = 0; d < sizes.size(); ++d)
     if (sizes[d] != 1 && strides[d] != expected[d]) return -1;
@@ -67,7 +67,7 @@ bool Instance::can_look_at_rows() const {
   return !folds_ && !sizes_.empty() && sizes_.back() > 1 && sizes_.back() <= kLongest && is_contiguous();
 }
 
-Dims Instance::kept_sizes() const {
+Dims Instance::keepdim_sizes() const {
   Dims kept(sizes_);
   kept.back() = 1;
   return kept;
@@ -320,9 +320,9 @@ void Instance::run(const std::vector<size_t>& written, const Target* target) {
   for (size_t k = 0; k < written.size(); ++k) {
     Result& r = outs_[written[k]];
     r.made = true;
-    if (!target && may_be_let_go(r)) put_kept(written[k], bytes[k]);
+    if (!target && may_be_let_go(r)) put_reclaimable(written[k], bytes[k]);
     else if (!again[k]) put(written[k], bytes[k]);
-    else if (const Tensor shown = put_shown(written[k], bytes[k]); shown.defined()) read_written(r.value, shown);
+    else if (const Tensor shown = put_and_share(written[k], bytes[k]); shown.defined()) read_written(r.value, shown);
   }
   forget_unneeded_inputs();
 }

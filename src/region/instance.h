@@ -96,7 +96,7 @@ class Instance final : public Recipe {
   bool has_rows(IntList sizes) const {
     if (!row_) return false;
     const size_t outer = sizes_.size() - 1;
-    return IntList(kept_sizes()) == sizes || (sizes.size() == outer && IntList(sizes_).slice(0, outer) == sizes);
+    return IntList(keepdim_sizes()) == sizes || (sizes.size() == outer && IntList(sizes_).slice(0, outer) == sizes);
   }
   /// Whether more steps may come: it has not run, and has room.
   bool is_open() const;
@@ -228,7 +228,7 @@ class Instance final : public Recipe {
   int64_t input_bytes(bool only_held) const;
   uint16_t stream_of(const Tensor& tensor, Dims strides, bool per_row);
   uint16_t result_value(DType dtype, bool per_row);
-  Dims kept_sizes() const;
+  Dims keepdim_sizes() const;
   uint16_t number_of(DType compute, const Scalar& number);
 
   const Dims sizes_, strides_, order_;

@@ -300,12 +300,12 @@ bool Region::op_begins(const OpCall& call) {
   }
   const OpWeight weight = op_semantics(call.op).weight;
   const bool dear = weight == OpWeight::Heavy || weight == OpWeight::Composite;
-  if (dear && GradMode::enabled()) tell_what_is_read(call);
+  if (dear && GradMode::enabled()) note_what_is_read(call);
   return false;
 }
 
 /// What waits and is read by an op that is dear may go back to its recipe afterwards, if only a tape holds it.
-void Region::tell_what_is_read(const OpCall& call) {
+void Region::note_what_is_read(const OpCall& call) {
   for (const Argument& argument : call.arguments) {
     argument.each_tensor([&](const Tensor& t) {
       if (!t.defined() || !(t.flags() & kDeferred)) return;
@@ -385,7 +385,7 @@ Ref<Instance> Region::instance_for(const ElementCall& call) {
   std::erase_if(open_, [](const Ref<Instance>& i) { return !i->is_open(); });
   if (open_.size() == kMostOpen) open_.erase(open_.begin());
   if (all_.size() == kMostWaiting) {
-    for (const Ref<Instance>& waiting : all_) settle(*waiting);
+    for (const Ref<Instance>& waiting : all_) finish(*waiting);
     all_.clear();
     open_.clear();
   }
@@ -404,7 +404,7 @@ void Region::look_at_memory(int64_t bytes) {
     counts_.bytes_let_go += waiting->let_go_of_saved();
     if (waiting->holds_too_much()) waiting->make_wanted();
     if (waiting->is_of_use()) return false;
-    settle(*waiting);
+    finish(*waiting);
     return true;
   });
 }
@@ -496,7 +496,7 @@ bool Region::put_off_write(ElementCall& e, const RecordedPlace& place) {
   return result >= 0 && instance->add_write(e, place, static_cast<size_t>(result)) && is_in(*instance);
 }
 
-void Region::settle(Instance& instance) {
+void Region::finish(Instance& instance) {
   counts_.bytes_let_go += instance.let_go_of_saved();
   instance.end(tape_may_wait);
   const Instance::Outcome outcome = instance.finish();
@@ -511,7 +511,7 @@ void Region::settle(Instance& instance) {
 
 void Region::leave() {
   set_watch(kWatchRegion, false);
-  for (const Ref<Instance>& waiting : all_) settle(*waiting);
+  for (const Ref<Instance>& waiting : all_) finish(*waiting);
   all_.clear();
   open_.clear();
   if (!follows_ && !records_) return;

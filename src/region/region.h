@@ -53,7 +53,7 @@ class Region {
   bool copy_begins(const Tensor& self, const Tensor& source);
   bool records() const { return records_; }
   bool follows() const { return follows_; }
-  /// Told of every demand of a call that is recorded; what it throws leaves the function that asks.
+  /// Notified of every demand of a call that is recorded; what it throws leaves the function that asks.
   void (*on_value)(const Demand& demand) = nullptr;
   /// Asked before the rest of a call that no recording knows is recorded.
   bool (*on_miss)(void* context) = nullptr;
@@ -80,8 +80,8 @@ class Region {
   Ref<Instance> instance_for(const ElementCall& call);
   Ref<Instance> join(ElementCall& call);
   bool is_in(const Instance& instance);
-  void settle(Instance& instance);
-  void tell_what_is_read(const OpCall& call);
+  void finish(Instance& instance);
+  void note_what_is_read(const OpCall& call);
   void look_at_memory(int64_t bytes);
   size_t let_go_of_waiting();
 

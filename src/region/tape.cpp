@@ -33,7 +33,7 @@ bool Instance::may_be_let_go(const Result& r) const {
 void Instance::forget_unneeded_inputs() {
   std::vector<bool> needed(values_.size());
   for (size_t r = 0; r < outs_.size(); ++r)
-    if (is_wanted(r) || is_kept(r)) needed[outs_[r].value] = true;
+    if (is_wanted(r) || is_reclaimable(r)) needed[outs_[r].value] = true;
   forget_inputs(needed_values(steps_, values_, needed));
 }
 
@@ -85,7 +85,7 @@ void Instance::leave_to_tape() {
 int64_t Instance::let_go_of_saved() {
   int64_t bytes = 0;
   for (size_t r = 0; r < outs_.size(); ++r) {
-    if (!is_kept(r)) continue;
+    if (!is_reclaimable(r)) continue;
     if (input_bytes(true) * 8 > result_bytes(outs_[r])) {  // which the recipe would keep
       keep_for_good();
       forget_unneeded_inputs();

@@ -4,7 +4,7 @@
 #include "functions.h"
 #include "ops/sparse.h"
 #include "raw_sparse.h"
-#include "sparse/lines.h"
+#include "sparse/matrix_lines.h"
 
 namespace facula {
 namespace {

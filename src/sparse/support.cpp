@@ -3,7 +3,7 @@
 #include "core/checked.h"
 #include "core/kernel.h"
 #include "functions.h"
-#include "sparse/lines.h"
+#include "sparse/matrix_lines.h"
 
 namespace facula::sparse {
 
@@ -185,53 +185,90 @@ Tensor dense_of(const Tensor& self) {
   return view(added_at(count_of(leading_sizes(self)), entries.places, entries.values), self.sizes());
 }
 
+namespace {
+
+/// A compressed layout: which blocks there may be, and how the layout counts them. A block of 1 x 1 is an element.
+struct BlockGrid {
+  int64_t batches, rows, columns;  // rows and columns of one matrix, in elements
+  int64_t height, width;           // of a block
+  bool by_row;                     // lines are rows of blocks, else columns of blocks
+  IntList batch, dense;            // sizes before the matrix, and after it
+
+  BlockGrid(IntList sizes, int64_t dense_dim, Layout layout, IntList block) {
+    const size_t leading = sizes.size() - static_cast<size_t>(dense_dim);
+    FACULA_CHECK(leading >= 2, ErrorKind::Runtime,
+                 "to_sparse: compressed layouts have two sparse dimensions, got shape ", sizes, " with ", dense_dim,
+                 " dense ones");
+    FACULA_CHECK(block.size() == 2, ErrorKind::Runtime, "to_sparse: blocksize has two numbers, got ", block);
+    rows = sizes[leading - 2], columns = sizes[leading - 1], height = block[0], width = block[1];
+    FACULA_CHECK(height > 0 && width > 0 && rows % height == 0 && columns % width == 0, ErrorKind::Runtime,
+                 "to_sparse: blocksize must be above 0 and divide the sizes ", sizes, ", got ", block);
+    (Checked(height) * width).get("to_sparse", "the elements of a block", block);
+    by_row = compresses_rows(layout);
+    batch = sizes.slice(0, leading - 2);
+    dense = sizes.slice(leading, static_cast<size_t>(dense_dim));
+    batches = count_of(batch);
+  }
+  /// Lines of a matrix, and the blocks that a line may have.
+  int64_t lines() const { return by_row ? rows / height : columns / width; }
+  int64_t blocks_of_line() const { return by_row ? columns / width : rows / height; }
+  int64_t area() const { return height * width; }
+};
+
+/// The blocks that have entries, in the order of the layout.
+struct FilledBlocks {
+  Tensor numbers;  // of the blocks: (batch * lines + line) * blocks_of_line + place in the line
+  Tensor values;   // all elements of the blocks, row by row
+};
+
+FilledBlocks filled_blocks(const Entries& entries, const BlockGrid& g) {
+  const Tensor index = unflatten_places(entries.places, {g.batches, g.rows, g.columns});
+  const Tensor batch = select(index, 0, 0), row = select(index, 0, 1), column = select(index, 0, 2);
+  const Tensor down = div(row, g.height, "floor"), across = div(column, g.width, "floor");
+  const Tensor line = add(mul(batch, g.lines()), g.by_row ? down : across);
+  const Tensor block = add(mul(line, g.blocks_of_line()), g.by_row ? across : down);
+  auto [ordered, order] = sort(block, 0, false);
+  auto [numbers, inverse, counts] = _unique_consecutive(ordered, true, false);
+  const Tensor inside = add(mul(remainder(row, g.height), g.width), remainder(column, g.width));
+  const Tensor target = add(mul(inverse, g.area()), index_select(inside, 0, order));
+  return {numbers, added_at(numbers.size(0) * g.area(), target, index_select(entries.values, 0, order))};
+}
+
+/// How many blocks every line of every matrix has.
+Tensor line_lengths(const FilledBlocks& blocks, const BlockGrid& g) {
+  const int64_t lines =
+      (Checked(g.batches) * g.lines()).get("to_sparse", "the number of rows of blocks", g.batches, " * ", g.lines());
+  const Tensor line = div(blocks.numbers, std::max<int64_t>(g.blocks_of_line(), 1), "floor");
+  return view(bincount(line, Tensor(), lines), {g.batches, g.lines()});
+}
+
+Dims joined(IntList first, std::initializer_list<int64_t> middle, IntList last = {}) {
+  Dims shape(first);
+  for (const int64_t size : middle) shape.push_back(size);
+  for (const int64_t size : last) shape.push_back(size);
+  return shape;
+}
+
+}  // namespace
+
 Tensor compressed_of_entries(const Entries& entries, IntList sizes, int64_t dense_dim, Layout layout, IntList block) {
-  const size_t leading = sizes.size() - static_cast<size_t>(dense_dim);
-  FACULA_CHECK(leading >= 2, ErrorKind::Runtime, "to_sparse: compressed layouts have two sparse dimensions, got shape ",
-               sizes, " with ", dense_dim, " dense ones");
-  FACULA_CHECK(block.size() == 2, ErrorKind::Runtime, "to_sparse: blocksize has two numbers, got ", block);
-  const int64_t rows = sizes[leading - 2], columns = sizes[leading - 1], bh = block[0], bw = block[1];
-  FACULA_CHECK(bh > 0 && bw > 0 && rows % bh == 0 && columns % bw == 0, ErrorKind::Runtime,
-               "to_sparse: blocksize must be above 0 and divide the sizes ", sizes, ", got ", block);
-  (Checked(bh) * bw).get("to_sparse", "the elements of a block", block);
-  const IntList batch = sizes.slice(0, leading - 2);
-  const int64_t batches = count_of(batch), across = rows / bh, along = columns / bw;
-  const bool by_row = compresses_rows(layout);
-  const int64_t n = by_row ? across : along, m = by_row ? along : across;
-  const Tensor index = unflatten_places(entries.places, {batches, rows, columns});
-  const Tensor b = select(index, 0, 0), r = select(index, 0, 1), c = select(index, 0, 2);
-  const Tensor r_block = div(r, bh, "floor"), c_block = div(c, bw, "floor");
-  const Tensor key = add(mul(add(mul(b, n), by_row ? r_block : c_block), m), by_row ? c_block : r_block);
-  auto [ordered, order] = sort(key, 0, false);
-  auto [unique, inverse, counts] = _unique_consecutive(ordered, true, false);
-  const int64_t total = unique.size(0);
-  const Tensor inside = add(mul(remainder(r, bh), bw), remainder(c, bw));
-  const Tensor target = add(mul(inverse, bh * bw), index_select(inside, 0, order));
-  const Tensor values = added_at(total * bh * bw, target, index_select(entries.values, 0, order));
-  const int64_t lines = (Checked(batches) * n).get("to_sparse", "the number of rows of blocks", batches, " * ", n);
-  const Tensor runs = bincount(div(unique, std::max<int64_t>(m, 1), "floor"), Tensor(), lines);
-  const int64_t each = batches ? total / batches : 0;
-  const Tensor lengths = view(runs, {batches, n});
-  FACULA_CHECK(batches < 2 || all(eq(sum(lengths, Dims{1}, false, std::nullopt), each)).item().to_bool(),
+  const BlockGrid g(sizes, dense_dim, layout, block);
+  const FilledBlocks blocks = filled_blocks(entries, g);
+  const Tensor lengths = line_lengths(blocks, g);
+  const int64_t each = g.batches ? blocks.numbers.size(0) / g.batches : 0;
+  FACULA_CHECK(g.batches < 2 || all(eq(sum(lengths, Dims{1}, false, std::nullopt), each)).item().to_bool(),
                ErrorKind::Runtime, "to_sparse: each matrix of a batch must have as many entries, got shape ", sizes);
+  const Tensor first = zeros({g.batches, 1}, DType::Int64, blocks.numbers.device());
+  const Tensor bounds[] = {first, cumsum(lengths, 1, DType::Int64)};
+  const Tensor places = remainder(blocks.numbers, std::max<int64_t>(g.blocks_of_line(), 1));
   SparseParts parts;
   parts.layout = layout;
   parts.sparse_dim = 2;
   parts.dense_dim = dense_dim;
-  Dims bounds_shape(batch), plain_shape(batch), values_shape(batch);
-  bounds_shape.push_back(n + 1);
-  plain_shape.push_back(each);
-  values_shape.push_back(each);
-  if (is_blocked(layout)) {
-    values_shape.push_back(bh);
-    values_shape.push_back(bw);
-  }
-  for (size_t d = leading; d < sizes.size(); ++d) values_shape.push_back(sizes[d]);
-  const Tensor first = zeros({batches, 1}, DType::Int64, unique.device());
-  const Tensor pair[] = {first, cumsum(lengths, 1, DType::Int64)};
-  parts.indices = reshape(cat(TensorList(pair, 2), 1), bounds_shape);
-  parts.plain = reshape(remainder(unique, std::max<int64_t>(m, 1)), plain_shape);
-  parts.values = reshape(values, values_shape);
+  parts.indices = reshape(cat(TensorList(bounds, 2), 1), joined(g.batch, {g.lines() + 1}));
+  parts.plain = reshape(places, joined(g.batch, {each}));
+  parts.values = reshape(blocks.values, is_blocked(layout) ? joined(g.batch, {each, g.height, g.width}, g.dense)
+                                                           : joined(g.batch, {each}, g.dense));
   return make_sparse(std::move(parts), sizes);
 }
 

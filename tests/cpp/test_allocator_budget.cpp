@@ -206,8 +206,8 @@ Piece kept{nullptr, 0};
 
 void test_order_and_error() {
   Budget b(64 * kMiB);
-  const auto before = drop_kept_memory;
-  drop_kept_memory = [] {
+  const auto before = drop_cached_memory;
+  drop_cached_memory = [] {
     order.push_back("kept");
     const bool any = kept.data != nullptr;
     release(kept.data, kept.bytes);
@@ -236,7 +236,7 @@ void test_order_and_error() {
   CHECK(refusal(49 * kMiB) == "allocate: cannot get 49.0 MiB within the memory budget of 64 MiB: 20.0 MiB are held");
   give(filled(40 * kMiB, 7), 7);
   give(held, 6);
-  drop_kept_memory = before;
+  drop_cached_memory = before;
 }
 
 void test_beside_a_limit() {

@@ -17,7 +17,7 @@
 #include "cpu/backend.h"
 #include "cuda/backend.h"
 #include "functions.h"
-#include "ops/copies.h"
+#include "ops/contiguous.h"
 
 using namespace facula;
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from unittest import mock
 
 import facula
-from facula._dynamo import looks
+from facula.compiler import _looks
 
 from . import runner
 
@@ -318,14 +318,14 @@ def check(text: str, names: dict | None = None, compile=None) -> str | None:
     """How the compiled calls of a case differ from the eager ones; None where they do not."""
     calls, *lines = text.split(BREAK)
     names = names or library()
-    looks.always = True
+    _looks.always = True
     try:
         eager = trace(json.loads(calls), lines, names, lambda function: function)
         return difference(eager, trace(json.loads(calls), lines, names, compile or facula.compile))
     except facula.OutOfMemoryError:  # for what shows results
         return None
     finally:
-        looks.always = False
+        _looks.always = False
         execute.restore(facula)
 
 

@@ -32,7 +32,13 @@ from .observer import __all__ as _observer
 from .observer import _PartialWrapper  # noqa: F401
 from .qconfig import *  # noqa: F403
 from .qconfig import __all__ as _qconfig
-from .qconfig_mapping import QConfigMapping, get_default_qat_qconfig_mapping, get_default_qconfig_mapping
+from .qconfig_mapping import (
+    QConfigMapping,
+    get_default_qat_qconfig_dict,
+    get_default_qat_qconfig_mapping,
+    get_default_qconfig_dict,
+    get_default_qconfig_mapping,
+)
 from .quant_type import QuantType
 from .quantization_mappings import *  # noqa: F403
 from .quantization_mappings import __all__ as _mappings
@@ -60,8 +66,9 @@ __all__ = [
     *_fake_quantize, *_observer, *_qconfig, *_mappings, "DeQuantStub", "ObserverOrFakeQuantize", "QConfigMapping",
     "QuantStub", "QuantType", "QuantWrapper", "add_quant_dequant", "convert", "default_eval_fn", "fuse_conv_bn",
     "fuse_conv_bn_relu", "fuse_convtranspose_bn", "fuse_linear_bn", "fuse_modules", "fuse_modules_qat",
-    "get_default_custom_config_dict", "get_default_qat_qconfig_mapping", "get_default_qconfig_mapping", "get_fuser_method",
-    "get_fuser_method_new", "prepare", "prepare_qat", "propagate_qconfig_", "quantize", "quantize_dynamic", "quantize_qat",
+    "get_default_custom_config_dict", "get_default_qat_qconfig_dict", "get_default_qat_qconfig_mapping",
+    "get_default_qconfig_dict", "get_default_qconfig_mapping", "get_fuser_method", "get_fuser_method_new",
+    "prepare", "prepare_qat", "propagate_qconfig_", "quantize", "quantize_dynamic", "quantize_qat",
     "swap_module",
 ]  # fmt: skip
 

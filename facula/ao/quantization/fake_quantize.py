@@ -12,6 +12,7 @@ import facula
 from facula.nn import Module
 
 from .observer import (
+    _POST_PROCESSES,
     FixedQParamsObserver,
     HistogramObserver,
     MovingAverageMinMaxObserver,
@@ -121,6 +122,9 @@ class FakeQuantizeBase(ABC, Module):
             kwargs: of the class.
         """
         return _with_args(cls, **kwargs)
+
+
+_POST_PROCESSES.append(FakeQuantizeBase)
 
 
 def _checked_range(observer, quant_min, quant_max, keywords):

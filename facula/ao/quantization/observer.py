@@ -1061,10 +1061,12 @@ default_reuse_input_observer = ReuseInputObserver
 # ---- what is seen, saved and loaded
 
 
-def _is_activation_post_process(module) -> bool:
-    from .fake_quantize import FakeQuantizeBase
+#: classes whose objects watch values; fake_quantize.py adds its own
+_POST_PROCESSES: list[type] = [ObserverBase]
 
-    return isinstance(module, (ObserverBase, FakeQuantizeBase))
+
+def _is_activation_post_process(module) -> bool:
+    return isinstance(module, tuple(_POST_PROCESSES))
 
 
 def get_observer_state_dict(mod: Module) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import facula
 from facula import nn
+from facula._shared.on_demand import _on_demand
 
 from .fake_quantize import (
     FakeQuantize,
@@ -59,8 +60,7 @@ __all__ = [
     "default_quint8_weight_qconfig", "default_reuse_input_qconfig", "default_symmetric_qnnpack_qat_qconfig",
     "default_symmetric_qnnpack_qconfig", "default_weight_only_qconfig", "float16_dynamic_qconfig", "float16_static_qconfig",
     "float_qparams_weight_only_qconfig", "float_qparams_weight_only_qconfig_4bit", "get_default_qat_qconfig",
-    "get_default_qat_qconfig_dict", "get_default_qconfig", "get_default_qconfig_dict", "per_channel_dynamic_qconfig",
-    "qconfig_equals",
+    "get_default_qconfig", "per_channel_dynamic_qconfig", "qconfig_equals",
 ]  # fmt: skip
 
 
@@ -220,36 +220,6 @@ def get_default_qat_qconfig(backend: str = "x86", version: int = 1) -> QConfig:
     return QConfig(activation, weights[per_channel])
 
 
-def get_default_qconfig_dict(backend: str = "x86", version: int = 0) -> dict[Any, Any]:
-    """Return `get_default_qconfig_mapping` as a dictionary, PyTorch's old form.
-
-    Args:
-        backend, version: as for `get_default_qconfig`.
-
-    >>> from torch.ao.quantization import get_default_qconfig_dict
-    >>> list(get_default_qconfig_dict("x86"))
-    ['', 'object_type', 'module_name_regex', 'module_name', 'module_name_object_type_order']
-    """
-    from .qconfig_mapping import get_default_qconfig_mapping
-
-    return get_default_qconfig_mapping(backend, version).to_dict()
-
-
-def get_default_qat_qconfig_dict(backend: str = "x86", version: int = 1) -> dict[Any, Any]:
-    """Return `get_default_qat_qconfig_mapping` as a dictionary, PyTorch's old form.
-
-    Args:
-        backend, version: as for `get_default_qat_qconfig`.
-
-    >>> from torch.ao.quantization import get_default_qat_qconfig_dict
-    >>> list(get_default_qat_qconfig_dict("x86"))
-    ['', 'object_type', 'module_name_regex', 'module_name', 'module_name_object_type_order']
-    """
-    from .qconfig_mapping import get_default_qat_qconfig_mapping
-
-    return get_default_qat_qconfig_mapping(backend, version).to_dict()
-
-
 # ---- questions
 
 
@@ -334,3 +304,9 @@ def _is_reuse_input_qconfig(qconfig) -> bool:
         and isinstance(qconfig.activation(), ReuseInputObserver)
         and isinstance(qconfig.weight(), NoopObserver)
     )
+
+
+__getattr__ = _on_demand(
+    __name__,
+    **dict.fromkeys(("get_default_qat_qconfig_dict", "get_default_qconfig_dict"), "facula.ao.quantization.qconfig_mapping"),
+)

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["QConfigMapping", "get_default_qat_qconfig_mapping", "get_default_qconfig_mapping"]
+__all__ = [
+    "QConfigMapping", "get_default_qat_qconfig_dict", "get_default_qat_qconfig_mapping", "get_default_qconfig_dict",
+    "get_default_qconfig_mapping",
+]  # fmt: skip
 
 _0_TO_1, _NEG1_TO_1 = default_fixed_qparams_range_0to1_observer, default_fixed_qparams_range_neg1to1_observer
 _FIXED_QPARAMS_OP_TO_OBSERVER: dict[object, _PartialWrapper] = {
@@ -219,3 +222,29 @@ def _get_symmetric_qnnpack_qconfig_mapping() -> QConfigMapping:
 
 def _get_symmetric_qnnpack_qat_qconfig_mapping() -> QConfigMapping:
     return _even(True, default_symmetric_qnnpack_qat_qconfig)
+
+
+def get_default_qconfig_dict(backend: str = "x86", version: int = 0) -> dict[Any, Any]:
+    """Return `get_default_qconfig_mapping` as a dictionary, PyTorch's old form.
+
+    Args:
+        backend, version: as for `get_default_qconfig`.
+
+    >>> from torch.ao.quantization import get_default_qconfig_dict
+    >>> list(get_default_qconfig_dict("x86"))
+    ['', 'object_type', 'module_name_regex', 'module_name', 'module_name_object_type_order']
+    """
+    return get_default_qconfig_mapping(backend, version).to_dict()
+
+
+def get_default_qat_qconfig_dict(backend: str = "x86", version: int = 1) -> dict[Any, Any]:
+    """Return `get_default_qat_qconfig_mapping` as a dictionary, PyTorch's old form.
+
+    Args:
+        backend, version: as for `get_default_qat_qconfig`.
+
+    >>> from torch.ao.quantization import get_default_qat_qconfig_dict
+    >>> list(get_default_qat_qconfig_dict("x86"))
+    ['', 'object_type', 'module_name_regex', 'module_name', 'module_name_object_type_order']
+    """
+    return get_default_qat_qconfig_mapping(backend, version).to_dict()

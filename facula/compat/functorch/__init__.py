@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 import facula.func
-from facula._functorch.make_functional import (
+from facula.func._make_functional import (
     FunctionalModule,
     FunctionalModuleWithBuffers,
     combine_state_for_ensemble,

@@ -1,7 +1,7 @@
 """PyTorch's `functorch.compile`: compilers for the graphs of functions and of their backward passes."""
 
 from facula._functorch import config
-from facula._functorch.aot_autograd import (
+from facula.compiler._aot import (
     aot_function,
     aot_module,
     aot_module_simplified,
@@ -15,7 +15,7 @@ from facula._functorch.aot_autograd import (
     nop,
     print_compile,
 )
-from facula._functorch.partitioners import default_partition, min_cut_rematerialization_partition
+from facula.compiler._partitioners import default_partition, min_cut_rematerialization_partition
 
 __all__ = [
     "aot_function", "aot_module", "aot_module_simplified", "compiled_function", "compiled_module", "config",

@@ -5,7 +5,7 @@ The files are those of PyTorch; nothing that they hold is executed.
 
 from __future__ import annotations
 
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 
 from .default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from .filesystem import CheckpointException, FileSystemReader, FileSystemWriter

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import facula
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 
 from .filesystem import CheckpointException, FileSystemReader
 from .metadata import TensorStorageMetadata

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 
 from .apply_optimizer_in_backward import _apply_optimizer_in_backward as _apply_optimizer_in_backward
 from .apply_optimizer_in_backward import _get_in_backward_optimizers as _get_in_backward_optimizers

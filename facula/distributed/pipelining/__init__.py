@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 
 from ._cut import Pipe, SplitPoint, annotate_split_spec, build_stage, pipe_split, pipeline
 from .microbatch import TensorChunkSpec, merge_chunks, split_args_kwargs_into_chunks

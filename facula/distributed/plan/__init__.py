@@ -3,8 +3,8 @@
     python -m facula.distributed.plan model.py --ranks 8,64,1024 --strategy ddp --bandwidth 25GB
 
 `cluster.py` says what a cluster is, `collectives.py` how long its collectives take, `trace.py` looks at a step of one
-process, `step.py` puts the two together, and `measure.py` runs ranks on this machine, to fit a cluster and to see how wrong a
-prediction is.
+process, `step.py` puts the two together, and `measure.py` runs ranks on this machine, to fit a cluster (`fit.py`) and to see
+how wrong a prediction is.
 """
 
 from .cluster import Cluster, Link

@@ -16,7 +16,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from facula._text_table import table
+from facula._shared.text_table import table
 
 from .cluster import Cluster, Link, quantity
 from .step import BUCKET, STRATEGIES, Prediction, predict

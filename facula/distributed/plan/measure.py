@@ -15,7 +15,8 @@ import facula.distributed as dist
 from ..elastic.multiprocessing import DefaultLogsSpecs
 from ..launcher.api import LaunchConfig, elastic_launch
 from . import trace as tracing
-from .cluster import Cluster, fit
+from .cluster import Cluster
+from .fit import fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -3,7 +3,7 @@ values. `_agent.py` opens with how."""
 
 from __future__ import annotations
 
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 
 from . import api, backend_registry, constants, functions, options
 from .api import (

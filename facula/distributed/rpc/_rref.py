@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _agent = None  # the worker that this process is; api.py sets it
+CALLS: dict[str, Any] = {}  # functions of api.py, which knows this file
 
 
 def agent_for(what):
@@ -300,10 +301,8 @@ class RRef(Generic[T]):
             if self._owned is not None:
                 self._type = self._owned.future.then(lambda made: type(made.value()))
             else:
-                from .api import rpc_async
-
                 self._check_created()
-                self._type = rpc_async(self._owner, _type_there, (self,), timeout=timeout)
+                self._type = CALLS["rpc_async"](self._owner, _type_there, (self,), timeout=timeout)
         return self._type.wait() if blocking else self._type
 
     def _get_future(self):
@@ -342,10 +341,8 @@ class RRef(Generic[T]):
         Args:
             timeout: seconds of each call; by default the one that init_rpc was given, 0 is for ever.
         """
-        from .api import remote
-
         def call(name, arguments, options):
-            return remote(self._owner, _invoked, (self, name, *arguments), options, timeout)
+            return CALLS["remote"](self._owner, _invoked, (self, name, *arguments), options, timeout)
 
         return _Methods(self, call)
 
@@ -357,9 +354,7 @@ class RRef(Generic[T]):
             retain_graph: keeps the graph for another pass.
         """
         if self._owned is None:
-            from .api import rpc_sync
-
-            rpc_sync(self._owner, _backward_there, (self, dist_autograd_ctx_id, retain_graph))
+            CALLS["rpc_sync"](self._owner, _backward_there, (self, dist_autograd_ctx_id, retain_graph))
         else:
             _backward_there(self, dist_autograd_ctx_id, retain_graph)
 
@@ -399,6 +394,4 @@ def _backward_there(rref, context_id, retain_graph):
     if context_id == -1:
         value.backward(retain_graph=retain_graph)
     else:
-        from facula.distributed import autograd
-
-        autograd.backward(context_id, [value], retain_graph)
+        CALLS["backward"](context_id, [value], retain_graph)

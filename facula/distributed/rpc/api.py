@@ -364,3 +364,8 @@ def method_factory(method_name: str, docstring: Any) -> Any:
 
     method.__doc__ = docstring
     return method
+
+
+_rref.CALLS.update(
+    rpc_sync=rpc_sync, rpc_async=rpc_async, remote=remote, backward=lambda *given: _autograd().backward(*given)
+)

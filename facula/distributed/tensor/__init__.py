@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 
 from ..device_mesh import DeviceMesh, init_device_mesh
 from . import _rules_parts as _rules_parts

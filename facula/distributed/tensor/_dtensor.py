@@ -65,6 +65,7 @@ class DTensor(facula.Tensor):
     """
 
     _spec: Spec
+    _call_by_rule: Callable[..., Any]  # of _rules.py, which knows this class
 
     @staticmethod
     def _wrap(local: facula.Tensor, spec: Spec) -> DTensor:
@@ -75,9 +76,7 @@ class DTensor(facula.Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        from ._rules import call
-
-        return call(func, args, kwargs or {})
+        return DTensor._call_by_rule(func, args, kwargs or {})
 
     # ---- what it is
 

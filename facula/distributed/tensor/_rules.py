@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
-from facula._pointwise import DRAWN_INPLACE, POINTWISE, RAW, is_inplace, plain_name
+from facula._operators.pointwise import DRAWN_INPLACE, POINTWISE, RAW, is_inplace, plain_name
 
 from . import _registered
 from ._dtensor import DTensor
@@ -167,6 +167,9 @@ def call(func, args, kwargs):
     elif plain in POINTWISE and "out" not in kwargs:
         return _pointwise(func, args, kwargs, is_inplace(name))
     return _whole(func, args, kwargs, is_inplace(name))
+
+
+DTensor._call_by_rule = staticmethod(call)
 
 
 def _everywhere(args, kwargs):

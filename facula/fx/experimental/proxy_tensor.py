@@ -14,7 +14,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import facula
-from facula._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from facula._tensor.fake import FakeTensor, FakeTensorMode
 from facula.fx._symbolic_trace import PH, Tracer
 from facula.fx.graph_module import GraphModule
 from facula.fx.node import map_aggregate

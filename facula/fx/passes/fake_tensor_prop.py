@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING
 
 import facula
-from facula._subclasses.fake_tensor import FakeTensorMode
+from facula._tensor.fake import FakeTensorMode
 from facula.fx._compatibility import compatibility
 from facula.fx.interpreter import Interpreter
 from facula.fx.node import map_aggregate
+from facula.fx.passes.shape_prop import _extract_tensor_metadata, fake_copy
 from facula.utils import _pytree
 
 if TYPE_CHECKING:
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from facula.nn.modules.module import Module
 
 __all__ = ["FakeTensorProp"]
-
-
-def fake_copy(module: Module, mode: str) -> Module:
-    """Return a copy of a module with fake parameters and buffers."""
-    memo = {}
-    for tensor in (*module.parameters(), *module.buffers()):
-        memo[id(tensor)] = mode.from_tensor(tensor)
-    return copy.deepcopy(module, memo)
 
 
 @compatibility(is_backward_compatible=False)
@@ -105,6 +97,4 @@ class FakeTensorProp(Interpreter):
 
 
 def _described(meta):
-    from facula.fx.passes.shape_prop import _extract_tensor_metadata
-
     return map_aggregate(meta, lambda v: _extract_tensor_metadata(v) if isinstance(v, facula.Tensor) else v)

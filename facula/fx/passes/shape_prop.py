@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import facula
@@ -61,6 +62,14 @@ def _extract_tensor_metadata(result, include_contiguity=True):
     return TensorMetadata(result.shape, result.dtype, result.requires_grad, result.stride(), found, False, {})
 
 
+def fake_copy(module: Module, mode: str) -> Module:
+    """Return a copy of a module with fake parameters and buffers."""
+    memo = {}
+    for tensor in (*module.parameters(), *module.buffers()):
+        memo[id(tensor)] = mode.from_tensor(tensor)
+    return copy.deepcopy(module, memo)
+
+
 @compatibility(is_backward_compatible=True)
 class ShapeProp(Interpreter):
     """Runs a graph and notes in each node's `meta` its "tensor_meta" and "type".
@@ -84,8 +93,6 @@ class ShapeProp(Interpreter):
         self.fake_module = None
         self.real_module: Any = self.module
         if fake_mode is not None:
-            from facula.fx.passes.fake_tensor_prop import fake_copy
-
             self.fake_module: Module | None = fake_copy(self.module, fake_mode)
 
     def run_node(self, n: Node) -> Tensor | Any:

@@ -123,6 +123,9 @@ class ScriptClass:
             vars(owner)[name] = value
 
 
+builtins.CALLABLE.append(ScriptClass)
+
+
 class ScriptEnum(ScriptClass):
     """An enum of the archive."""
 

@@ -106,14 +106,14 @@ def method(owner: Any, name: str) -> Any:
     raise ScriptError(f"{type(owner).__name__} has no method {name}")
 
 
+CALLABLE: list[type] = []  # functions and classes of the archive: walker.py and archive.py add theirs
+
+
 def callable_here(value: Any) -> bool:
     """Return whether a program may call the value: functions and classes of the archive, ops, and the names in `NAMES`."""
-    from .archive import ScriptClass
-    from .walker import Function
-
     if isinstance(value, functools.partial):
         return callable_here(value.func)
-    return isinstance(value, (Function, ScriptClass, Op)) or value in NAMES.values()
+    return isinstance(value, (*CALLABLE, Op)) or value in NAMES.values()
 
 
 # functions of numbers, lists, dicts and strings
@@ -134,9 +134,8 @@ def _format(text, *values):
 @functools.cache
 def _raised(kind):
     """Return PyTorch's jit.Error, which is also the exception that the program names."""
-    from facula.jit import Error
-
-    return type(kind.__name__, (Error, kind), {"__module__": "torch.jit"}) if kind is not RuntimeError else Error
+    error = facula.jit.Error
+    return type(kind.__name__, (error, kind), {"__module__": "torch.jit"}) if kind is not RuntimeError else error
 
 
 _EXCEPTIONS = {

@@ -64,6 +64,9 @@ class Function:
         return env
 
 
+builtins.CALLABLE.append(Function)
+
+
 def _parameters(node, library, name):
     given = node.args
     if given.vararg or given.kwarg or given.posonlyargs:

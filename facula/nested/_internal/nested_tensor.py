@@ -7,11 +7,17 @@ shape of the whole, in which a length that differs is a `NestedInt`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C
 
 from .ragged import NestedInt, Ragged
 from .ragged import symbols as _tensor_symint_registry  # noqa: F401  (programs find it here)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _LENGTHS = ("min_seqlen", "max_seqlen")
 _base = {
@@ -102,6 +108,7 @@ class NestedTensor(OfRows):
 
     _ragged: Ragged
     _ragged_idx: int
+    _call_by_rule: Callable[..., Any]  # of rules.py, which knows this class
 
     def __new__(cls, values, offsets, *, lengths=None, requires_grad=False, **more):
         at = more.get("_ragged_idx", 1)
@@ -116,9 +123,7 @@ class NestedTensor(OfRows):
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        from .rules import call
-
-        return call(func, args, kwargs or {})
+        return NestedTensor._call_by_rule(func, args, kwargs or {})
 
     # ---- what it is made of
 

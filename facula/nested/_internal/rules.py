@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
-from facula._pointwise import DRAWN_INPLACE, POINTWISE, RAW, is_inplace, plain_name
+from facula._operators.pointwise import DRAWN_INPLACE, POINTWISE, RAW, is_inplace, plain_name
 
 from .nested_tensor import NestedTensor, wrap
 
@@ -60,6 +60,9 @@ def call(func, args, kwargs):
     if short in _LOSSES or short in POINTWISE or short in _LIKE:
         return pointwise(func, short, args, kwargs, is_inplace(name))
     raise NotImplementedError(f"{name}: not supported for nested tensors, got {shapes_of([*args, *kwargs.values()])}")
+
+
+NestedTensor._call_by_rule = staticmethod(call)
 
 
 def off(func, *args, **kwargs):
@@ -225,6 +228,3 @@ def dense_dimension(name, x, dim, extra=0):
 def argument(args, kwargs, position, name, default=None):
     """Return an argument given by position or by name."""
     return args[position] if len(args) > position else kwargs.get(name, default)
-
-
-from . import rules_products, rules_reduce, rules_shape  # noqa: E402, F401 - they fill RULES

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import facula
 
-from .ragged import NestedInt
+from .nested_tensor import wrap
+from .ragged import NestedInt, Ragged
 from .rules import argument, dense_dimension, dimension, is_nested, like, off, packed, padded, rule, shapes_of
 
 
@@ -180,9 +181,6 @@ def _chunk_sequences(x, chunks):
 
 
 def _from_parts(parts, ends, x):
-    from .nested_tensor import wrap
-    from .ragged import Ragged
-
     offsets = facula.tensor(ends, dtype=x.offsets().dtype, device=x.device)
     return wrap(facula.cat(parts, x._ragged_idx - 1), Ragged(offsets), x._ragged_idx)
 

@@ -24,13 +24,17 @@ _nn = _C.nn_functional
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """Apply leaky ReLU with random slopes: ``x`` where it is at least 0, else ``slope * x``.
+    """Apply leaky ReLU with random slopes: ``x`` where it is at least 0, ``slope * x`` elsewhere.
 
     Args:
-        input: any shape.
+        input: the values, of any shape.
         lower, upper: in training every slope is drawn from U(lower, upper), otherwise all are their mean.
-        training: whether slopes are drawn.
-        inplace: whether the input itself is changed, and returned.
+        training: if True, draw the slopes.
+        inplace: if True, change the input itself and return it.
+
+    Returns: a tensor of the shape of input.
+
+    Errors: RuntimeError for a lower greater than upper.
 
     >>> F.rrelu(torch.tensor([-1.0, 2.0]), 0.1, 0.3)
     tensor([-0.2000,  2.0000])
@@ -42,9 +46,11 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     """Return ``x`` limited to [min_val, max_val].
 
     Args:
-        input: any shape.
+        input: the values, of any shape.
         min_val, max_val: the limits.
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
+
+    Returns: a tensor of the shape of input.
 
     Errors: ValueError for a min_val greater than max_val.
 
@@ -60,10 +66,12 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     """Return the gated linear unit: ``a * sigmoid(b)``, where a and b are the two halves of the input along ``dim``.
 
     Args:
-        input: of an even size along dim.
+        input: the values, of an even size along dim.
         dim: the dimension that is halved.
 
-    Errors: RuntimeError for a tensor of no dimensions, or an odd size.
+    Returns: a tensor of the shape of input with half the size along dim.
+
+    Errors: RuntimeError for a tensor without dimensions or an odd size; IndexError for a dim that the input does not have.
 
     >>> F.glu(torch.tensor([1.0, 2.0, 0.0, 100.0]))
     tensor([0.5000, 2.0000])
@@ -87,9 +95,12 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     """Return ``exp(x) / sum(exp(x))`` along a dimension: positive numbers whose sum is 1.
 
     Args:
-        input: any shape.
-        dim: the dimension of the sums. None is deprecated and warns: 0 for 0, 1 or 3 dimensions, else 1.
-        dtype: what the input is converted to first.
+        input: the values, of any shape.
+        dim: the dimension of the sums. None is deprecated and warns: it stands for 0 with 0, 1 or 3 dimensions, otherwise for
+            1.
+        dtype: the dtype to which the input is converted first. Default: that of input.
+
+    Returns: a tensor of the shape of input.
 
     Errors: IndexError for a dim that the input does not have.
 
@@ -106,9 +117,12 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     """Return ``softmax(-input, dim)``: the smallest number gets the largest share.
 
     Args:
-        input: any shape.
-        dim: the dimension of the sums. None is deprecated and warns: 0 for 0, 1 or 3 dimensions, else 1.
-        dtype: what the input is converted to first.
+        input: the values, of any shape.
+        dim: the dimension of the sums. None is deprecated and warns: it stands for 0 with 0, 1 or 3 dimensions, otherwise for
+            1.
+        dtype: the dtype to which the input is converted first. Default: that of input.
+
+    Returns: a tensor of the shape of input.
 
     Errors: IndexError for a dim that the input does not have.
 
@@ -124,9 +138,12 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     """Return ``x - log(sum(exp(x)))`` along a dimension: the logarithm of `softmax` without its overflow and loss of digits.
 
     Args:
-        input: any shape.
-        dim: the dimension of the sums. None is deprecated and warns: 0 for 0, 1 or 3 dimensions, else 1.
-        dtype: what the input is converted to first.
+        input: the values, of any shape.
+        dim: the dimension of the sums. None is deprecated and warns: it stands for 0 with 0, 1 or 3 dimensions, otherwise for
+            1.
+        dtype: the dtype to which the input is converted first. Default: that of input.
+
+    Returns: a tensor of the shape of input.
 
     Errors: IndexError for a dim that the input does not have.
 
@@ -147,6 +164,10 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
         hard: whether the result is one-hot, with the gradient of the soft sample.
         eps: without effect; another value than the default warns.
         dim: the dimension of the classes.
+
+    Returns: a tensor of the shape of logits.
+
+    Errors: IndexError for a dim that logits does not have; RuntimeError for integers.
 
     >>> sample = F.gumbel_softmax(torch.tensor([[0.1, 0.2, 0.7]]).log(), hard=True)
     >>> sample.sum(), sample.max()

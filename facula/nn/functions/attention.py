@@ -89,6 +89,35 @@ def _in_projection(q, k, v, w_q, w_k, w_v, b_q=None, b_k=None, b_v=None):
     return linear(q, w_q, b_q), linear(k, w_k, b_k), linear(v, w_v, b_v)
 
 
+def _check_sizes(query, key, value, embed_dim: int, num_heads: int, separate: bool) -> None:
+    """Check the sizes of batched inputs, (length, N, features) each; values have features of their own with `separate`."""
+    name = "multi_head_attention_forward"
+    if query.size(-1) != embed_dim:
+        raise AssertionError(f"{name}: the embedding size must be {embed_dim}, got {query.size(-1)}")
+    if embed_dim // num_heads * num_heads != embed_dim:
+        raise AssertionError(f"{name}: embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")
+    if key.shape[:2] != value.shape[:2] or not (separate or key.shape == value.shape):
+        raise AssertionError(f"{name}: key and value do not fit, got {tuple(key.shape)} and {tuple(value.shape)}")
+
+
+def _project_inputs(query, key, value, packed, separate, bias):
+    """Return the projected query, key and value, by one weight (3E, E) or by three.
+
+    Args:
+        packed: the weight of all three, below each other; not read with `separate`.
+        separate: three weights, or None.
+        bias: (3E,), or None.
+    """
+    name = "multi_head_attention_forward"
+    if separate is None:
+        if packed is None:
+            raise AssertionError(f"{name}: needs in_proj_weight without use_separate_proj_weight, got None")
+        return _in_projection_packed(query, key, value, packed, bias)
+    if any(weight is None for weight in separate):
+        raise AssertionError(f"{name}: use_separate_proj_weight needs three weights, got None among them")
+    return _in_projection(query, key, value, *separate, *((None,) * 3 if bias is None else bias.chunk(3)))
+
+
 def _attention_mask_3d(attn_mask, batch_heads: int, tgt_len: int, src_len: int):
     wanted = {2: (tgt_len, src_len), 3: (batch_heads, tgt_len, src_len)}[attn_mask.dim()]
     if tuple(attn_mask.shape) != wanted:
@@ -195,29 +224,10 @@ def multi_head_attention_forward(
     else:
         attn_mask = _canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, check_other=False)
         is_causal = is_causal and key_padding_mask is None
-    if embed_dim != embed_dim_to_check:
-        raise AssertionError(f"{name}: the embedding size must be {embed_dim_to_check}, got {embed_dim}")
+    _check_sizes(query, key, value, embed_dim_to_check, num_heads, use_separate_proj_weight)
     head_dim = embed_dim // num_heads
-    if head_dim * num_heads != embed_dim:
-        raise AssertionError(
-            f"{name}: embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}"
-        )
-    shapes_fit = key.shape[:2] == value.shape[:2] if use_separate_proj_weight else key.shape == value.shape
-    if not shapes_fit:
-        raise AssertionError(
-            f"{name}: key and value do not fit, got {tuple(key.shape)} and {tuple(value.shape)}"
-        )
-
-    if use_separate_proj_weight:
-        if q_proj_weight is None or k_proj_weight is None or v_proj_weight is None:
-            raise AssertionError(f"{name}: use_separate_proj_weight needs three weights, got None among them")
-        biases = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
-        q, k, v = _in_projection(query, key, value, q_proj_weight, k_proj_weight, v_proj_weight, *biases)
-    else:
-        if in_proj_weight is None:
-            raise AssertionError(f"{name}: needs in_proj_weight without use_separate_proj_weight, got None")
-        q, k, v = _in_projection_packed(query, key, value, in_proj_weight, in_proj_bias)
-
+    separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
+    q, k, v = _project_inputs(query, key, value, in_proj_weight, separate, in_proj_bias)
     if attn_mask is not None:
         attn_mask = _attention_mask_3d(attn_mask, batch_heads, tgt_len, key.shape[0])
     if (bias_k is None) != (bias_v is None):

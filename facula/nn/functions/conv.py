@@ -23,15 +23,15 @@ def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequ
     """Return the windows of images as columns.
 
     Args:
-        input: (N, C, H, W) or (C, H, W).
-        kernel_size: of the window, a number or one for each dimension.
+        input: the images, (N, C, H, W) or (C, H, W).
+        kernel_size: the size of the window, a number or one for each dimension.
         dilation: the step between the elements of a window.
-        padding: zeros added at both ends of each dimension.
+        padding: the number of zeros added at both ends of each dimension.
         stride: the step of the window.
 
-    Shapes: output (N, C * kernel height * kernel width, number of windows), or without N.
+    Returns: (N, C * kernel height * kernel width, number of windows), or without N.
 
-    Errors: RuntimeError for other numbers of dimensions, or a window larger than the padded image.
+    Errors: RuntimeError for another number of dimensions, and for a window larger than the padded image.
 
     >>> F.unfold(torch.arange(9.0).reshape(1, 1, 3, 3), 2)
     tensor([[[0., 1., 3., 4.],
@@ -47,14 +47,14 @@ def fold(input: Tensor, output_size: int | Sequence[int], kernel_size: int | Seq
     """Add columns of windows back up to images; elements that several windows hold are summed. The adjoint of `unfold`.
 
     Args:
-        input: (N, C * kernel height * kernel width, number of windows), or without N.
-        output_size: height and width of the images.
-        kernel_size: of the window, a number or one for each dimension.
+        input: the columns, (N, C * kernel height * kernel width, number of windows), or without N.
+        output_size: the height and the width of the images.
+        kernel_size: the size of the window, a number or one for each dimension.
         dilation: the step between the elements of a window.
-        padding: how much of both ends of each dimension is left out.
+        padding: the number of elements that are left out at both ends of each dimension.
         stride: the step of the window.
 
-    Shapes: output (N, C, *output_size), or without N.
+    Returns: (N, C, *output_size), or without N.
 
     Errors: RuntimeError for a number of windows that does not fit the sizes.
 

@@ -19,18 +19,18 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
     """Return the rows of ``weight``: ``output[...] = weight[input[...]]``.
 
     Args:
-        input: row numbers, any shape of int64 or int32.
-        weight: (rows, features).
-        padding_idx: a row that gets no gradient.
+        input: the row numbers, int64 or int32, of any shape.
+        weight: the rows, (rows, features).
+        padding_idx: the number of a row that gets no gradient.
         max_norm: rows that are picked and longer than this are scaled down to it in place first.
         norm_type: the power p of that norm.
-        scale_grad_by_freq: whether gradients are divided by how often a row occurs in the input.
-        sparse: whether the gradient of ``weight`` is a COO tensor.
+        scale_grad_by_freq: if True, divide gradients by how often a row occurs in the input.
+        sparse: if True, make the gradient of ``weight`` a COO tensor.
 
-    Shapes: output (*input.shape, features).
+    Returns: (*input.shape, features).
 
-    Errors: IndexError for a row that does not exist; AssertionError for such a padding_idx; RuntimeError for a
-    weight that is no matrix.
+    Errors: IndexError for a row that does not exist; AssertionError for such a padding_idx; RuntimeError for a weight that is
+    no matrix, or row numbers of another dtype.
 
     >>> weight = torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]])
     >>> F.embedding(torch.tensor([2, 1, 2]), weight)
@@ -70,22 +70,22 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Return the sums, means or maxima of bags of embeddings, without keeping the single embeddings.
+    """Return the sums, means or maxima of bags of embeddings, without storing the single embeddings.
 
     Args:
-        input: row numbers: (bags, length), or one dimension with ``offsets``.
-        weight: (rows, features).
+        input: the row numbers, int64 or int32: (bags, length), or one dimension with ``offsets``.
+        weight: the rows, (rows, features).
         offsets: where each bag begins in a one-dimensional input.
         max_norm: rows that are picked and longer than this are scaled down to it in place first.
         norm_type: the power p of that norm.
-        scale_grad_by_freq: whether gradients are divided by how often a row occurs in the input.
+        scale_grad_by_freq: if True, divide gradients by how often a row occurs in the input.
         mode: 'sum', 'mean' or 'max'.
-        sparse: whether the gradient of ``weight`` is a COO tensor.
+        sparse: if True, make the gradient of ``weight`` a COO tensor.
         per_sample_weights: factors of the input's shape, for 'sum' only.
-        include_last_offset: whether ``offsets`` ends with the number of all indices.
-        padding_idx: a row that bags leave out.
+        include_last_offset: if True, ``offsets`` ends with the number of all indices.
+        padding_idx: the number of a row that bags leave out.
 
-    Returns (bags, features); a bag of nothing is zeros.
+    Returns: (bags, features); zeros for an empty bag.
 
     Errors: ValueError for another mode, shapes that do not fit, or 'max' with scale_grad_by_freq or sparse;
     NotImplementedError for per_sample_weights of another mode than 'sum'.

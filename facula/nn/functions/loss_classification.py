@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
-from facula._autocast import in_float32
 from facula._C.nn_functional import linear
+from facula._shared.autocast import in_float32
 
 from .. import _reduction
 from .._reduction import reduced
@@ -34,13 +34,16 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     """Return the negative log likelihood: ``-weight[target] * input[n, target]``, reduced.
 
     Args:
-        input: log-probabilities (C,), (N, C) or (N, C, d1, ...).
-        target: class numbers in [0, C), int64 or uint8: (), (N,) or (N, d1, ...).
+        input: the log-probabilities, (C,), (N, C) or (N, C, d1, ...).
+        target: the class numbers in [0, C), int64 or uint8: (), (N,) or (N, d1, ...).
         weight: (C,), a factor for each class; 'mean' divides by the sum of the factors that were used.
         ignore_index: a class number that adds nothing to loss, mean or gradient.
         reduction: 'mean', 'sum', or 'none' for the loss of each.
 
-    Errors: IndexError for a class that does not exist; ValueError for shapes that do not fit, or another reduction.
+    Returns: a number; for 'none' a tensor of the shape of target.
+
+    Errors: IndexError for a class that does not exist; ValueError for another reduction, or a batch that does not fit;
+    RuntimeError for a target of another dtype or shape.
 
     >>> log_probs = torch.tensor([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]]).log()
     >>> F.nll_loss(log_probs, torch.tensor([0, 2]), reduction="none")
@@ -66,15 +69,17 @@ def cross_entropy(
     """Return the cross entropy of scores: `nll_loss` of ``log_softmax(input, 1)``, in one pass.
 
     Args:
-        input: scores (logits) (C,), (N, C) or (N, C, d1, ...).
-        target: class numbers in [0, C): (), (N,) or (N, d1, ...); or probabilities of the input's shape.
+        input: the scores (logits), (C,), (N, C) or (N, C, d1, ...).
+        target: the class numbers in [0, C), int64 or uint8: (), (N,) or (N, d1, ...); or probabilities of the input's shape.
         weight: (C,), a factor for each class; 'mean' divides by the sum of the factors of the classes that were hit.
         ignore_index: a class number that adds nothing to loss, mean or gradient; only where the target has class numbers.
         reduction: 'mean', 'sum', or 'none' for the loss of each.
         label_smoothing: the share of the target that is spread evenly over all classes, in [0, 1].
 
-    Errors: IndexError for a class that does not exist; RuntimeError for a label_smoothing outside [0, 1];
-    ValueError for another reduction or a batch that does not fit.
+    Returns: a number; for 'none' a tensor of the shape of the class numbers, (), (N,) or (N, d1, ...).
+
+    Errors: IndexError for a class that does not exist; RuntimeError for a label_smoothing outside [0, 1], a weight of another
+    size, or a target of another dtype; ValueError for another reduction, or a batch that does not fit.
 
     >>> scores = torch.tensor([[2.0, 0.0, 0.0], [0.0, 0.0, 3.0]])
     >>> F.cross_entropy(scores, torch.tensor([0, 2]), reduction="none")
@@ -102,15 +107,17 @@ def linear_cross_entropy(
     """Return `cross_entropy` of ``linear(input, linear_weight, linear_bias)``: the last layer of a language model and its loss.
 
     Args:
-        input: (in_features,) or (N, in_features).
+        input: the values, (in_features,) or (N, in_features).
         linear_weight: (C, ..., in_features); dimensions in the middle are those of a loss at several places, (N, C, ...).
         target: class numbers, () or (N, ...), or probabilities (C, ...) or (N, C, ...).
         linear_bias: (C, ...): the weight's shape without the last dimension.
         weight: (C,), a factor for each class.
         reduction: 'mean', 'sum', or 'none' for the loss of each.
-        ignore_index: a class number that does not count; default: -100. Not with probabilities.
+        ignore_index: a class number that does not count. Default: -100. It does not go with probabilities.
         label_smoothing: the share of the target that is spread over all classes, in [0, 1].
-        options: taken, and without effect: how a fused kernel would split the work.
+        options: accepted without effect: how a fused kernel would split the work.
+
+    Returns: a number; for 'none' a tensor of the shape of the class numbers.
 
     Errors: RuntimeError for shapes that do not fit, or an ignore_index beside probabilities.
 
@@ -161,10 +168,12 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     reduced.
 
     Args:
-        input: probabilities in [0, 1]; logarithms are at least -100, so that the loss is finite.
+        input: the probabilities, in [0, 1]; logarithms are at least -100, so that the loss is finite.
         target: of the input's shape, in [0, 1].
         weight: a factor for each element, of a shape that broadcasts to the target's.
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
+
+    Returns: a number; for 'none' a tensor of the shape of input.
 
     Errors: ValueError for a target of another shape; RuntimeError for an input outside [0, 1], or in a region of autocast,
     where `binary_cross_entropy_with_logits` is what one wants.
@@ -189,11 +198,13 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     """Return `binary_cross_entropy` of ``sigmoid(input)``, without overflow for large scores.
 
     Args:
-        input: scores (logits), any shape.
+        input: the scores (logits), of any shape.
         target: of the input's shape, in [0, 1].
         weight: a factor for each element, of a shape that broadcasts to the input's.
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
         pos_weight: a factor for the positive part ``t * log(sigmoid(x))``; broadcasts to the input, usually one for each class.
+
+    Returns: a number; for 'none' a tensor of the shape of input.
 
     Errors: ValueError for a target of another shape, or another reduction.
 
@@ -222,11 +233,13 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequenc
     Args:
         log_probs: (T, N, C) or (T, C), log-probabilities of C classes, as of `log_softmax`.
         targets: class numbers without blank: (N, S), or all targets one after the other in one dimension.
-        input_lengths: how many steps of each sequence count: (N,) or (), a tensor or a tuple.
-        target_lengths: how long each target is: (N,) or (), a tensor or a tuple.
+        input_lengths: the number of steps of each sequence that count: (N,) or (), a tensor or a tuple.
+        target_lengths: the length of each target: (N,) or (), a tensor or a tuple.
         blank: the class that stands for no label.
         reduction: 'mean' over the batch of losses divided by their target's length, 'sum', or 'none'.
-        zero_infinity: whether an infinite loss (a target longer than its input) and its gradient become 0.
+        zero_infinity: if True, replace an infinite loss (of a target longer than its input) and its gradient by 0.
+
+    Returns: a number; for 'none' (N,) or ().
 
     Errors: RuntimeError for lengths that do not fit, or a blank that is no class.
 
@@ -253,9 +266,11 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = 
     """Return ``log(1 + exp(-target * input))``, reduced.
 
     Args:
-        input: scores, any shape.
+        input: the scores, of any shape.
         target: -1 or 1 for each.
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
+
+    Returns: a number; for 'none' a tensor of the shape of input.
 
     Errors: ValueError for another reduction; RuntimeError for a target that does not broadcast to the input's shape.
 
@@ -276,12 +291,14 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
     """Return the mean over the classes (the last dimension) of `binary_cross_entropy_with_logits`, reduced over the rest.
 
     Args:
-        input: scores (N, C) or (C,).
-        target: of the input's shape: 1 for classes that apply, else 0.
-        weight: a factor for each class.
+        input: the scores, (N, C) or (C,).
+        target: of the input's shape: 1 for classes that apply, otherwise 0.
+        weight: (C,), a factor for each class.
         reduction: 'mean' over the batch, 'sum', or 'none' for the loss of each sample.
 
-    Errors: ValueError for another reduction.
+    Returns: a number; for 'none' (N,) or ().
+
+    Errors: ValueError for another reduction; RuntimeError for shapes that do not broadcast.
 
     >>> input, target = torch.tensor([[0.0, 2.0], [0.0, 0.0]]), torch.tensor([[1.0, 1.0], [0.0, 1.0]])
     >>> F.multilabel_soft_margin_loss(input, target, reduction="none")
@@ -320,12 +337,14 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: float = 1, margin: float
     reduced.
 
     Args:
-        input: scores (N, C) or (C,).
-        target: class numbers (N,) or ().
+        input: the scores, (N, C) or (C,).
+        target: the class numbers, int64, (N,) or ().
         p: 1 or 2.
         margin: the distance beyond which there is no loss.
         weight: (C,), a factor by the class of the target.
         reduction: 'mean' over the batch, 'sum', or 'none' for the loss of each sample.
+
+    Returns: a number; for 'none' (N,) or ().
 
     Errors: ValueError for another p or reduction, or a weight of more dimensions; RuntimeError for shapes that do not fit.
 
@@ -361,9 +380,11 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
     """Return the sum over target classes j and other classes i of ``max(0, 1 - (x[j] - x[i]))``, divided by C; reduced.
 
     Args:
-        input: scores (N, C) or (C,).
-        target: class numbers, of the input's shape; those behind the first -1 do not count.
+        input: the scores, (N, C) or (C,).
+        target: the class numbers, int64, of the input's shape; those behind the first -1 do not count.
         reduction: 'mean' over the batch, 'sum', or 'none' for the loss of each sample.
+
+    Returns: a number; for 'none' (N,) or ().
 
     Errors: RuntimeError for shapes that do not fit, or a class that does not exist; ValueError for another reduction.
 

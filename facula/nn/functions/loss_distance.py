@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
-from facula._autocast import in_float32
 from facula._C import pairwise_distance
+from facula._shared.autocast import in_float32
 
 from .. import _reduction
 from .._reduction import reduced
@@ -32,10 +32,12 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
     reduced.
 
     Args:
-        input1, input2: (N, D) or (D,).
+        input1, input2: the vectors, (N, D) or (D,).
         target: 1 for pairs that belong together, -1 for others: (N,) or ().
         margin: how similar others may be, in [-1, 1].
         reduction: 'mean' over the pairs, 'sum', or 'none' for the loss of each.
+
+    Returns: a number; for 'none' (N,) or ().
 
     Errors: RuntimeError for other numbers of dimensions; ValueError for another reduction.
 
@@ -68,12 +70,14 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, siz
     """Return the input (a distance) where the target is 1, ``max(0, margin - input)`` where it is -1; reduced.
 
     Args:
-        input: distances, any shape.
+        input: the distances, of any shape.
         target: 1 or -1 for each.
         margin: the distance beyond which a pair that does not belong together costs nothing.
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
 
-    Errors: ValueError for another reduction.
+    Returns: a number; for 'none' a tensor of the shape of input.
+
+    Errors: ValueError for another reduction; RuntimeError for shapes that do not broadcast.
 
     >>> F.hinge_embedding_loss(torch.tensor([0.5, 0.25]), torch.tensor([1, -1]), reduction="none")
     tensor([0.5000, 0.7500])
@@ -91,10 +95,12 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     """Return ``max(0, -target * (input1 - input2) + margin)``, reduced: no loss where the order is that of the target.
 
     Args:
-        input1, input2: scores of one shape.
+        input1, input2: the scores, of one shape.
         target: 1 where input1 shall be greater, -1 where input2.
-        margin: by how much.
+        margin: the difference that is wanted at least.
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
+
+    Returns: a number; for 'none' a tensor of the shape of the inputs.
 
     Errors: RuntimeError for different numbers of dimensions; ValueError for another reduction.
 
@@ -136,6 +142,8 @@ def triplet_margin_loss(
         swap: whether d(positive, negative) is taken where it is smaller than d(anchor, negative).
         reduction: 'mean' over the batch, 'sum', or 'none' for the loss of each triplet.
 
+    Returns: a number; for 'none' the losses of the triplets, (N,) or ().
+
     Errors: ValueError for a margin that is not positive, or another reduction; RuntimeError for different numbers of
     dimensions.
 
@@ -171,6 +179,8 @@ def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative
         margin: by how much farther, greater than 0.
         swap: whether d(positive, negative) is taken where it is smaller than d(anchor, negative).
         reduction: 'mean' over the batch, 'sum', or 'none' for the loss of each triplet.
+
+    Returns: a number; for 'none' the losses of the triplets, of the shape of the distances.
 
     Errors: ValueError for a margin that is not positive, or another reduction; RuntimeError for different numbers of
     dimensions.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
-from facula._autocast import in_float32
+from facula._shared.autocast import in_float32
 
 from .. import _reduction
 from .._reduction import reduced
@@ -58,12 +58,14 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
     """Return the squared difference ``(input - target) ** 2``, reduced.
 
     Args:
-        input: any shape.
-        target: of the input's shape; another one that broadcasts is taken with a UserWarning.
+        input: the values, of any shape.
+        target: of the input's shape; another one that broadcasts is accepted with a UserWarning.
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
         weight: of the input's shape, a factor for each element; then 'mean' divides by the sum of the weights.
 
-    Errors: ValueError for another reduction, or a weight of another shape.
+    Returns: a number; for 'none' a tensor of the shape of input (or of the broadcast shape).
+
+    Errors: ValueError for another reduction, or a weight of another shape; RuntimeError for shapes that do not broadcast.
 
     >>> input, target = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, 0.0])
     >>> F.mse_loss(input, target, reduction="none")
@@ -80,12 +82,14 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
     """Return the absolute difference ``abs(input - target)``, reduced.
 
     Args:
-        input: any shape.
-        target: of the input's shape; another one that broadcasts is taken with a UserWarning.
+        input: the values, of any shape.
+        target: of the input's shape; another one that broadcasts is accepted with a UserWarning.
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
         weight: of the input's shape, a factor for each element; then 'mean' divides by the sum of the weights.
 
-    Errors: ValueError for another reduction, or a weight of another shape.
+    Returns: a number; for 'none' a tensor of the shape of input (or of the broadcast shape).
+
+    Errors: ValueError for another reduction, or a weight of another shape; RuntimeError for shapes that do not broadcast.
 
     >>> F.l1_loss(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, 0.0]), reduction="sum")
     tensor(5.)
@@ -99,12 +103,14 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
     """Return ``0.5 * d**2 / beta`` where ``d = |input - target| < beta``, else ``d - 0.5 * beta``; reduced.
 
     Args:
-        input: any shape.
-        target: of the input's shape; another one that broadcasts is taken with a UserWarning.
+        input: the values, of any shape.
+        target: of the input's shape; another one that broadcasts is accepted with a UserWarning.
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
-        beta: where the square meets the line; at 0 it is `l1_loss`.
+        beta: the distance at which the square meets the line; 0 gives `l1_loss`.
 
-    Errors: ValueError for another reduction; RuntimeError for a negative beta.
+    Returns: a number; for 'none' a tensor of the shape of input (or of the broadcast shape).
+
+    Errors: ValueError for another reduction; RuntimeError for a negative beta, or shapes that do not broadcast.
 
     >>> F.smooth_l1_loss(torch.tensor([0.5, 3.0]), torch.zeros(2), reduction="none")
     tensor([0.1250, 2.5000])
@@ -122,13 +128,16 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     """Return ``0.5 * d**2`` where ``d = |input - target| < delta``, else ``delta * (d - 0.5 * delta)``; reduced.
 
     Args:
-        input: any shape.
-        target: of the input's shape; another one that broadcasts is taken with a UserWarning.
+        input: the values, of any shape.
+        target: of the input's shape; another one that broadcasts is accepted with a UserWarning.
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
-        delta: where the square meets the line, greater than 0.
+        delta: the distance at which the square meets the line, greater than 0.
         weight: of the input's shape, a factor for each element; 'mean' still divides by the number of elements.
 
-    Errors: ValueError for another reduction, or a weight of another shape; RuntimeError for a delta that is not positive.
+    Returns: a number; for 'none' a tensor of the shape of input (or of the broadcast shape).
+
+    Errors: ValueError for another reduction, or a weight of another shape; RuntimeError for a delta that is not positive, or
+    shapes that do not broadcast.
 
     >>> F.huber_loss(torch.tensor([0.5, 3.0]), torch.zeros(2), reduction="none", delta=2.0)
     tensor([0.1250, 4.0000])
@@ -150,12 +159,15 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
     Args:
         input: the logarithm of the rate, or the rate itself without log_input.
         target: the counts, of a shape that broadcasts with the input's.
-        log_input: False for ``input - target * log(input + eps)``.
-        full: whether the constant ``log(target!)`` is added, by Stirling's formula, for targets greater than 1.
-        eps: keeps the logarithm of a rate finite.
+        log_input: if False, compute ``input - target * log(input + eps)``.
+        full: if True, add the constant ``log(target!)``, by Stirling's formula, for targets greater than 1.
+        eps: a number that keeps the logarithm of a rate finite.
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
 
-    Errors: ValueError for another reduction.
+    Returns: a number; for 'none' a tensor of the broadcast shape.
+
+    Errors: ValueError for another reduction; TypeError for an input or target that is not a tensor; RuntimeError for shapes
+    that do not broadcast.
 
     >>> F.poisson_nll_loss(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 2.0]), reduction="none")
     tensor([1.0000, 0.7183])
@@ -180,13 +192,15 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = F
     """Return the negative log likelihood of a Gaussian: ``0.5 * (log(var) + (input - target) ** 2 / var)``, reduced.
 
     Args:
-        input: the mean, any shape.
+        input: the mean, of any shape.
         target: what was observed, of a shape that broadcasts with the input's.
         var: the variance: a float, or a tensor of the input's shape, with one dimension of size 1, or without the last
             dimension.
-        full: whether the constant ``0.5 * log(2 * pi)`` is added.
+        full: if True, add the constant ``0.5 * log(2 * pi)``.
         eps: the smallest variance; a variance below is taken as eps, and gets the gradient nevertheless.
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
+
+    Returns: a number; for 'none' a tensor of the broadcast shape.
 
     Errors: ValueError for a negative variance, one of a shape that does not fit, or another reduction.
 
@@ -228,9 +242,11 @@ def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, redu
         target: probabilities, or log-probabilities with log_target; of a shape that broadcasts with the input's.
         reduction: 'batchmean' (the sum divided by the size of dimension 0: the divergence as it is defined), 'sum', 'none', or
             'mean' over the elements, the default, which warns that it is not the divergence.
-        log_target: whether the target holds logarithms too.
+        log_target: if True, the target holds logarithms, too.
 
-    Errors: ValueError for another reduction.
+    Returns: a number; for 'none' a tensor of the broadcast shape.
+
+    Errors: ValueError for another reduction; RuntimeError for shapes that do not broadcast.
 
     >>> input = torch.tensor([[0.5, 0.5]]).log()
     >>> F.kl_div(input, torch.tensor([[0.25, 0.75]]), reduction="batchmean")

@@ -16,7 +16,8 @@ __all__ = ["ScalingType", "SwizzleType", "grouped_mm", "scaled_mm"]
 
 
 class ScalingType(enum.IntEnum):
-    """How many elements share a scale, in `scaled_mm`: all, those of a row, or of a block of the size that the name tells.
+    """Say how many elements share a scale in `scaled_mm`: all, those of a row, or those of a block of the size that the name
+    tells.
 
     >>> F.ScalingType.RowWise
     <ScalingType.RowWise: 1>
@@ -26,7 +27,7 @@ class ScalingType(enum.IntEnum):
 
 
 class SwizzleType(enum.IntEnum):
-    """How the scales of `scaled_mm` lie in memory: in their order, or as blocks of 32 x 4 x 4 that some GPUs read.
+    """Say how the scales of `scaled_mm` lie in memory: in their order, or as blocks of 32 x 4 x 4 that some GPUs read.
 
     >>> F.SwizzleType.NO_SWIZZLE.value
     0
@@ -42,9 +43,9 @@ def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias
     Args:
         mat_a, mat_b: (G, n, k) and (G, k, m); or, with `offs`, one or both without the first dimension, which has the
             groups one after the other: the rows of mat_a, the columns of mat_b, or, of both, what is summed over.
-        offs: (G), int32: where each group ends.
-        bias: added to each group's product.
-        out_dtype: of the result; default: that of mat_a.
+        offs: (G,), int32: where each group ends.
+        bias: a tensor added to each group's product, or None.
+        out_dtype: the dtype of the result. Default: that of mat_a.
 
     Returns:
         (rows of mat_a, m), (n, columns of mat_b), or else (G, n, m). What lies behind the last offset is left out; of rows
@@ -103,12 +104,12 @@ def scaled_mm(mat_a: Tensor, mat_b: Tensor, scale_a: Tensor, scale_recipe_a: Any
         scale_recipe_a, scale_recipe_b: `ScalingType`s, or lists of one: TensorWise (1 element) or RowWise ((m, 1) or (m) and
             (1, n) or (n)), the same for both.
         swizzle_a, swizzle_b: None or `SwizzleType.NO_SWIZZLE`.
-        bias: (n), added to the product.
-        output_dtype: of the result.
+        bias: (n,), added to the product, or None.
+        output_dtype: the dtype of the result.
         contraction_dim: the dimensions that are summed over; () or (1, 0), the only ones of matrices.
-        use_fast_accum: taken, and without effect: float32 is exact enough.
+        use_fast_accum: accepted without effect: sums are in float32.
 
-    Returns (m, n).
+    Returns: (m, n), of output_dtype.
 
     Errors: NotImplementedError for other recipes; RuntimeError for shapes that do not fit.
 

@@ -28,18 +28,21 @@ def _check_values_per_channel(name: str, size) -> None:
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
                bias: Tensor | None = None, training: bool = False, momentum: float = 0.1,
                eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Normalise each channel over the batch and the positions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+    """Normalize each channel over the batch and the positions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
-        input: (N, C, ...).
+        input: the values, (N, C, ...).
         running_mean, running_var: (C,): updated in place in training, used for mean and var otherwise; in training may be None.
-        weight: (C,): factors, or None.
-        bias: (C,): added after the factors, or None.
-        training: whether mean and variance are those of the batch.
+        weight: (C,): the factors, or None.
+        bias: (C,): the numbers added after the factors, or None.
+        training: if True, use the mean and the variance of the batch.
         momentum: the share of the batch in the running statistics.
-        eps: added to the variance.
+        eps: a number added to the variance.
 
-    Errors: ValueError in training for one value per channel; RuntimeError for statistics of another size.
+    Returns: a tensor of the shape of input.
+
+    Errors: ValueError in training for one value per channel, or for one of running_mean and running_var alone; RuntimeError for
+    statistics, a weight or a bias of another size.
 
     >>> mean, var = torch.zeros(1), torch.ones(1)
     >>> F.batch_norm(torch.tensor([[1.0], [3.0]]), mean, var, training=True)
@@ -66,16 +69,18 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-05,
 ) -> Tensor:
-    """Normalise each channel of each sample over its positions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+    """Normalize each channel of each sample over its positions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
-        input: (N, C, ...).
+        input: the values, (N, C, ...).
         running_mean, running_var: (C,): updated in place with use_input_stats, used for mean and var without; or None.
-        weight: (C,): factors, or None.
-        bias: (C,): added after the factors, or None.
-        use_input_stats: whether mean and variance are those of the input; else the running ones.
+        weight: (C,): the factors, or None.
+        bias: (C,): the numbers added after the factors, or None.
+        use_input_stats: if True, use the mean and the variance of the input, otherwise the running ones.
         momentum: the share of the input in the running statistics.
-        eps: added to the variance.
+        eps: a number added to the variance.
+
+    Returns: a tensor of the shape of input.
 
     Errors: ValueError with use_input_stats for one position per channel.
 
@@ -95,14 +100,16 @@ def instance_norm(
 
 def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Normalise over the last dimensions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+    """Normalize over the last dimensions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
-        input: (..., *normalized_shape).
+        input: the values, (..., *normalized_shape).
         normalized_shape: the sizes of the last dimensions, a list.
-        weight: of the shape that is normalised: factors, or None.
-        bias: of that shape: added after the factors, or None.
-        eps: added to the variance.
+        weight: normalized_shape: the factors, or None.
+        bias: normalized_shape: the numbers added after the factors, or None.
+        eps: a number added to the variance.
+
+    Returns: a tensor of the shape of input.
 
     Errors: RuntimeError for an input whose last dimensions are others.
 
@@ -117,10 +124,13 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
     """Divide by the root mean square over the last dimensions: ``x / sqrt(mean(x ** 2) + eps) * weight``.
 
     Args:
-        input: (..., *normalized_shape).
+        input: the values, (..., *normalized_shape).
         normalized_shape: the sizes of the last dimensions, a list.
-        weight: of the shape that is normalised: factors, or None.
-        eps: added to the mean of squares; default: the machine epsilon of the dtype, of float32 where it is narrower.
+        weight: normalized_shape: the factors, or None.
+        eps: a number added to the mean of squares. Default: the machine epsilon of the dtype, or that of float32 for a narrower
+            one.
+
+    Returns: a tensor of the shape of input.
 
     Errors: RuntimeError for an input whose last dimensions are others.
 
@@ -132,14 +142,16 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
 
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Normalise each group of channels of each sample: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+    """Normalize each group of channels of each sample: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
-        input: (N, C, ...).
-        num_groups: how many groups; it divides C.
-        weight: (C,): factors, or None.
-        bias: (C,): added after the factors, or None.
-        eps: added to the variance.
+        input: the values, (N, C, ...).
+        num_groups: the number of groups; it must divide C.
+        weight: (C,): the factors, or None.
+        bias: (C,): the numbers added after the factors, or None.
+        eps: a number added to the variance.
+
+    Returns: a tensor of the shape of input.
 
     Errors: RuntimeError for fewer than 2 dimensions, or a C that num_groups does not divide; ValueError for groups of one
     value.
@@ -160,9 +172,11 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     """Divide by ``(k + alpha * mean of the squares of size neighbouring channels) ** beta``; beyond the ends channels are 0.
 
     Args:
-        input: (N, C, ...) of 3 dimensions or more.
-        size: how many channels are neighbours, the channel itself among them.
-        alpha, beta, k: of the formula.
+        input: the values, (N, C, ...), of 3 dimensions or more.
+        size: the number of channels that count as neighbours, with the channel itself.
+        alpha, beta, k: the numbers of the formula.
+
+    Returns: a tensor of the shape of input.
 
     Errors: ValueError for fewer than 3 dimensions.
 
@@ -189,11 +203,13 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
     """Divide by the p-norm along a dimension: ``x / max(norm(x, p), eps)``.
 
     Args:
-        input: any shape.
+        input: the values, of any shape.
         p: the power of the norm.
         dim: the dimension (or dimensions) that the norm is taken over.
         eps: the smallest divisor.
-        out: where the result is written.
+        out: the tensor into which the result is written, or None.
+
+    Returns: a tensor of the shape of input.
 
     Errors: IndexError for a dim that the input does not have, such as the default for a vector.
 

@@ -1,17 +1,15 @@
-"""Pooling functions of nn.functional, over inputs (N, C, spatial...) or (C, spatial...)."""
+"""Pooling functions of nn.functional with windows of a given size, over inputs (N, C, spatial...) or (C, spatial...)."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
-import facula
 from facula import _C
 from facula._C import avg_pool1d
 from facula._C.nn_functional import avg_pool2d, avg_pool3d
 
-from .._explained import explained
-from .._tuples import _list_with_default, _pair, _single, _triple
+from .._tuples import _pair, _single, _triple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,39 +18,33 @@ if TYPE_CHECKING:
     from facula import Tensor
 
 __all__ = [
-    "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool1d_with_indices",
-    "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d",
-    "adaptive_max_pool3d_with_indices", "fractional_max_pool2d", "fractional_max_pool2d_with_indices",
-    "fractional_max_pool3d", "fractional_max_pool3d_with_indices", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d",
-    "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices",
-    "max_unpool1d", "max_unpool2d", "max_unpool3d",
+    "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices",
+    "max_pool3d", "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d",
 ]  # fmt: skip
 
-_ARGUMENTS = {
-    "input": "the batch of samples of some channels, or one sample without the first dimension.",
-    "indices": "where the values were, as pooling with return_indices gives it.",
-    "norm_type": "the power.",
-    "kernel_size": "of the window, a number or one for each dimension.",
-    "stride": "the step of the window; default: its size.",
-    "return_indices": "whether to return also where the maxima were.",
-    "output_size": "the sizes of the output, a number or one for each dimension; None for that of the input.",
-    "padding": "elements added at both ends of each dimension.",
-    "ceil_mode": "whether sizes are rounded up.",
-    "dilation": "the step between the elements of a window.",
-    "output_ratio": "output sizes over input sizes, in (0, 1).",
-}
-_UNPOOLED = "the sizes of the output, within a stride of what None stands for: (size - 1) * stride + kernel_size - 2 * padding."
 
 _nn = _C.nn_functional
 
 
-@explained(_ARGUMENTS)
 def max_pool1d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                             padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                             return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return what `max_pool1d` gives, and where the maxima were, as positions in the input's last dimension.
 
-    Returns (values, indices), both (N, C, L_out), whatever return_indices says.
+    Args:
+        input: the values, (N, C, L) or (C, L).
+        kernel_size: the size of the window.
+        stride: the step of the window. Default: kernel_size.
+        padding: the number of elements added at both ends of the dimension; at most half the window.
+        dilation: the step between the elements of a window.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+        return_indices: if True, also return where the maxima were.
+
+    Returns: (values, indices), both (N, C, L_out) or (C, L_out), where a dimension of size L becomes
+    ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``, whatever return_indices says.
+
+    Errors: RuntimeError for another number of dimensions, a padding of more than half the window, or an output without
+    elements.
 
     >>> F.max_pool1d_with_indices(torch.tensor([[[1.0, 3.0, 2.0, 5.0]]]), 2)
     (tensor([[[3., 5.]]]), tensor([[[1, 3]]]))
@@ -60,13 +52,25 @@ def max_pool1d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
     return _C.max_pool1d_with_indices(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
-@explained(_ARGUMENTS)
 def max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                             padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                             return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return what `max_pool2d` gives, and where the maxima were, as positions in each plane of H * W elements.
 
-    Returns (values, indices), both (N, C, H_out, W_out), whatever return_indices says.
+    Args:
+        input: the values, (N, C, H, W) or (C, H, W).
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        padding: the number of elements added at both ends of each dimension; at most half the window.
+        dilation: the step between the elements of a window, a number or one for each dimension.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+        return_indices: if True, also return where the maxima were.
+
+    Returns: (values, indices), both (N, C, H_out, W_out) or (C, H_out, W_out), where a dimension of size L becomes
+    ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``, whatever return_indices says.
+
+    Errors: RuntimeError for another number of dimensions, a padding of more than half the window, or an output without
+    elements.
 
     >>> F.max_pool2d_with_indices(torch.arange(16.0).reshape(1, 4, 4), 2)[1]
     tensor([[[ 5,  7],
@@ -75,13 +79,25 @@ def max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
     return _nn.max_pool2d_with_indices(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
-@explained(_ARGUMENTS)
 def max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                             padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                             return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return what `max_pool3d` gives, and where the maxima were, as positions in each volume of D * H * W elements.
 
-    Returns (values, indices), both (N, C, D_out, H_out, W_out), whatever return_indices says.
+    Args:
+        input: the values, (N, C, D, H, W) or (C, D, H, W).
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        padding: the number of elements added at both ends of each dimension; at most half the window.
+        dilation: the step between the elements of a window, a number or one for each dimension.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+        return_indices: if True, also return where the maxima were.
+
+    Returns: (values, indices), both (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), where a dimension of size L
+    becomes ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``, whatever return_indices says.
+
+    Errors: RuntimeError for another number of dimensions, a padding of more than half the window, or an output without
+    elements.
 
     >>> F.max_pool3d_with_indices(torch.arange(8.0).reshape(1, 1, 2, 2, 2), 2)
     (tensor([[[[[7.]]]]]), tensor([[[[[7]]]]]))
@@ -89,15 +105,26 @@ def max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
     return _nn.max_pool3d_with_indices(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
-@explained(_ARGUMENTS)
 def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Tensor | Any:  # fmt: skip
     """Return the maximum of each window of the last dimension. Padding is minus infinity.
 
-    Returns (N, C, L_out) or (C, L_out), with return_indices (values, indices).
+    Args:
+        input: the values, (N, C, L) or (C, L).
+        kernel_size: the size of the window.
+        stride: the step of the window. Default: kernel_size.
+        padding: the number of elements added at both ends of the dimension; at most half the window.
+        dilation: the step between the elements of a window.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+        return_indices: if True, also return where the maxima were.
 
-    Errors: RuntimeError for other numbers of dimensions, or a padding of more than half the window.
+    Returns: (N, C, L_out) or (C, L_out), where a dimension of size L becomes
+    ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``; with return_indices a pair (values, indices) of such
+    tensors.
+
+    Errors: RuntimeError for another number of dimensions, a padding of more than half the window, or an output without
+    elements.
 
     >>> F.max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 5.0]]), 2, stride=1)
     tensor([[3., 3., 5.]])
@@ -107,15 +134,26 @@ def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
     return _C.max_pool1d(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
-@explained(_ARGUMENTS)
 def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Tensor | Any:  # fmt: skip
     """Return the maximum of each window of the last two dimensions. Padding is minus infinity.
 
-    Returns (N, C, H_out, W_out) or (C, H_out, W_out), with return_indices (values, indices).
+    Args:
+        input: the values, (N, C, H, W) or (C, H, W).
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        padding: the number of elements added at both ends of each dimension; at most half the window.
+        dilation: the step between the elements of a window, a number or one for each dimension.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+        return_indices: if True, also return where the maxima were.
 
-    Errors: RuntimeError for other numbers of dimensions, or a padding of more than half the window.
+    Returns: (N, C, H_out, W_out) or (C, H_out, W_out), where a dimension of size L becomes
+    ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``; with return_indices a pair (values, indices) of such
+    tensors.
+
+    Errors: RuntimeError for another number of dimensions, a padding of more than half the window, or an output without
+    elements.
 
     >>> F.max_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
     tensor([[[ 5.,  7.],
@@ -126,15 +164,26 @@ def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
     return _C.max_pool2d(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
-@explained(_ARGUMENTS)
 def max_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Tensor | Any:  # fmt: skip
     """Return the maximum of each window of the last three dimensions. Padding is minus infinity.
 
-    Returns (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), with return_indices (values, indices).
+    Args:
+        input: the values, (N, C, D, H, W) or (C, D, H, W).
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        padding: the number of elements added at both ends of each dimension; at most half the window.
+        dilation: the step between the elements of a window, a number or one for each dimension.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+        return_indices: if True, also return where the maxima were.
 
-    Errors: RuntimeError for other numbers of dimensions, or a padding of more than half the window.
+    Returns: (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), where a dimension of size L becomes
+    ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``; with return_indices a pair (values, indices) of such
+    tensors.
+
+    Errors: RuntimeError for another number of dimensions, a padding of more than half the window, or an output without
+    elements.
 
     >>> F.max_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2)
     tensor([[[[7.]]]])
@@ -142,208 +191,6 @@ def max_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
     if return_indices:
         return max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
     return _C.max_pool3d(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
-
-
-@explained(_ARGUMENTS)
-def adaptive_max_pool1d_with_indices(input: Tensor, output_size: int | Sequence[int | None],
-                                     return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return what `adaptive_max_pool1d` gives, and where the maxima were, as positions in the input's last dimension.
-
-    Returns (values, indices), whatever return_indices says.
-
-    >>> F.adaptive_max_pool1d_with_indices(torch.tensor([[1.0, 3.0, 2.0, 5.0]]), 2)
-    (tensor([[3., 5.]]), tensor([[1, 3]]))
-    """
-    return _C.adaptive_max_pool1d(input, output_size)
-
-
-@explained(_ARGUMENTS)
-def adaptive_max_pool2d_with_indices(input: Tensor, output_size: int | Sequence[int | None],
-                                     return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return what `adaptive_max_pool2d` gives, and where the maxima were, as positions in each plane of H * W elements.
-
-    Returns (values, indices), whatever return_indices says.
-
-    >>> F.adaptive_max_pool2d_with_indices(torch.arange(16.0).reshape(1, 4, 4), 1)
-    (tensor([[[15.]]]), tensor([[[15]]]))
-    """
-    return _nn.adaptive_max_pool2d(input, _list_with_default(output_size, input.size()))
-
-
-@explained(_ARGUMENTS)
-def adaptive_max_pool3d_with_indices(input: Tensor, output_size: int | Sequence[int | None],
-                                     return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return what `adaptive_max_pool3d` gives, and where the maxima were, as positions in each volume of D * H * W elements.
-
-    Returns (values, indices), whatever return_indices says.
-
-    >>> F.adaptive_max_pool3d_with_indices(torch.arange(8.0).reshape(1, 2, 2, 2), 1)
-    (tensor([[[[7.]]]]), tensor([[[[7]]]]))
-    """
-    return _nn.adaptive_max_pool3d(input, _list_with_default(output_size, input.size()))
-
-
-@explained(_ARGUMENTS)
-def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Tensor | Any:
-    """Return the maxima of as many windows as the output shall have elements: the i-th covers ``floor(i * L / L_out)`` to
-    ``ceil((i + 1) * L / L_out)``.
-
-    Returns (N, C, L_out) or (C, L_out), with return_indices (values, indices).
-
-    >>> F.adaptive_max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 5.0, 4.0]]), 2)
-    tensor([[3., 5.]])
-    """
-    result = adaptive_max_pool1d_with_indices(input, output_size)
-    return result if return_indices else result[0]
-
-
-@explained(_ARGUMENTS)
-def adaptive_max_pool2d(input: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Tensor | Any:
-    """Return the maxima of windows that are laid so that the output has the given height and width.
-
-    Returns (N, C, *output_size) or (C, *output_size), with return_indices (values, indices).
-
-    >>> F.adaptive_max_pool2d(torch.arange(16.0).reshape(1, 4, 4), (1, None))
-    tensor([[[12., 13., 14., 15.]]])
-    """
-    result = adaptive_max_pool2d_with_indices(input, output_size)
-    return result if return_indices else result[0]
-
-
-@explained(_ARGUMENTS)
-def adaptive_max_pool3d(input: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Tensor | Any:
-    """Return the maxima of windows that are laid so that the output has the given depth, height and width.
-
-    Returns (N, C, *output_size) or (C, *output_size), with return_indices (values, indices).
-
-    >>> F.adaptive_max_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), (1, 1, 2))
-    tensor([[[[6., 7.]]]])
-    """
-    result = adaptive_max_pool3d_with_indices(input, output_size)
-    return result if return_indices else result[0]
-
-
-@explained(_ARGUMENTS)
-def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None]) -> Tensor:
-    """Return the means of windows that are laid so that the output has the given height and width; 1 is the mean of the whole
-    image.
-
-    Returns (N, C, *output_size) or (C, *output_size).
-
-    >>> F.adaptive_avg_pool2d(torch.arange(16.0).reshape(1, 4, 4), (1, None))
-    tensor([[[6., 7., 8., 9.]]])
-    """
-    return _nn.adaptive_avg_pool2d(input, _list_with_default(output_size, input.size()))
-
-
-@explained(_ARGUMENTS)
-def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int | None]) -> Tensor:
-    """Return the means of windows that are laid so that the output has the given depth, height and width.
-
-    Returns (N, C, *output_size) or (C, *output_size).
-
-    >>> F.adaptive_avg_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 1)
-    tensor([[[[3.5000]]]])
-    """
-    return _nn.adaptive_avg_pool3d(input, _list_with_default(output_size, input.size()))
-
-
-@explained(_ARGUMENTS, output_size="sizes of the output, a number or one for each dimension; or")
-def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequence[int],
-                                       output_size: int | Sequence[int] | None = None,
-                                       output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
-                                       _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return what `fractional_max_pool2d` gives, and where the maxima were, as positions in each plane of H * W elements.
-
-    Returns (values, indices), whatever return_indices says.
-
-    Errors: ValueError for neither of output_size and output_ratio.
-
-    >>> values, indices = F.fractional_max_pool2d_with_indices(torch.randn(1, 1, 9, 9), 2, output_ratio=0.5)
-    >>> values.shape, indices.dtype
-    (torch.Size([1, 1, 4, 4]), torch.int64)
-    """
-    output_size, samples = _fractional_setup(
-        "fractional_max_pool2d", 2, input, output_size, output_ratio, _random_samples
-    )
-    return _nn.fractional_max_pool2d(input, _pair(kernel_size), output_size, samples)
-
-
-@explained(_ARGUMENTS, output_size="sizes of the output, a number or one for each dimension; or")
-def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequence[int],
-                                       output_size: int | Sequence[int] | None = None,
-                                       output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
-                                       _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return what `fractional_max_pool3d` gives, and where the maxima were, as positions in each volume of D * H * W elements.
-
-    Returns (values, indices), whatever return_indices says.
-
-    Errors: ValueError for neither of output_size and output_ratio.
-
-    >>> values, indices = F.fractional_max_pool3d_with_indices(torch.randn(1, 1, 9, 9, 9), 2, output_ratio=0.5)
-    >>> values.shape, indices.dtype
-    (torch.Size([1, 1, 4, 4, 4]), torch.int64)
-    """
-    output_size, samples = _fractional_setup(
-        "fractional_max_pool3d", 3, input, output_size, output_ratio, _random_samples
-    )
-    return _nn.fractional_max_pool3d(input, _triple(kernel_size), output_size, samples)
-
-
-def _fractional_setup(name: str, n: int, input, output_size, output_ratio, samples):
-    if output_size is None and output_ratio is None:
-        raise ValueError(f"{name}: needs output_size or output_ratio, got neither")
-    if output_size is None:
-        ratios = (output_ratio,) * n if isinstance(output_ratio, (int, float)) else tuple(output_ratio)
-        if len(ratios) > n:
-            raise ValueError(f"{name}: output_ratio must be a number or {n} of them, got {output_ratio!r}")
-        output_size = [int(size * ratio) for size, ratio in zip(input.shape[-n:], ratios)]
-    elif isinstance(output_size, int):
-        output_size = [output_size] * n
-    if samples is None:
-        batch = 1 if input.dim() == n + 1 else input.size(0)
-        samples = facula.rand(batch, input.size(-n - 1), n, dtype=input.dtype, device=input.device)
-    return output_size, samples
-
-
-def fractional_max_pool2d(input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None,
-                          output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
-                          _random_samples: Tensor | None = None) -> Tensor | Any:  # fmt: skip
-    """Return the maxima of windows at pseudo-random places, whose steps are such that the output has the given size.
-
-    Args:
-        input: (N, C, H, W) or (C, H, W).
-        kernel_size: size of the windows.
-        output_size: output H and W; or
-        output_ratio: output size over input size, in (0, 1).
-        return_indices: whether to return also where the maxima were.
-
-    Errors: ValueError for neither of output_size and output_ratio.
-
-    >>> F.fractional_max_pool2d(torch.randn(1, 1, 9, 9), 2, output_size=(4, 5)).shape
-    torch.Size([1, 1, 4, 5])
-    """
-    result = fractional_max_pool2d_with_indices(
-        input, kernel_size, output_size, output_ratio, True, _random_samples
-    )
-    return result if return_indices else result[0]
-
-
-@explained(_ARGUMENTS, output_size="sizes of the output, a number or one for each dimension; or")
-def fractional_max_pool3d(input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None,
-                          output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
-                          _random_samples: Tensor | None = None) -> Tensor | Any:  # fmt: skip
-    """Return the maxima of windows at pseudo-random places, whose steps are such that the output has the given size.
-
-    Errors: ValueError for neither of output_size and output_ratio.
-
-    >>> F.fractional_max_pool3d(torch.randn(1, 1, 9, 9, 9), 2, output_size=4).shape
-    torch.Size([1, 1, 4, 4, 4])
-    """
-    result = fractional_max_pool3d_with_indices(
-        input, kernel_size, output_size, output_ratio, True, _random_samples
-    )
-    return result if return_indices else result[0]
 
 
 def _unpool_output_size(name: str, input, kernel_size, stride, padding, output_size) -> list[int]:
@@ -368,13 +215,23 @@ def _unpool_output_size(name: str, input, kernel_size, stride, padding, output_s
     return wanted
 
 
-@explained(_ARGUMENTS, output_size=_UNPOOLED)
 def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Undo `max_pool1d`: put the values where ``indices`` says, and zeros elsewhere.
 
-    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
-    use_deterministic_algorithms is on, as equal indices may meet.
+    Args:
+        input: the values, (N, C, L) or (C, L).
+        indices: where the values were, as pooling with return_indices returns it.
+        kernel_size: the size of the window.
+        stride: the step of the window. Default: kernel_size.
+        padding: the number of elements added at both ends of the dimension; at most half the window.
+        output_size: the sizes of the output. Default: ``(size - 1) * stride + kernel_size - 2 * padding`` for each; others must
+            be within a stride of that.
+
+    Returns: (N, C, L_out) or (C, L_out), of the dtype of input.
+
+    Errors: ValueError for an output_size out of reach; RuntimeError for indices of another shape or outside the output, and, as
+    equal indices may meet, where use_deterministic_algorithms is on.
 
     >>> values, indices = F.max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 5.0]]), 2, return_indices=True)
     >>> F.max_unpool1d(values, indices, 2)
@@ -387,13 +244,23 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
     return _nn.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), [*size, 1]).squeeze(-1)
 
 
-@explained(_ARGUMENTS, output_size=_UNPOOLED)
 def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Undo `max_pool2d`: put the values where ``indices`` says, and zeros elsewhere.
 
-    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
-    use_deterministic_algorithms is on, as equal indices may meet.
+    Args:
+        input: the values, (N, C, H, W) or (C, H, W).
+        indices: where the values were, as pooling with return_indices returns it.
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        padding: the number of elements added at both ends of each dimension; at most half the window.
+        output_size: the sizes of the output. Default: ``(size - 1) * stride + kernel_size - 2 * padding`` for each; others must
+            be within a stride of that.
+
+    Returns: (N, C, H_out, W_out) or (C, H_out, W_out), of the dtype of input.
+
+    Errors: ValueError for an output_size out of reach; RuntimeError for indices of another shape or outside the output, and, as
+    equal indices may meet, where use_deterministic_algorithms is on.
 
     >>> values, indices = F.max_pool2d(torch.arange(1.0, 5).reshape(1, 2, 2), 2, return_indices=True)
     >>> F.max_unpool2d(values, indices, 2)
@@ -407,13 +274,23 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
     return _nn.max_unpool2d(input, indices, size)
 
 
-@explained(_ARGUMENTS, output_size=_UNPOOLED)
 def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Undo `max_pool3d`: put the values where ``indices`` says, and zeros elsewhere.
 
-    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
-    use_deterministic_algorithms is on, as equal indices may meet.
+    Args:
+        input: the values, (N, C, D, H, W) or (C, D, H, W).
+        indices: where the values were, as pooling with return_indices returns it.
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        padding: the number of elements added at both ends of each dimension; at most half the window.
+        output_size: the sizes of the output. Default: ``(size - 1) * stride + kernel_size - 2 * padding`` for each; others must
+            be within a stride of that.
+
+    Returns: (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), of the dtype of input.
+
+    Errors: ValueError for an output_size out of reach; RuntimeError for indices of another shape or outside the output, and, as
+    equal indices may meet, where use_deterministic_algorithms is on.
 
     >>> values, indices = F.max_pool3d(torch.arange(1.0, 9).reshape(1, 2, 2, 2), 2, return_indices=True)
     >>> F.max_unpool3d(values, indices, 2)
@@ -446,14 +323,24 @@ def _lp_pool(pool, n: int, input, norm_type, kernel_size, stride, ceil_mode):
     return (mean.sign() * mean.abs().relu()).mul(window).pow(1.0 / norm_type)
 
 
-@explained(_ARGUMENTS)
 def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
               ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """Return the power sum of each window of the last dimension: ``(sum of x ** norm_type) ** (1 / norm_type)``.
 
     It is NaN for a negative sum, which an odd norm_type can give.
 
+    Args:
+        input: the values, (N, C, L) or (C, L).
+        norm_type: the power.
+        kernel_size: the size of the window.
+        stride: the step of the window. Default: kernel_size.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+
     Shapes: output (N, C, L_out) or (C, L_out).
+
+    Returns: (N, C, L_out) or (C, L_out), where a dimension of size L becomes ``(L - kernel_size) // stride + 1``.
+
+    Errors: RuntimeError for another number of dimensions; ZeroDivisionError for a norm_type of 0.
 
     >>> F.lp_pool1d(torch.tensor([[3.0, 4.0, 0.0, 1.0]]), 2, 2)
     tensor([[5., 1.]])
@@ -461,14 +348,24 @@ def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int],
     return _lp_pool(avg_pool1d, 1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-@explained(_ARGUMENTS)
 def lp_pool2d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
               ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """Return the power sum of each window of the last two dimensions: ``(sum of x ** norm_type) ** (1 / norm_type)``.
 
     It is NaN for a negative sum, which an odd norm_type can give.
 
+    Args:
+        input: the values, (N, C, H, W) or (C, H, W).
+        norm_type: the power.
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+
     Shapes: output (N, C, H_out, W_out) or (C, H_out, W_out).
+
+    Returns: (N, C, H_out, W_out) or (C, H_out, W_out), where a dimension of size L becomes ``(L - kernel_size) // stride + 1``.
+
+    Errors: RuntimeError for another number of dimensions; ZeroDivisionError for a norm_type of 0.
 
     >>> F.lp_pool2d(torch.tensor([[[3.0, 0.0], [0.0, 4.0]]]), 2, 2)
     tensor([[[5.]]])
@@ -476,14 +373,25 @@ def lp_pool2d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int],
     return _lp_pool(avg_pool2d, 2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-@explained(_ARGUMENTS)
 def lp_pool3d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
               ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """Return the power sum of each window of the last three dimensions: ``(sum of x ** norm_type) ** (1 / norm_type)``.
 
     It is NaN for a negative sum, which an odd norm_type can give.
 
+    Args:
+        input: the values, (N, C, D, H, W) or (C, D, H, W).
+        norm_type: the power.
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+
     Shapes: output (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out).
+
+    Returns: (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), where a dimension of size L becomes
+    ``(L - kernel_size) // stride + 1``.
+
+    Errors: RuntimeError for another number of dimensions; ZeroDivisionError for a norm_type of 0.
 
     >>> F.lp_pool3d(torch.ones(1, 2, 2, 2), 3, 2)
     tensor([[[[2.]]]])

@@ -9,19 +9,11 @@ from typing import TYPE_CHECKING
 import facula
 from facula import _C
 
-from .._explained import explained
-
 if TYPE_CHECKING:
     from facula import Tensor
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
 
-_ARGUMENTS = {
-    "input": "any shape.",
-    "inplace": "whether the input itself is changed, and returned.",
-    "p": "the probability of dropping, in [0, 1].",
-    "training": "False hands the input back.",
-}
 
 _dropout = _C.dropout
 _dropout_ = _C.dropout_
@@ -32,9 +24,16 @@ def _check_probability(name: str, p: float) -> None:
         raise ValueError(f"{name}: the probability must be between 0 and 1, got {p}")
 
 
-@explained(_ARGUMENTS)
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Set each element to zero in training with probability ``p`` and multiply the rest by ``1 / (1 - p)``.
+
+    Args:
+        input: the values, of any shape.
+        p: the probability of dropping, in [0, 1].
+        training: if False, return the input.
+        inplace: if True, change the input itself and return it.
+
+    Returns: a tensor of the shape of input, or input itself.
 
     Errors: ValueError for a p outside [0, 1].
 
@@ -75,10 +74,17 @@ def _noise_dropout(input, p: float, training: bool, inplace: bool, per_channel: 
     return (input.mul_(noise) if inplace else input * noise).add_(shift)
 
 
-@explained(_ARGUMENTS)
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Apply dropout for networks of SELU: dropped elements take SELU's lower limit, and then mean 0 and variance 1 are
     restored.
+
+    Args:
+        input: the values, of any shape.
+        p: the probability of dropping, in [0, 1].
+        training: if False, return the input.
+        inplace: if True, change the input itself and return it.
+
+    Returns: a tensor of the shape of input.
 
     Errors: ValueError for a p outside [0, 1].
 
@@ -90,9 +96,16 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     return _noise_dropout(input, p, training, inplace, per_channel=False, alpha=True)
 
 
-@explained(_ARGUMENTS, input="(N, C, ...).")
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Apply `alpha_dropout` to whole channels.
+
+    Args:
+        input: the values, (N, C, ...).
+        p: the probability of dropping, in [0, 1].
+        training: if False, return the input.
+        inplace: if True, change the input itself and return it.
+
+    Returns: a tensor of the shape of input.
 
     Errors: ValueError for a p outside [0, 1]; RuntimeError for fewer than 2 dimensions.
 
@@ -103,9 +116,16 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
     return _noise_dropout(input, p, training, inplace, per_channel=True, alpha=True)
 
 
-@explained(_ARGUMENTS, input="(N, C, L) or (C, L).")
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Set whole channels to zero in training with probability ``p`` and multiply the rest by ``1 / (1 - p)``.
+
+    Args:
+        input: the values, (N, C, L) or (C, L).
+        p: the probability of dropping, in [0, 1].
+        training: if False, return the input.
+        inplace: if True, change the input itself and return it.
+
+    Returns: a tensor of the shape of input.
 
     Errors: ValueError for a p outside [0, 1]; RuntimeError for other numbers of dimensions.
 
@@ -119,11 +139,18 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _channel_dropout(input, p, training, inplace, unbatched=input.dim() == 2)
 
 
-@explained(_ARGUMENTS, input="(N, C, H, W).")
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Set whole channels to zero in training with probability ``p`` and multiply the rest by ``1 / (1 - p)``.
 
     Three dimensions are taken as (N, C, L), with a UserWarning; other numbers of dimensions than four warn, too.
+
+    Args:
+        input: the values, (N, C, H, W).
+        p: the probability of dropping, in [0, 1].
+        training: if False, return the input.
+        inplace: if True, change the input itself and return it.
+
+    Returns: a tensor of the shape of input.
 
     Errors: ValueError for a p outside [0, 1].
 
@@ -140,11 +167,18 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _channel_dropout(input, p, training, inplace, unbatched=False)
 
 
-@explained(_ARGUMENTS, input="(N, C, D, H, W) or (C, D, H, W).")
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Set whole channels to zero in training with probability ``p`` and multiply the rest by ``1 / (1 - p)``.
 
     Other numbers of dimensions than four and five warn.
+
+    Args:
+        input: the values, (N, C, D, H, W) or (C, D, H, W).
+        p: the probability of dropping, in [0, 1].
+        training: if False, return the input.
+        inplace: if True, change the input itself and return it.
+
+    Returns: a tensor of the shape of input.
 
     Errors: ValueError for a p outside [0, 1].
 

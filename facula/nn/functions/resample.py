@@ -10,7 +10,7 @@ from facula import _C
 from facula._C import adaptive_avg_pool1d
 from facula.autograd.function import Function
 
-from .pool import adaptive_avg_pool2d, adaptive_avg_pool3d
+from .pool_adaptive import adaptive_avg_pool2d, adaptive_avg_pool3d
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,15 +74,18 @@ def interpolate(
     """Resize the spatial dimensions.
 
     Args:
-        input: (N, C, [D, [H,]] W).
+        input: the values, (N, C, L), (N, C, H, W) or (N, C, D, H, W).
         size: the new sizes, a number or one for each spatial dimension; or
         scale_factor: the factor of each.
         mode: 'nearest', 'nearest-exact', 'linear' (3-D input), 'bilinear' (4-D), 'bicubic' (4-D), 'trilinear' (5-D), 'area' or
             'lanczos' (4-D, with antialias).
-        align_corners: whether the centres of the corner elements of input and output coincide, rather than their outer edges;
-            of the linear modes and 'bicubic'. Default: False.
-        recompute_scale_factor: whether the factor is taken anew from the rounded output size.
-        antialias: whether images are filtered before they shrink, in modes 'bilinear', 'bicubic' and 'lanczos'.
+        align_corners: if True, let the centers of the corner elements of input and output coincide, rather than their outer
+            edges; for the linear modes and 'bicubic'. Default: False.
+        recompute_scale_factor: if True, compute the factor anew from the rounded output size.
+        antialias: if True, filter images before they shrink, in the modes 'bilinear', 'bicubic' and 'lanczos'.
+
+    Returns: (N, C, L_out), (N, C, H_out, W_out) or (N, C, D_out, H_out, W_out), with size, or with ``floor(scale_factor * L)``
+    for a dimension of size L.
 
     Errors: ValueError for both or neither of size and scale_factor, or options that a mode does not have; TypeError for a size
     that is not an integer; NotImplementedError for a mode that does not exist or does not fit the dimensions.
@@ -142,11 +145,15 @@ def upsample(input: Tensor, size: int | Sequence[int] | None = None, scale_facto
     """Call `interpolate`, of which this is a deprecated name; it warns.
 
     Args:
-        input: (N, C, [D, [H,]] W).
-        size: of the output, a number or one for each dimension; or
+        input: the values, (N, C, L), (N, C, H, W) or (N, C, D, H, W).
+        size: the sizes of the output, a number or one for each dimension; or
         scale_factor: the factor by which each dimension grows.
         mode: 'nearest', 'linear', 'bilinear', 'bicubic', 'trilinear' or 'area'.
-        align_corners: whether the centres of the corner elements stay in the corners.
+        align_corners: if True, let the centers of the corner elements coincide.
+
+    Returns: what `interpolate` returns.
+
+    Errors: those of `interpolate`.
 
     >>> import warnings
     >>> with warnings.catch_warnings():
@@ -163,9 +170,11 @@ def upsample_nearest(input: Tensor, size: int | Sequence[int] | None = None,
     """Return ``interpolate(input, size, scale_factor, mode='nearest')``; deprecated, it warns.
 
     Args:
-        input: (N, C, [D, [H,]] W).
-        size: of the output, a number or one for each dimension; or
+        input: the values, (N, C, L), (N, C, H, W) or (N, C, D, H, W).
+        size: the sizes of the output, a number or one for each dimension; or
         scale_factor: the factor by which each dimension grows.
+
+    Errors: those of `interpolate`.
 
     >>> import warnings
     >>> with warnings.catch_warnings():
@@ -182,9 +191,11 @@ def upsample_bilinear(input: Tensor, size: int | Sequence[int] | None = None,
     """Return ``interpolate(input, size, scale_factor, mode='bilinear', align_corners=True)``; deprecated, it warns.
 
     Args:
-        input: (N, C, H, W).
-        size: of the output, a number or one for each dimension; or
+        input: the values, (N, C, H, W).
+        size: the sizes of the output, a number or one for each dimension; or
         scale_factor: the factor by which each dimension grows.
+
+    Errors: those of `interpolate`.
 
     >>> import warnings
     >>> with warnings.catch_warnings():
@@ -209,13 +220,13 @@ def grid_sample(
     """Sample the input at the positions of a grid.
 
     Args:
-        input: (N, C, H, W) or (N, C, D, H, W).
+        input: the values, (N, C, H, W) or (N, C, D, H, W).
         grid: (N, H_out, W_out, 2) or (N, D_out, H_out, W_out, 3): positions x, y(, z), from -1 to 1 over the input.
         mode: 'bilinear' (of volumes trilinear), 'nearest' or, for images, 'bicubic'.
-        padding_mode: outside the input take 'zeros', the 'border', or its 'reflection'.
-        align_corners: whether -1 and 1 are the centres of the outer pixels, not their outer edges; None is False and warns.
+        padding_mode: the values outside the input: 'zeros', the 'border', or its 'reflection'.
+        align_corners: if True, -1 and 1 are the centers of the outer pixels, not their outer edges; None means False and warns.
 
-    Shapes: output (N, C, H_out, W_out) or (N, C, D_out, H_out, W_out).
+    Returns: (N, C, H_out, W_out) or (N, C, D_out, H_out, W_out).
 
     Errors: ValueError for another mode or padding_mode; RuntimeError for shapes that do not fit.
 
@@ -243,9 +254,9 @@ def affine_grid(theta: Tensor, size: int | Sequence[int] | None, align_corners: 
     output.
 
     Args:
-        theta: (N, 2, 3) for images or (N, 3, 4) for volumes.
-        size: of the wanted output, (N, C, H, W) or (N, C, D, H, W).
-        align_corners: whether -1 and 1 are the centres of the outer pixels, not their outer edges; None is False and warns.
+        theta: the maps, (N, 2, 3) for images or (N, 3, 4) for volumes.
+        size: the shape of the wanted output, (N, C, H, W) or (N, C, D, H, W).
+        align_corners: if True, -1 and 1 are the centers of the outer pixels, not their outer edges; None means False and warns.
 
     Returns:
         (N, H, W, 2) or (N, D, H, W, 3).

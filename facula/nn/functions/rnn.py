@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
-from facula import _C, _autocast
+from facula import _C
 from facula._C.nn_functional import linear
+from facula._shared import autocast
 
 from .random import dropout
 
@@ -127,7 +128,7 @@ def _widened(input, start, weights, has_biases, batch_sizes) -> bool:
 def _in_float32(input, start, weights, has_biases, reverse: bool):
     """Compute what `_one_layer` does in float32, and round the results to the dtypes of the input and of the states."""
     input32, h32, c32, *weights32 = (t.float() for t in (input, *start, *weights))
-    with _autocast.paused():  # a region would make the products narrow again
+    with autocast.paused():  # a region would make the products narrow again
         output, final = _one_layer("LSTM", input32, (h32, c32), weights32, has_biases, None, reverse)
     return output.to(input.dtype), tuple(state.to(given.dtype) for state, given in zip(final, start))
 
@@ -201,7 +202,7 @@ def run(mode: str, input: Tensor, hidden: Sequence[Tensor], weights: Sequence[Te
         return _recorded(mode, input, hidden, weights, has_biases, num_layers, dropout_p, training, bidirectional)
     if _C._autocasts():
         devices = ("cpu", "cuda") if mode == "LSTM" and batch_sizes is None else ("cuda",)
-        input, hidden, weights = (_autocast.cast(tensors, None, devices) for tensors in (input, hidden, weights))
+        input, hidden, weights = (autocast.cast(tensors, None, devices) for tensors in (input, hidden, weights))
     network = network_of(mode, weights, has_biases, num_layers, bidirectional)
     drops = dropout_p if training and num_layers > 1 else 0.0
     found = _by_library(network, input, hidden, weights, drops, batch_sizes)

@@ -84,20 +84,21 @@ class _PlainActivation(Module):
 
 
 class MultiheadAttention(Module):
-    """Attention of several heads (Vaswani et al. 2017): queries, keys and values are projected, each head takes a part of
-    the features, computes ``softmax(q @ k.T / sqrt(E / num_heads)) @ v``, and the heads' results, joined, are projected
-    once more.
+    """Attend with several heads (Vaswani et al. 2017).
+
+    Queries, keys and values are projected; each head takes a part of the features and computes
+    ``softmax(q @ k.T / sqrt(E / num_heads)) @ v``; the results of the heads are joined and projected once more.
 
     Args:
         embed_dim: E, the size of queries and outputs.
-        num_heads: the number of heads, a divisor of embed_dim.
+        num_heads: the number of heads; it must divide embed_dim.
         dropout: the probability of dropping a weight of attention in training.
-        bias: whether the projections add a bias.
-        add_bias_kv: whether a learned vector is appended to keys and values.
-        add_zero_attn: whether a vector of zeros is appended to keys and values.
-        kdim, vdim: sizes of keys and values. Default: embed_dim.
-        batch_first: whether tensors are (N, L, E) in the place of (L, N, E).
-        device, dtype: of the parameters.
+        bias: if True, add learned biases in the projections.
+        add_bias_kv: if True, append a learned vector to keys and values.
+        add_zero_attn: if True, append a vector of zeros to keys and values.
+        kdim, vdim: the sizes of keys and values. Default: embed_dim.
+        batch_first: if True, tensors are (N, L, E) instead of (L, N, E).
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes: called with ``query`` (L, N, E), ``key`` (S, N, kdim) and ``value`` (S, N, vdim), or all without N;
     ``key_padding_mask`` (N, S) says which keys to leave out, ``attn_mask`` (L, S) or (N * num_heads, L, S) which pairs
@@ -299,12 +300,14 @@ class _AlongDim(Module):
 
 
 class Softmin(_AlongDim):
-    """``exp(-x)`` divided by its sum along dim: positive numbers that sum to 1, the greatest where x is least.
+    """Compute ``exp(-x)`` divided by its sum along dim: positive numbers that sum to 1, the greatest where x is least.
 
     Args:
         dim: the dimension along which the numbers sum to 1; without it one is guessed, with a warning.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: IndexError, when called, for a dim that the input does not have.
 
     >>> nn.Softmin(dim=0)(torch.tensor([0.0, 0.0, 1.0]))
     tensor([0.4223, 0.4223, 0.1554])
@@ -315,13 +318,16 @@ class Softmin(_AlongDim):
 
 
 class Softmax(_AlongDim):
-    """``exp(x)`` divided by its sum along dim: positive numbers that sum to 1. `NLLLoss` wants their logarithms:
-    `LogSoftmax`, which is faster and more exact than the two in turn.
+    """Compute ``exp(x)`` divided by its sum along dim: positive numbers that sum to 1.
+
+    `NLLLoss` takes their logarithms: `LogSoftmax`, which is faster and more exact than the two in turn.
 
     Args:
         dim: the dimension along which the numbers sum to 1; without it one is guessed, with a warning.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: IndexError, when called, for a dim that the input does not have.
 
     >>> nn.Softmax(dim=1)(torch.tensor([[0.0, 0.0], [0.0, 1.0]]))
     tensor([[0.5000, 0.5000],
@@ -333,12 +339,14 @@ class Softmax(_AlongDim):
 
 
 class LogSoftmax(_AlongDim):
-    """``log(exp(x) / sum(exp(x)))`` along dim, computed without overflow.
+    """Compute ``log(exp(x) / sum(exp(x)))`` along dim without overflow.
 
     Args:
         dim: the dimension along which the probabilities sum to 1; without it one is guessed, with a warning.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: IndexError, when called, for a dim that the input does not have.
 
     >>> nn.LogSoftmax(dim=1)(torch.tensor([[0.0, 0.0], [0.0, 1.0]]))
     tensor([[-0.6931, -0.6931],
@@ -350,7 +358,7 @@ class LogSoftmax(_AlongDim):
 
 
 class Softmax2d(_PlainActivation):
-    """Softmax over the channels at each position of an image.
+    """Compute the softmax over the channels at each position of an image.
 
     Shapes: input (N, C, H, W) or (C, H, W); output the same.
 
@@ -370,12 +378,14 @@ class Softmax2d(_PlainActivation):
 
 
 class ReLU(_InplaceActivation):
-    """The larger of 0 and each element: ``max(0, x)``.
+    """Compute ``max(0, x)`` of each element.
 
     Args:
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: NotImplementedError, when called, for bool and for complex numbers.
 
     >>> nn.ReLU()(torch.tensor([-1.0, 0.0, 2.0]))
     tensor([0., 0., 2.])
@@ -386,12 +396,14 @@ class ReLU(_InplaceActivation):
 
 
 class Hardsigmoid(_InplaceActivation):
-    """A sigmoid of three straight lines: ``min(max(0, x + 3), 6) / 6``.
+    """Compute ``min(max(0, x + 3), 6) / 6``: a sigmoid of three straight lines.
 
     Args:
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: NotImplementedError, when called, for integers.
 
     >>> nn.Hardsigmoid()(torch.tensor([-3.0, 0.0, 1.5, 4.0]))
     tensor([0.0000, 0.5000, 0.7500, 1.0000])
@@ -405,12 +417,14 @@ class Hardsigmoid(_InplaceActivation):
 
 
 class Hardswish(_InplaceActivation):
-    """``x * min(max(0, x + 3), 6) / 6``: swish with a sigmoid of straight lines (Howard et al. 2019).
+    """Compute ``x * min(max(0, x + 3), 6) / 6``: swish with a sigmoid of straight lines (Howard et al. 2019).
 
     Args:
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: NotImplementedError, when called, for integers.
 
     >>> nn.Hardswish()(torch.tensor([-3.0, 0.0, 1.5, 4.0]))
     tensor([-0.0000, 0.0000, 1.1250, 4.0000])
@@ -424,13 +438,15 @@ class Hardswish(_InplaceActivation):
 
 
 class LeakyReLU(Module):
-    """``x`` where x is positive, else ``negative_slope * x``.
+    """Compute ``x`` where x is positive, ``negative_slope * x`` elsewhere.
 
     Args:
         negative_slope: the factor of negative numbers.
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: NotImplementedError, when called, for integers.
 
     >>> nn.LeakyReLU(0.1)(torch.tensor([-1.0, 0.0, 2.0]))
     tensor([-0.1000,  0.0000,  2.0000])
@@ -453,17 +469,18 @@ class LeakyReLU(Module):
 
 
 class RReLU(Module):
-    """``x`` where x is positive, else x times a slope, which in training is drawn for each element from U(lower, upper),
-    and in evaluation is their mean (Xu et al. 2015).
+    """Compute ``x`` where x is positive, x times a slope elsewhere (Xu et al. 2015).
+
+    In training the slope is drawn for each element from U(lower, upper); in evaluation it is their mean.
 
     Args:
         lower: the least slope.
         upper: the greatest slope.
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
-    Errors: RuntimeError, in training, for a lower above upper.
+    Errors: RuntimeError, when called, for a lower above upper.
 
     >>> nn.RReLU(0.1, 0.3).eval()(torch.tensor([-1.0, 0.0, 2.0]))
     tensor([-0.2000,  0.0000,  2.0000])
@@ -488,14 +505,14 @@ class RReLU(Module):
 
 
 class Threshold(Module):
-    """``x`` where x is greater than threshold, else ``value``.
+    """Compute ``x`` where x is greater than threshold, ``value`` elsewhere.
 
     Args:
         threshold: the number that x must exceed.
-        value: what stands in the place of smaller numbers.
-        inplace: whether the input itself is changed, and returned.
+        value: the number that replaces the others.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     >>> nn.Threshold(0.5, 20.0)(torch.tensor([0.25, 0.5, 0.75]))
     tensor([20.0000, 20.0000,  0.7500])
@@ -520,15 +537,15 @@ class Threshold(Module):
 
 
 class Hardtanh(Module):
-    """``x`` limited to [min_val, max_val].
+    """Limit ``x`` to [min_val, max_val].
 
     Args:
         min_val: the least value.
         max_val: the greatest value.
-        inplace: whether the input itself is changed, and returned.
-        min_value, max_value: deprecated names of min_val and max_val; a warning tells so.
+        inplace: if True, change the input itself and return it.
+        min_value, max_value: deprecated names of min_val and max_val; they warn.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     Errors: AssertionError for a max_val that does not exceed min_val.
 
@@ -568,12 +585,12 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """``min(max(0, x), 6)``.
+    """Compute ``min(max(0, x), 6)``.
 
     Args:
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     >>> nn.ReLU6()(torch.tensor([-1.0, 3.0, 8.0]))
     tensor([0., 3., 6.])
@@ -601,12 +618,12 @@ class _Shrink(Module):
 
 
 class Hardshrink(_Shrink):
-    """``x`` where ``|x| > lambd``, else 0.
+    """Compute ``x`` where ``|x| > lambd``, 0 elsewhere.
 
     Args:
         lambd: the greatest absolute value that becomes 0.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     >>> nn.Hardshrink()(torch.tensor([-1.0, 0.5, 0.75]))
     tensor([-1.0000,  0.0000,  0.7500])
@@ -619,14 +636,14 @@ class Hardshrink(_Shrink):
 
 
 class Softshrink(_Shrink):
-    """``x`` moved towards 0 by lambd: ``sign(x) * max(0, |x| - lambd)``.
+    """Move ``x`` towards 0 by lambd: ``sign(x) * max(0, |x| - lambd)``.
 
     Args:
-        lambd: by how much; not negative.
+        lambd: the distance; not negative.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
-    Errors: RuntimeError, when called, for a negative lambd.
+    Errors: RuntimeError, when called, for a negative lambd; NotImplementedError for integers.
 
     >>> nn.Softshrink()(torch.tensor([-1.0, 0.5, 0.75]))
     tensor([-0.5000,  0.0000,  0.2500])
@@ -639,14 +656,17 @@ class Softshrink(_Shrink):
 
 
 class SELU(_InplaceActivation):
-    """``1.0507 * x`` where x is positive, else ``1.7581 * (exp(x) - 1)``: an ELU with constants that keep activations at
-    mean 0 and variance 1 through many layers (Klambauer et al. 2017), where weights are drawn with
+    """Compute ``1.0507 * x`` where x is positive, ``1.7581 * (exp(x) - 1)`` elsewhere (Klambauer et al. 2017).
+
+    It is an ELU with constants that keep activations at mean 0 and variance 1 through many layers, where weights are drawn with
     `init.kaiming_normal_(nonlinearity="linear")`.
 
     Args:
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: NotImplementedError, when called, for integers.
 
     >>> nn.SELU()(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([-1.1113,  0.0000,  1.0507])
@@ -657,12 +677,14 @@ class SELU(_InplaceActivation):
 
 
 class SiLU(_InplaceActivation):
-    """``x * sigmoid(x)``, also known as swish.
+    """Compute ``x * sigmoid(x)``, also known as swish.
 
     Args:
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: NotImplementedError, when called, for integers.
 
     >>> nn.SiLU()(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.2689,  0.0000,  0.7311])
@@ -673,12 +695,14 @@ class SiLU(_InplaceActivation):
 
 
 class Mish(_InplaceActivation):
-    """``x * tanh(softplus(x))``, a smooth function with one minimum (Misra 2019).
+    """Compute ``x * tanh(softplus(x))``, a smooth function with one minimum (Misra 2019).
 
     Args:
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: NotImplementedError, when called, for integers.
 
     >>> nn.Mish()(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.3034,  0.0000,  0.8651])
@@ -689,9 +713,9 @@ class Mish(_InplaceActivation):
 
 
 class Sigmoid(_PlainActivation):
-    """``1 / (1 + exp(-x))``, which maps every number into (0, 1).
+    """Compute ``1 / (1 + exp(-x))``, which maps every number into (0, 1).
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     >>> nn.Sigmoid()(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([0.2689, 0.5000, 0.7311])
@@ -702,9 +726,9 @@ class Sigmoid(_PlainActivation):
 
 
 class Tanh(_PlainActivation):
-    """The hyperbolic tangent, which maps every number into (-1, 1).
+    """Compute the hyperbolic tangent, which maps every number into (-1, 1).
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     >>> nn.Tanh()(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.7616,  0.0000,  0.7616])
@@ -715,9 +739,9 @@ class Tanh(_PlainActivation):
 
 
 class LogSigmoid(_PlainActivation):
-    """``log(1 / (1 + exp(-x)))``, computed so that large numbers of either sign do not overflow.
+    """Compute ``log(1 / (1 + exp(-x)))`` without overflow for large numbers of either sign.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     >>> nn.LogSigmoid()(torch.tensor([-100.0, 0.0, 1.0]))
     tensor([-100.0000,   -0.6931,   -0.3133])
@@ -728,9 +752,9 @@ class LogSigmoid(_PlainActivation):
 
 
 class Softsign(_PlainActivation):
-    """``x / (1 + |x|)``, which comes near -1 and 1 more slowly than tanh.
+    """Compute ``x / (1 + |x|)``, which approaches -1 and 1 more slowly than tanh.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     >>> nn.Softsign()(torch.tensor([-1.0, 0.0, 3.0]))
     tensor([-0.5000,  0.0000,  0.7500])
@@ -741,9 +765,9 @@ class Softsign(_PlainActivation):
 
 
 class Tanhshrink(_PlainActivation):
-    """``x - tanh(x)``: almost 0 near 0, and a step of 1 nearer to 0 far from it.
+    """Compute ``x - tanh(x)``: almost 0 near 0, and a step of 1 nearer to 0 far from it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     >>> nn.Tanhshrink()(torch.tensor([-2.0, 0.0, 2.0]))
     tensor([-1.0360,  0.0000,  1.0360])
@@ -754,13 +778,15 @@ class Tanhshrink(_PlainActivation):
 
 
 class ELU(Module):
-    """``x`` where x is positive, else ``alpha * (exp(x) - 1)``.
+    """Compute ``x`` where x is positive, ``alpha * (exp(x) - 1)`` elsewhere.
 
     Args:
         alpha: minus the limit for very negative numbers.
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: NotImplementedError, when called, for integers.
 
     >>> nn.ELU()(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.6321,  0.0000,  1.0000])
@@ -783,15 +809,15 @@ class ELU(Module):
 
 
 class CELU(Module):
-    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``, whose slope is 1 at 0 whatever alpha is.
+    """Compute ``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``, whose slope is 1 at 0 for every alpha.
 
     Args:
         alpha: minus the limit for very negative numbers; not 0.
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
-    Errors: RuntimeError, when called, for alpha 0.
+    Errors: RuntimeError, when called, for alpha 0; NotImplementedError for integers.
 
     >>> nn.CELU(alpha=2.0)(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.7869,  0.0000,  1.0000])
@@ -814,12 +840,12 @@ class CELU(Module):
 
 
 class GELU(Module):
-    """``x * P(x)``, where P is the distribution function of the standard normal distribution (Hendrycks, Gimpel 2016).
+    """Compute ``x * P(x)``, where P is the distribution function of the standard normal distribution (Hendrycks, Gimpel 2016).
 
     Args:
         approximate: 'none', or 'tanh' for ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))``.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     Errors: RuntimeError, when called, for another word.
 
@@ -844,14 +870,14 @@ class GELU(Module):
 
 
 class GLU(Module):
-    """``a * sigmoid(b)``, where a and b are the first and second half of the input along dim (Dauphin et al. 2017).
+    """Compute ``a * sigmoid(b)``, where a and b are the first and second half of the input along dim (Dauphin et al. 2017).
 
     Args:
         dim: the dimension that is halved; its size is even.
 
     Shapes: input (..., 2 * n, ...) with 2 * n along dim; output (..., n, ...).
 
-    Errors: RuntimeError, when called, for an odd size along dim.
+    Errors: RuntimeError, when called, for an odd size along dim; IndexError for a dim that the input does not have.
 
     >>> nn.GLU()(torch.tensor([[1.0, 2.0, 0.0, 0.0]]))
     tensor([[0.5000, 1.0000]])
@@ -872,13 +898,15 @@ class GLU(Module):
 
 
 class Softplus(Module):
-    """``log(1 + exp(beta * x)) / beta``, a smooth ReLU; x itself where ``beta * x > threshold``, where both are the same.
+    """Compute ``log(1 + exp(beta * x)) / beta``, a smooth ReLU.
+
+    Where ``beta * x > threshold`` it is x itself, since both are the same there.
 
     Args:
-        beta: how sharp the bend at 0 is.
-        threshold: from where on x stands for the formula.
+        beta: the sharpness of the bend at 0.
+        threshold: the number from which on x stands for the formula.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     >>> nn.Softplus()(torch.tensor([-1.0, 0.0, 30.0]))
     tensor([ 0.3133,  0.6931, 30.0000])
@@ -901,12 +929,12 @@ class Softplus(Module):
 
 
 class PReLU(Module):
-    """``x`` where x is positive, else ``weight * x`` with a slope that is learned (He et al. 2015).
+    """Compute ``x`` where x is positive, ``weight * x`` with a learned slope elsewhere (He et al. 2015).
 
     Args:
-        num_parameters: 1 slope for all, or one for each of the channels.
-        init: first value of the slopes.
-        device, dtype: of the parameter.
+        num_parameters: the number of slopes: 1 for all, or one for each of the channels.
+        init: the first value of the slopes.
+        device, dtype: the device and the dtype of the parameter.
 
     Shapes: input (N, C, ...) or, with one slope, any; output the same. ``weight`` is (num_parameters,).
 

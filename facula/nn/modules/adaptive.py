@@ -24,17 +24,18 @@ _ASMoutput = namedtuple("_ASMoutput", ["output", "loss"])
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Log-softmax over very many classes of very different frequency (Grave et al. 2017): the head has the frequent
-    classes and one entry for each cluster of rarer ones, and a cluster is computed, with fewer features, only for the
-    samples whose target it holds.
+    """Compute a log-softmax over very many classes of very different frequency (Grave et al. 2017).
+
+    The head has the frequent classes and one entry for each cluster of rarer ones; a cluster is computed, with fewer features,
+    only for the samples whose target it holds.
 
     Args:
-        in_features: size of the input.
-        n_classes: number of classes, numbered from frequent to rare.
+        in_features: the size of the input.
+        n_classes: the number of classes, which are numbered from frequent to rare.
         cutoffs: the first class of each cluster, increasing, each in [1, n_classes - 1].
-        div_value: cluster i has in_features // div_value ** (i + 1) features.
-        head_bias: whether the head has a bias.
-        device, dtype: of the parameters.
+        div_value: the factor by which clusters shrink: cluster i has in_features // div_value ** (i + 1) features.
+        head_bias: if True, add a learned bias in the head.
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes: called with input (N, in_features) and target (N,), or (in_features,) and (). Returns a named tuple:
     ``output``, the log-probability of each target, and ``loss``, minus their mean.

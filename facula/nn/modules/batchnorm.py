@@ -1,4 +1,8 @@
-"""Batch normalisation layers, and what they share with instance normalisation."""
+"""Batch normalization layers, and what they share with instance normalization.
+
+Long because PyTorch has all of these layers in one file of this name, and each class stands there with its docstring and
+example.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,6 @@ import facula
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter, UninitializedBuffer, UninitializedParameter
-from . import _docs
-from ._docs import described
 from .lazy import LazyModuleMixin
 from .module import Module
 
@@ -140,7 +142,7 @@ class _BatchNorm(_NormBase):
 
     Args:
         num_features: number of channels C.
-        eps: added to the variance.
+        eps: a number added to the variance.
         momentum: share of a batch in the running statistics; None: all batches count the same.
         affine: learn a scale (and, with ``bias``, a shift) per channel.
         track_running_stats: keep running statistics for evaluation; otherwise batches always use their own.
@@ -233,42 +235,168 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         self.reset_parameters()
 
 
-@described(_docs.BATCH_NORM, 1, shapes="(N, C) or (N, C, L)")
 class BatchNorm1d(_BatchNorm):
+    """Normalize each channel to mean 0 and variance 1 over the batch and the positions (Ioffe, Szegedy 2015).
+
+    The result is ``(x - mean) / sqrt(var + eps) * weight + bias``: in training with the mean and the biased variance of the
+    batch, in evaluation with running ones.
+
+    Args:
+        num_features: C, the number of channels.
+        eps: a number added to the variance.
+        momentum: the share of a new batch in the running statistics; None takes the mean over all batches.
+        affine: if True, learn a weight and a bias for each channel.
+        track_running_stats: if True, keep running statistics for evaluation; otherwise batches always use their own.
+        device, dtype: the device and the dtype of parameters and statistics.
+        bias: if False, learn the weight only.
+
+    Shapes: input (N, C) or (N, C, L); output the same. ``weight``, ``bias``, ``running_mean`` and ``running_var`` are (C,).
+
+    Errors: ValueError, when called, for another number of dimensions, and in training for a single value per channel.
+
+    >>> y = nn.BatchNorm1d(3)(torch.randn(16, 3, 4) * 5 + 1)
+    >>> y.mean().abs().item() < 1e-5, round(y.std().item(), 1)
+    (True, 1.0)
+    """
+
     def _check_input_dim(self, input) -> None:
         self._require_dims(input, (2, 3))
 
 
-@described(_docs.BATCH_NORM, 2, shapes="(N, C, H, W)")
 class BatchNorm2d(_BatchNorm):
+    """Normalize each channel to mean 0 and variance 1 over the batch and the positions (Ioffe, Szegedy 2015).
+
+    The result is ``(x - mean) / sqrt(var + eps) * weight + bias``: in training with the mean and the biased variance of the
+    batch, in evaluation with running ones.
+
+    Args:
+        num_features: C, the number of channels.
+        eps: a number added to the variance.
+        momentum: the share of a new batch in the running statistics; None takes the mean over all batches.
+        affine: if True, learn a weight and a bias for each channel.
+        track_running_stats: if True, keep running statistics for evaluation; otherwise batches always use their own.
+        device, dtype: the device and the dtype of parameters and statistics.
+        bias: if False, learn the weight only.
+
+    Shapes: input (N, C, H, W); output the same. ``weight``, ``bias``, ``running_mean`` and ``running_var`` are (C,).
+
+    Errors: ValueError, when called, for another number of dimensions, and in training for a single value per channel.
+
+    >>> y = nn.BatchNorm2d(3)(torch.randn(16, 3, 4, 4) * 5 + 1)
+    >>> y.mean().abs().item() < 1e-5, round(y.std().item(), 1)
+    (True, 1.0)
+    """
+
     def _check_input_dim(self, input) -> None:
         self._require_dims(input, (4,))
 
 
-@described(_docs.BATCH_NORM, 3, shapes="(N, C, D, H, W)")
 class BatchNorm3d(_BatchNorm):
+    """Normalize each channel to mean 0 and variance 1 over the batch and the positions (Ioffe, Szegedy 2015).
+
+    The result is ``(x - mean) / sqrt(var + eps) * weight + bias``: in training with the mean and the biased variance of the
+    batch, in evaluation with running ones.
+
+    Args:
+        num_features: C, the number of channels.
+        eps: a number added to the variance.
+        momentum: the share of a new batch in the running statistics; None takes the mean over all batches.
+        affine: if True, learn a weight and a bias for each channel.
+        track_running_stats: if True, keep running statistics for evaluation; otherwise batches always use their own.
+        device, dtype: the device and the dtype of parameters and statistics.
+        bias: if False, learn the weight only.
+
+    Shapes: input (N, C, D, H, W); output the same. ``weight``, ``bias``, ``running_mean`` and ``running_var`` are (C,).
+
+    Errors: ValueError, when called, for another number of dimensions, and in training for a single value per channel.
+
+    >>> y = nn.BatchNorm3d(3)(torch.randn(16, 3, 4, 4, 4) * 5 + 1)
+    >>> y.mean().abs().item() < 1e-5, round(y.std().item(), 1)
+    (True, 1.0)
+    """
+
     def _check_input_dim(self, input) -> None:
         self._require_dims(input, (5,))
 
 
-@_docs.lazy(_docs.BATCH_NORM, 1, "BatchNorm1d", "num_features", call="")
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
+    """Become a `BatchNorm1d` at the first call, whose input determines num_features.
+
+    Args:
+        eps: a number added to the variance.
+        momentum: the share of a new batch in the running statistics; None takes the mean over all batches.
+        affine: if True, learn a weight and a bias for each channel.
+        track_running_stats: if True, keep running statistics for evaluation; otherwise batches always use their own.
+        device, dtype: the device and the dtype of parameters and statistics.
+        bias: if False, learn the weight only.
+
+    Shapes: those of `BatchNorm1d`. The parameters have no shape before the first call: move and convert the module as usual,
+    but make the optimizer afterwards.
+
+    Errors: those of `BatchNorm1d`.
+
+    >>> layer = nn.LazyBatchNorm1d()
+    >>> _ = layer(torch.randn(2, 3, 8))
+    >>> type(layer).__name__, layer.num_features
+    ('BatchNorm1d', 3)
+    """
+
     cls_to_become = BatchNorm1d
 
     def _check_input_dim(self, input) -> None:
         self._require_dims(input, (2, 3))
 
 
-@_docs.lazy(_docs.BATCH_NORM, 2, "BatchNorm2d", "num_features", call="")
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
+    """Become a `BatchNorm2d` at the first call, whose input determines num_features.
+
+    Args:
+        eps: a number added to the variance.
+        momentum: the share of a new batch in the running statistics; None takes the mean over all batches.
+        affine: if True, learn a weight and a bias for each channel.
+        track_running_stats: if True, keep running statistics for evaluation; otherwise batches always use their own.
+        device, dtype: the device and the dtype of parameters and statistics.
+        bias: if False, learn the weight only.
+
+    Shapes: those of `BatchNorm2d`. The parameters have no shape before the first call: move and convert the module as usual,
+    but make the optimizer afterwards.
+
+    Errors: those of `BatchNorm2d`.
+
+    >>> layer = nn.LazyBatchNorm2d()
+    >>> _ = layer(torch.randn(2, 3, 8, 8))
+    >>> type(layer).__name__, layer.num_features
+    ('BatchNorm2d', 3)
+    """
+
     cls_to_become = BatchNorm2d
 
     def _check_input_dim(self, input) -> None:
         self._require_dims(input, (4,))
 
 
-@_docs.lazy(_docs.BATCH_NORM, 3, "BatchNorm3d", "num_features", call="")
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
+    """Become a `BatchNorm3d` at the first call, whose input determines num_features.
+
+    Args:
+        eps: a number added to the variance.
+        momentum: the share of a new batch in the running statistics; None takes the mean over all batches.
+        affine: if True, learn a weight and a bias for each channel.
+        track_running_stats: if True, keep running statistics for evaluation; otherwise batches always use their own.
+        device, dtype: the device and the dtype of parameters and statistics.
+        bias: if False, learn the weight only.
+
+    Shapes: those of `BatchNorm3d`. The parameters have no shape before the first call: move and convert the module as usual,
+    but make the optimizer afterwards.
+
+    Errors: those of `BatchNorm3d`.
+
+    >>> layer = nn.LazyBatchNorm3d()
+    >>> _ = layer(torch.randn(2, 3, 8, 8, 8))
+    >>> type(layer).__name__, layer.num_features
+    ('BatchNorm3d', 3)
+    """
+
     cls_to_become = BatchNorm3d
 
     def _check_input_dim(self, input) -> None:
@@ -276,18 +404,18 @@ class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation with the statistics of all processes of a group together; with one process it is `BatchNorm1d`,
+    """Apply batch normalization with the statistics of all processes of a group together; with one process it is `BatchNorm1d`,
     `2d` or `3d`.
 
     Args:
         num_features: C, the number of channels.
-        eps: added to the variance.
+        eps: a number added to the variance.
         momentum: the share of a new batch in the running statistics; None for the mean over all batches.
-        affine: whether weight and bias are learned; without it there are none.
-        track_running_stats: whether to keep running statistics for evaluation.
+        affine: if True, learn a weight and a bias for each channel.
+        track_running_stats: if True, keep running statistics for evaluation.
         process_group: the processes that compute together. Default: all.
-        device, dtype: of parameters and statistics.
-        bias: whether there is a bias beside the weight.
+        device, dtype: the device and the dtype of parameters and statistics.
+        bias: if False, learn the weight only.
 
     Shapes: input (N, C, ...); output the same.
 

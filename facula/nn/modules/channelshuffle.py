@@ -14,11 +14,13 @@ __all__ = ["ChannelShuffle"]
 
 
 class ChannelShuffle(Module):
-    """Splits the channels into groups and puts the first of each group first, then the second of each, and so on: ``(N,
-    groups, C / groups, ...)`` with the two middle dimensions swapped (Zhang et al. 2018).
+    """Split the channels into groups, and put the first of each group first, then the second of each, and so on
+    (Zhang et al. 2018).
+
+    It swaps the two middle dimensions of ``(N, groups, C / groups, ...)``.
 
     Args:
-        groups: how many; a divisor of C.
+        groups: the number of groups; it must divide C.
 
     Shapes: input (N, C, ...); output the same.
 

@@ -131,11 +131,10 @@ def _as_parameter(value):
 
 
 class ParameterList(Module):
-    """A list of parameters, which are found by the module that holds it. Tensors become parameters; other values can be
-    there, too.
+    """Hold a list of parameters, which the module around it finds. Tensors become parameters; other values can be there, too.
 
     Args:
-        values: what to begin with.
+        values: an iterable of the first entries.
 
     Errors: TypeError for what is no iterable, RuntimeError for a call, IndexError for an entry that does not exist.
 
@@ -213,8 +212,8 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dictionary of parameters with strings as keys, which are found by the module that holds it. Tensors become
-    parameters; other values can be there, too. ``|`` and ``|=`` join two.
+    """Hold a dictionary of parameters with strings as keys, which the module around it finds. Tensors become parameters; other
+    values can be there, too. ``|`` and ``|=`` join two.
 
     Args:
         parameters: a mapping, or an iterable of pairs, to begin with.
@@ -417,10 +416,12 @@ class ParameterDict(Module):
 
 
 class Container(Module):
-    """A Module with submodules that are given by keyword. Deprecated: `Module` does this; a warning tells so.
+    """Hold submodules that are given by keyword. Deprecated: `Module` does this; it warns.
 
     Args:
         kwargs: the submodules.
+
+    Errors: TypeError for what is no Module.
 
     >>> import warnings
     >>> with warnings.catch_warnings():
@@ -438,10 +439,12 @@ class Container(Module):
 
 
 class Sequential(_NumberedModules):
-    """Modules that are called one after the other, each with what the one before returned.
+    """Call modules one after the other, each with what the one before returned.
 
     Args:
         args: the modules, or one OrderedDict of names and modules.
+
+    Shapes: those of the modules, one after the other.
 
     Errors: TypeError for what is no Module, IndexError for an entry that does not exist.
 
@@ -563,7 +566,7 @@ class Sequential(_NumberedModules):
 
 
 class ModuleList(_NumberedModules):
-    """A list of modules, whose parameters are found. It has no forward.
+    """Hold a list of modules, whose parameters are found. It has no forward.
 
     Args:
         modules: the modules to begin with.
@@ -668,8 +671,8 @@ class ModuleList(_NumberedModules):
 
 
 class ModuleDict(Module):
-    """A dictionary of modules with strings as keys, in the order in which they came, whose parameters are found. It has
-    no forward.
+    """Hold a dictionary of modules with strings as keys, in the order in which they came, whose parameters are found. It has no
+    forward.
 
     Args:
         modules: a mapping, or an iterable of pairs, to begin with.

@@ -14,8 +14,6 @@ import facula
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter, UninitializedParameter
-from . import _docs
-from ._docs import described
 from .lazy import LazyModuleMixin
 from .module import Module
 from .utils import _pair, _reverse_repeat_tuple, _single, _triple
@@ -336,20 +334,103 @@ class _Conv(_ConvNd):
         return self._conv_forward(input, self.weight, self.bias)
 
 
-@described(_docs.CONV, 1)
 class Conv1d(_Conv):
+    """Convolve (cross-correlate) the input with learned kernels over 1 dimension.
+
+    Args:
+        in_channels: C_in, the number of channels of the input.
+        out_channels: C_out, the number of channels of the output, each computed with a kernel of its own.
+        kernel_size: the size of the window.
+        stride: the step of the window.
+        padding: the number of elements added at both ends of each dimension; 'valid' adds none, 'same' adds as many as keep the
+            size (with stride 1).
+        dilation: the step between the elements of a window.
+        groups: the number of blocks into which the channels are cut, which are convolved separately; it must divide both
+            numbers of channels.
+        bias: if True, add a learned number to each output channel.
+        padding_mode: which values are added, 'zeros', 'reflect', 'replicate' or 'circular'.
+        device, dtype: the device and the dtype of the parameters.
+
+    Shapes: input (N, C_in, L) or (C_in, L); output (N, C_out, L_out) or (C_out, L_out), where a dimension of size L becomes
+    ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``. ``weight`` is (C_out, C_in / groups, *kernel_size)
+    and ``bias`` (C_out,); both are drawn uniformly within 1 / sqrt(C_in / groups * number of elements of a window).
+
+    Errors: ValueError for channels that groups does not divide, for 'same' with a stride, and for unknown words; RuntimeError,
+    when called, for an input of other channels or dimensions.
+
+    >>> conv = nn.Conv1d(3, 16, kernel_size=3, padding=1)
+    >>> conv(torch.randn(2, 3, 8)).shape
+    torch.Size([2, 16, 8])
+    """
+
     _function = staticmethod(F.conv1d)
     _tuple = staticmethod(_single)
 
 
-@described(_docs.CONV, 2)
 class Conv2d(_Conv):
+    """Convolve (cross-correlate) the input with learned kernels over 2 dimensions.
+
+    Args:
+        in_channels: C_in, the number of channels of the input.
+        out_channels: C_out, the number of channels of the output, each computed with a kernel of its own.
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension.
+        padding: the number of elements added at both ends of each dimension, a number or one for each dimension; 'valid' adds
+            none, 'same' adds as many as keep the size (with stride 1).
+        dilation: the step between the elements of a window, a number or one for each dimension.
+        groups: the number of blocks into which the channels are cut, which are convolved separately; it must divide both
+            numbers of channels.
+        bias: if True, add a learned number to each output channel.
+        padding_mode: which values are added, 'zeros', 'reflect', 'replicate' or 'circular'.
+        device, dtype: the device and the dtype of the parameters.
+
+    Shapes: input (N, C_in, H, W) or (C_in, H, W); output (N, C_out, H_out, W_out) or (C_out, H_out, W_out), where a dimension
+    of size L becomes ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``. ``weight`` is
+    (C_out, C_in / groups, *kernel_size) and ``bias`` (C_out,); both are drawn uniformly within 1 /
+    sqrt(C_in / groups * number of elements of a window).
+
+    Errors: ValueError for channels that groups does not divide, for 'same' with a stride, and for unknown words; RuntimeError,
+    when called, for an input of other channels or dimensions.
+
+    >>> conv = nn.Conv2d(3, 16, kernel_size=3, padding=1)
+    >>> conv(torch.randn(2, 3, 8, 8)).shape
+    torch.Size([2, 16, 8, 8])
+    """
+
     _function = staticmethod(F.conv2d)
     _tuple = staticmethod(_pair)
 
 
-@described(_docs.CONV, 3)
 class Conv3d(_Conv):
+    """Convolve (cross-correlate) the input with learned kernels over 3 dimensions.
+
+    Args:
+        in_channels: C_in, the number of channels of the input.
+        out_channels: C_out, the number of channels of the output, each computed with a kernel of its own.
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension.
+        padding: the number of elements added at both ends of each dimension, a number or one for each dimension; 'valid' adds
+            none, 'same' adds as many as keep the size (with stride 1).
+        dilation: the step between the elements of a window, a number or one for each dimension.
+        groups: the number of blocks into which the channels are cut, which are convolved separately; it must divide both
+            numbers of channels.
+        bias: if True, add a learned number to each output channel.
+        padding_mode: which values are added, 'zeros', 'reflect', 'replicate' or 'circular'.
+        device, dtype: the device and the dtype of the parameters.
+
+    Shapes: input (N, C_in, D, H, W) or (C_in, D, H, W); output (N, C_out, D_out, H_out, W_out) or (C_out, D_out, H_out, W_out),
+    where a dimension of size L becomes ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``. ``weight`` is
+    (C_out, C_in / groups, *kernel_size) and ``bias`` (C_out,); both are drawn uniformly within 1 /
+    sqrt(C_in / groups * number of elements of a window).
+
+    Errors: ValueError for channels that groups does not divide, for 'same' with a stride, and for unknown words; RuntimeError,
+    when called, for an input of other channels or dimensions.
+
+    >>> conv = nn.Conv3d(3, 16, kernel_size=3, padding=1)
+    >>> conv(torch.randn(2, 3, 8, 8, 8)).shape
+    torch.Size([2, 16, 8, 8, 8])
+    """
+
     _function = staticmethod(F.conv3d)
     _tuple = staticmethod(_triple)
 
@@ -479,49 +560,286 @@ class _ConvTranspose(_ConvTransposeNd):
         )
 
 
-@described(_docs.CONV_TRANSPOSE, 1)
 class ConvTranspose1d(_ConvTranspose):
+    """Apply the transpose of a convolution over 1 dimension: the map that `Conv1d` applies to gradients, not its inverse.
+
+    Args:
+        in_channels: C_in, the number of channels of the input.
+        out_channels: C_out, the number of channels of the output.
+        kernel_size: the size of the window of the convolution whose transpose this is.
+        stride: the step of that window.
+        padding: the padding of that convolution; it is cut off the output.
+        output_padding: the number of elements added at one end of each dimension of the output, smaller than the stride or the
+            dilation. A strided convolution maps several sizes to one; this chooses among them.
+        groups: the number of blocks into which the channels are cut; it must divide both numbers of channels.
+        bias: if True, add a learned number to each output channel.
+        dilation: the step between the elements of a window.
+        padding_mode: 'zeros' only.
+        device, dtype: the device and the dtype of the parameters.
+
+    Shapes: input (N, C_in, L) or (C_in, L); output (N, C_out, L_out) or (C_out, L_out), where a dimension of size L becomes
+    ``(L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``. A call may give the sizes as
+    ``output_size`` instead of an output_padding. ``weight`` is (C_in, C_out / groups, *kernel_size) and ``bias`` (C_out,).
+
+    Errors: ValueError for channels that groups does not divide, for another padding_mode, and, when called, for an
+    ``output_size`` that no output padding gives; RuntimeError, when called, for an input of other channels or dimensions.
+
+    >>> up = nn.ConvTranspose1d(16, 3, kernel_size=2, stride=2)
+    >>> up(torch.randn(2, 16, 4)).shape
+    torch.Size([2, 3, 8])
+    """
+
     _function = staticmethod(F.conv_transpose1d)
     _tuple = staticmethod(_single)
 
 
-@described(_docs.CONV_TRANSPOSE, 2)
 class ConvTranspose2d(_ConvTranspose):
+    """Apply the transpose of a convolution over 2 dimensions: the map that `Conv2d` applies to gradients, not its inverse.
+
+    Args:
+        in_channels: C_in, the number of channels of the input.
+        out_channels: C_out, the number of channels of the output.
+        kernel_size: the size of the window of the convolution whose transpose this is, a number or one for each dimension.
+        stride: the step of that window, a number or one for each dimension.
+        padding: the padding of that convolution, a number or one for each dimension; it is cut off the output.
+        output_padding: the number of elements added at one end of each dimension of the output, a number or one for each
+            dimension, smaller than the stride or the dilation. A strided convolution maps several sizes to one; this chooses
+            among them.
+        groups: the number of blocks into which the channels are cut; it must divide both numbers of channels.
+        bias: if True, add a learned number to each output channel.
+        dilation: the step between the elements of a window, a number or one for each dimension.
+        padding_mode: 'zeros' only.
+        device, dtype: the device and the dtype of the parameters.
+
+    Shapes: input (N, C_in, H, W) or (C_in, H, W); output (N, C_out, H_out, W_out) or (C_out, H_out, W_out), where a dimension
+    of size L becomes ``(L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``. A call may give
+    the sizes as ``output_size`` instead of an output_padding. ``weight`` is (C_in, C_out / groups, *kernel_size) and ``bias``
+    (C_out,).
+
+    Errors: ValueError for channels that groups does not divide, for another padding_mode, and, when called, for an
+    ``output_size`` that no output padding gives; RuntimeError, when called, for an input of other channels or dimensions.
+
+    >>> up = nn.ConvTranspose2d(16, 3, kernel_size=2, stride=2)
+    >>> up(torch.randn(2, 16, 4, 4)).shape
+    torch.Size([2, 3, 8, 8])
+    """
+
     _function = staticmethod(F.conv_transpose2d)
     _tuple = staticmethod(_pair)
 
 
-@described(_docs.CONV_TRANSPOSE, 3)
 class ConvTranspose3d(_ConvTranspose):
+    """Apply the transpose of a convolution over 3 dimensions: the map that `Conv3d` applies to gradients, not its inverse.
+
+    Args:
+        in_channels: C_in, the number of channels of the input.
+        out_channels: C_out, the number of channels of the output.
+        kernel_size: the size of the window of the convolution whose transpose this is, a number or one for each dimension.
+        stride: the step of that window, a number or one for each dimension.
+        padding: the padding of that convolution, a number or one for each dimension; it is cut off the output.
+        output_padding: the number of elements added at one end of each dimension of the output, a number or one for each
+            dimension, smaller than the stride or the dilation. A strided convolution maps several sizes to one; this chooses
+            among them.
+        groups: the number of blocks into which the channels are cut; it must divide both numbers of channels.
+        bias: if True, add a learned number to each output channel.
+        dilation: the step between the elements of a window, a number or one for each dimension.
+        padding_mode: 'zeros' only.
+        device, dtype: the device and the dtype of the parameters.
+
+    Shapes: input (N, C_in, D, H, W) or (C_in, D, H, W); output (N, C_out, D_out, H_out, W_out) or (C_out, D_out, H_out, W_out),
+    where a dimension of size L becomes ``(L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``.
+    A call may give the sizes as ``output_size`` instead of an output_padding. ``weight`` is
+    (C_in, C_out / groups, *kernel_size) and ``bias`` (C_out,).
+
+    Errors: ValueError for channels that groups does not divide, for another padding_mode, and, when called, for an
+    ``output_size`` that no output padding gives; RuntimeError, when called, for an input of other channels or dimensions.
+
+    >>> up = nn.ConvTranspose3d(16, 3, kernel_size=2, stride=2)
+    >>> up(torch.randn(2, 16, 4, 4, 4)).shape
+    torch.Size([2, 3, 8, 8, 8])
+    """
+
     _function = staticmethod(F.conv_transpose3d)
     _tuple = staticmethod(_triple)
 
 
-@_docs.lazy(_docs.CONV, 1, "Conv1d", "in_channels", call="16, kernel_size=3")
 class LazyConv1d(_LazyConv, Conv1d):
+    """Become a `Conv1d` at the first call, whose input determines in_channels.
+
+    Args:
+        out_channels: C_out, the number of channels of the output, each computed with a kernel of its own.
+        kernel_size: the size of the window.
+        stride: the step of the window.
+        padding: the number of elements added at both ends of each dimension; 'valid' adds none, 'same' adds as many as keep the
+            size (with stride 1).
+        dilation: the step between the elements of a window.
+        groups: the number of blocks into which the channels are cut, which are convolved separately; it must divide both
+            numbers of channels.
+        bias: if True, add a learned number to each output channel.
+        padding_mode: which values are added, 'zeros', 'reflect', 'replicate' or 'circular'.
+        device, dtype: the device and the dtype of the parameters.
+
+    Shapes: those of `Conv1d`. The parameters have no shape before the first call: move and convert the module as usual, but
+    make the optimizer afterwards.
+
+    Errors: those of `Conv1d`.
+
+    >>> layer = nn.LazyConv1d(16, kernel_size=3)
+    >>> _ = layer(torch.randn(2, 3, 8))
+    >>> type(layer).__name__, layer.in_channels
+    ('Conv1d', 3)
+    """
+
     cls_to_become = Conv1d
 
 
-@_docs.lazy(_docs.CONV, 2, "Conv2d", "in_channels", call="16, kernel_size=3")
 class LazyConv2d(_LazyConv, Conv2d):
+    """Become a `Conv2d` at the first call, whose input determines in_channels.
+
+    Args:
+        out_channels: C_out, the number of channels of the output, each computed with a kernel of its own.
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension.
+        padding: the number of elements added at both ends of each dimension, a number or one for each dimension; 'valid' adds
+            none, 'same' adds as many as keep the size (with stride 1).
+        dilation: the step between the elements of a window, a number or one for each dimension.
+        groups: the number of blocks into which the channels are cut, which are convolved separately; it must divide both
+            numbers of channels.
+        bias: if True, add a learned number to each output channel.
+        padding_mode: which values are added, 'zeros', 'reflect', 'replicate' or 'circular'.
+        device, dtype: the device and the dtype of the parameters.
+
+    Shapes: those of `Conv2d`. The parameters have no shape before the first call: move and convert the module as usual, but
+    make the optimizer afterwards.
+
+    Errors: those of `Conv2d`.
+
+    >>> layer = nn.LazyConv2d(16, kernel_size=3)
+    >>> _ = layer(torch.randn(2, 3, 8, 8))
+    >>> type(layer).__name__, layer.in_channels
+    ('Conv2d', 3)
+    """
+
     cls_to_become = Conv2d
 
 
-@_docs.lazy(_docs.CONV, 3, "Conv3d", "in_channels", call="16, kernel_size=3")
 class LazyConv3d(_LazyConv, Conv3d):
+    """Become a `Conv3d` at the first call, whose input determines in_channels.
+
+    Args:
+        out_channels: C_out, the number of channels of the output, each computed with a kernel of its own.
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension.
+        padding: the number of elements added at both ends of each dimension, a number or one for each dimension; 'valid' adds
+            none, 'same' adds as many as keep the size (with stride 1).
+        dilation: the step between the elements of a window, a number or one for each dimension.
+        groups: the number of blocks into which the channels are cut, which are convolved separately; it must divide both
+            numbers of channels.
+        bias: if True, add a learned number to each output channel.
+        padding_mode: which values are added, 'zeros', 'reflect', 'replicate' or 'circular'.
+        device, dtype: the device and the dtype of the parameters.
+
+    Shapes: those of `Conv3d`. The parameters have no shape before the first call: move and convert the module as usual, but
+    make the optimizer afterwards.
+
+    Errors: those of `Conv3d`.
+
+    >>> layer = nn.LazyConv3d(16, kernel_size=3)
+    >>> _ = layer(torch.randn(2, 3, 8, 8, 8))
+    >>> type(layer).__name__, layer.in_channels
+    ('Conv3d', 3)
+    """
+
     cls_to_become = Conv3d
 
 
-@_docs.lazy(_docs.CONV_TRANSPOSE, 1, "ConvTranspose1d", "in_channels", call="8, kernel_size=2, stride=2")
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
+    """Become a `ConvTranspose1d` at the first call, whose input determines in_channels.
+
+    Args:
+        out_channels: C_out, the number of channels of the output.
+        kernel_size: the size of the window of the convolution whose transpose this is.
+        stride: the step of that window.
+        padding: the padding of that convolution; it is cut off the output.
+        output_padding: the number of elements added at one end of each dimension of the output, smaller than the stride or the
+            dilation. A strided convolution maps several sizes to one; this chooses among them.
+        groups: the number of blocks into which the channels are cut; it must divide both numbers of channels.
+        bias: if True, add a learned number to each output channel.
+        dilation: the step between the elements of a window.
+        padding_mode: 'zeros' only.
+        device, dtype: the device and the dtype of the parameters.
+
+    Shapes: those of `ConvTranspose1d`. The parameters have no shape before the first call: move and convert the module as
+    usual, but make the optimizer afterwards.
+
+    Errors: those of `ConvTranspose1d`.
+
+    >>> layer = nn.LazyConvTranspose1d(8, kernel_size=2, stride=2)
+    >>> _ = layer(torch.randn(2, 3, 8))
+    >>> type(layer).__name__, layer.in_channels
+    ('ConvTranspose1d', 3)
+    """
+
     cls_to_become = ConvTranspose1d
 
 
-@_docs.lazy(_docs.CONV_TRANSPOSE, 2, "ConvTranspose2d", "in_channels", call="8, kernel_size=2, stride=2")
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
+    """Become a `ConvTranspose2d` at the first call, whose input determines in_channels.
+
+    Args:
+        out_channels: C_out, the number of channels of the output.
+        kernel_size: the size of the window of the convolution whose transpose this is, a number or one for each dimension.
+        stride: the step of that window, a number or one for each dimension.
+        padding: the padding of that convolution, a number or one for each dimension; it is cut off the output.
+        output_padding: the number of elements added at one end of each dimension of the output, a number or one for each
+            dimension, smaller than the stride or the dilation. A strided convolution maps several sizes to one; this chooses
+            among them.
+        groups: the number of blocks into which the channels are cut; it must divide both numbers of channels.
+        bias: if True, add a learned number to each output channel.
+        dilation: the step between the elements of a window, a number or one for each dimension.
+        padding_mode: 'zeros' only.
+        device, dtype: the device and the dtype of the parameters.
+
+    Shapes: those of `ConvTranspose2d`. The parameters have no shape before the first call: move and convert the module as
+    usual, but make the optimizer afterwards.
+
+    Errors: those of `ConvTranspose2d`.
+
+    >>> layer = nn.LazyConvTranspose2d(8, kernel_size=2, stride=2)
+    >>> _ = layer(torch.randn(2, 3, 8, 8))
+    >>> type(layer).__name__, layer.in_channels
+    ('ConvTranspose2d', 3)
+    """
+
     cls_to_become = ConvTranspose2d
 
 
-@_docs.lazy(_docs.CONV_TRANSPOSE, 3, "ConvTranspose3d", "in_channels", call="8, kernel_size=2, stride=2")
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
+    """Become a `ConvTranspose3d` at the first call, whose input determines in_channels.
+
+    Args:
+        out_channels: C_out, the number of channels of the output.
+        kernel_size: the size of the window of the convolution whose transpose this is, a number or one for each dimension.
+        stride: the step of that window, a number or one for each dimension.
+        padding: the padding of that convolution, a number or one for each dimension; it is cut off the output.
+        output_padding: the number of elements added at one end of each dimension of the output, a number or one for each
+            dimension, smaller than the stride or the dilation. A strided convolution maps several sizes to one; this chooses
+            among them.
+        groups: the number of blocks into which the channels are cut; it must divide both numbers of channels.
+        bias: if True, add a learned number to each output channel.
+        dilation: the step between the elements of a window, a number or one for each dimension.
+        padding_mode: 'zeros' only.
+        device, dtype: the device and the dtype of the parameters.
+
+    Shapes: those of `ConvTranspose3d`. The parameters have no shape before the first call: move and convert the module as
+    usual, but make the optimizer afterwards.
+
+    Errors: those of `ConvTranspose3d`.
+
+    >>> layer = nn.LazyConvTranspose3d(8, kernel_size=2, stride=2)
+    >>> _ = layer(torch.randn(2, 3, 8, 8, 8))
+    >>> type(layer).__name__, layer.in_channels
+    ('ConvTranspose3d', 3)
+    """
+
     cls_to_become = ConvTranspose3d

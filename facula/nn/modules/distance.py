@@ -14,14 +14,16 @@ __all__ = ["PairwiseDistance", "CosineSimilarity"]
 
 
 class PairwiseDistance(Module):
-    """The p-norm of ``x1 - x2 + eps`` along the last dimension.
+    """Compute the p-norm of ``x1 - x2 + eps`` along the last dimension.
 
     Args:
-        p: of the norm; negative ones are possible, too.
-        eps: added to the difference, so that the gradient is finite where both are the same.
-        keepdim: whether the last dimension stays, with size 1.
+        p: the power of the norm, which may be negative.
+        eps: a number added to the difference, so that the gradient is finite where both are the same.
+        keepdim: if True, keep the last dimension, with size 1.
 
     Shapes: called with (N, D) or (D,) twice; output (N,) or (), with keepdim (N, 1) or (1,).
+
+    Errors: RuntimeError, when called, for shapes that do not broadcast.
 
     >>> nn.PairwiseDistance()(torch.tensor([[3.0, 0.0]]), torch.tensor([[0.0, 4.0]]))
     tensor([5.])
@@ -43,13 +45,15 @@ class PairwiseDistance(Module):
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors: ``x1 . x2 / max(|x1| * |x2|, eps)``.
+    """Compute the cosine of the angle between vectors: ``x1 . x2 / max(|x1| * |x2|, eps)``.
 
     Args:
         dim: the dimension along which the vectors lie.
         eps: the least divisor.
 
     Shapes: called with two tensors that broadcast to one another; output the same without dim.
+
+    Errors: RuntimeError, when called, for shapes that do not broadcast; IndexError for a dim that the inputs do not have.
 
     >>> nn.CosineSimilarity()(torch.tensor([[1.0, 0.0], [1.0, 1.0]]), torch.tensor([[0.0, 2.0], [3.0, 3.0]]))
     tensor([0., 1.])

@@ -7,8 +7,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from .. import functional as F
-from . import _docs
-from ._docs import described
 from .module import Module
 
 if TYPE_CHECKING:
@@ -41,14 +39,15 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """In training, sets elements to zero with probability p and scales the others by 1 / (1 - p), so that the expected
-    value stays; in evaluation it hands its input on (Hinton et al. 2012).
+    """Set elements to zero in training, with probability p, and multiply the others by 1 / (1 - p) (Hinton et al. 2012).
+
+    So the expected value stays. In evaluation the input is returned.
 
     Args:
         p: the probability that an element is dropped, in [0, 1].
-        inplace: whether the input itself is changed, and returned.
+        inplace: if True, change the input itself and return it.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     Errors: ValueError for p outside [0, 1].
 
@@ -63,33 +62,76 @@ class Dropout(_DropoutNd):
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
-@described(_docs.CHANNEL_DROPOUT, 1, shapes="(N, C, L) or (C, L)")
 class Dropout1d(_DropoutNd):
+    """Set whole channels to zero in training, with probability p, and multiply the others by 1 / (1 - p).
+
+    Args:
+        p: the probability that a channel is dropped, in [0, 1].
+        inplace: if True, change the input itself.
+
+    Shapes: input (N, C, L) or (C, L); output the same.
+
+    Errors: ValueError for p outside [0, 1]; RuntimeError, when called, for another number of dimensions.
+
+    >>> y = nn.Dropout1d(0.5)(torch.ones(4, 8, 4))
+    >>> sorted(set(y.amax(dim=tuple(range(2, y.dim()))).flatten().tolist()) | {0.0, 2.0})
+    [0.0, 2.0]
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
-@described(_docs.CHANNEL_DROPOUT, 2, shapes="(N, C, H, W)")
 class Dropout2d(_DropoutNd):
+    """Set whole channels to zero in training, with probability p, and multiply the others by 1 / (1 - p).
+
+    Args:
+        p: the probability that a channel is dropped, in [0, 1].
+        inplace: if True, change the input itself.
+
+    Shapes: input (N, C, H, W) (others with a warning); output the same.
+
+    Errors: ValueError for p outside [0, 1].
+
+    >>> y = nn.Dropout2d(0.5)(torch.ones(4, 8, 4, 4))
+    >>> sorted(set(y.amax(dim=tuple(range(2, y.dim()))).flatten().tolist()) | {0.0, 2.0})
+    [0.0, 2.0]
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
-@described(_docs.CHANNEL_DROPOUT, 3, shapes="(N, C, D, H, W) or (C, D, H, W)")
 class Dropout3d(_DropoutNd):
+    """Set whole channels to zero in training, with probability p, and multiply the others by 1 / (1 - p).
+
+    Args:
+        p: the probability that a channel is dropped, in [0, 1].
+        inplace: if True, change the input itself.
+
+    Shapes: input (N, C, D, H, W) or (C, D, H, W) (others with a warning); output the same.
+
+    Errors: ValueError for p outside [0, 1].
+
+    >>> y = nn.Dropout3d(0.5)(torch.ones(4, 8, 4, 4, 4))
+    >>> sorted(set(y.amax(dim=tuple(range(2, y.dim()))).flatten().tolist()) | {0.0, 2.0})
+    [0.0, 2.0]
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that goes with `SELU`: dropped elements take SELU's lower limit, and all are scaled and shifted so that
-    mean and variance stay (Klambauer et al. 2017).
+    """Apply dropout that goes with `SELU` (Klambauer et al. 2017).
+
+    Dropped elements take SELU's lower limit, and all are scaled and shifted so that mean and variance stay.
 
     Args:
         p: the probability that an element is dropped, in [0, 1].
-        inplace: kept for old calls; the input is never changed.
+        inplace: accepted without effect: the input is never changed.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
 
     Errors: ValueError for p outside [0, 1].
 
@@ -103,11 +145,11 @@ class AlphaDropout(_DropoutNd):
 
 
 class FeatureAlphaDropout(_DropoutNd):
-    """`AlphaDropout` that drops whole channels.
+    """Apply `AlphaDropout` to whole channels.
 
     Args:
         p: the probability that a channel is dropped, in [0, 1].
-        inplace: kept for old calls; the input is never changed.
+        inplace: accepted without effect: the input is never changed.
 
     Shapes: input (N, C, ...) and output the same.
 

@@ -15,7 +15,7 @@ __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Module):
-    """Joins the dimensions from start_dim to end_dim into one.
+    """Join the dimensions from start_dim to end_dim into one.
 
     Args:
         start_dim: the first of them; 1 leaves the batch alone.
@@ -46,7 +46,7 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Splits one dimension into several; the inverse of `Flatten`.
+    """Split one dimension into several: the inverse of `Flatten`.
 
     Args:
         dim: the dimension, a number (or a name, for tensors whose dimensions have names).

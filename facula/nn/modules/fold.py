@@ -16,14 +16,13 @@ __all__ = ["Fold", "Unfold"]
 
 
 class Fold(Module):
-    """Adds up blocks, given as columns, into images: the adjoint of `Unfold`. Where blocks overlap their elements are
-    summed.
+    """Add up blocks, given as columns, into images: the adjoint of `Unfold`. Where blocks overlap their elements are summed.
 
     Args:
-        output_size: H and W of the images, a number or two.
-        kernel_size: of a block.
+        output_size: the height and the width of the images, a number or two.
+        kernel_size: the size of a block, a number or two.
         dilation: the step between the elements of a block.
-        padding: elements at both ends of each dimension that are cut off.
+        padding: the number of elements that are cut off at both ends of each dimension.
         stride: the step from block to block.
 
     Shapes: input (N, C * elements of a block, number of blocks) or without N; output (N, C, H, W) or (C, H, W).
@@ -59,18 +58,19 @@ class Fold(Module):
 
 
 class Unfold(Module):
-    """The blocks that a window sees as it slides over images, as columns.
+    """Return the blocks that a window sees as it slides over images, as columns.
 
     Args:
-        kernel_size: of the window, a number or two.
+        kernel_size: the size of the window, a number or two.
         dilation: the step between the elements of the window.
-        padding: zeros added at both ends of each dimension.
+        padding: the number of zeros added at both ends of each dimension.
         stride: the step of the window.
 
     Shapes: input (N, C, H, W) or (C, H, W); output (N, C * elements of the window, number of blocks) or without N. A
     convolution is a matrix product with these columns.
 
-    Errors: RuntimeError, when called, for a window greater than the padded image.
+    Errors: RuntimeError, when called, for a window larger than the padded image, and for another number
+    of dimensions.
 
     >>> nn.Unfold(kernel_size=2)(torch.arange(9.0).reshape(1, 1, 3, 3))
     tensor([[[0., 1., 3., 4.],

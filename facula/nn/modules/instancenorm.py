@@ -6,8 +6,6 @@ import warnings
 from typing import TYPE_CHECKING
 
 from .. import functional as F
-from . import _docs
-from ._docs import described
 from .batchnorm import _LazyNormBase, _NormBase
 
 if TYPE_CHECKING:
@@ -31,7 +29,7 @@ class _InstanceNorm(_NormBase):
 
     Args:
         num_features: number of channels C.
-        eps: added to the variance.
+        eps: a number added to the variance.
         momentum: share of a batch in the running statistics.
         affine: learn a scale (and, with ``bias``, a shift) per channel.
         track_running_stats: keep running statistics, and use them in evaluation.
@@ -106,34 +104,156 @@ class _InstanceNorm(_NormBase):
         return self._apply_instance_norm(input)
 
 
-@described(_docs.INSTANCE_NORM, 1)
 class InstanceNorm1d(_InstanceNorm):
+    """Normalize each channel of each sample to mean 0 and variance 1 over its positions (Ulyanov et al. 2016).
+
+    Args:
+        num_features: C, the number of channels.
+        eps: a number added to the variance.
+        momentum: the share of a new batch in the running statistics.
+        affine: if True, learn a weight and a bias for each channel.
+        track_running_stats: if True, keep running statistics, which evaluation then uses.
+        device, dtype: the device and the dtype of parameters and statistics.
+        bias: if False, learn the weight only.
+
+    Shapes: input (N, C, L) or (C, L); output the same. ``weight``, ``bias``, ``running_mean`` and ``running_var`` are (C,).
+
+    Errors: ValueError, when called, for another number of dimensions, for other channels with affine or track_running_stats (a
+    warning without), and in training for a single position.
+
+    >>> y = nn.InstanceNorm1d(3)(torch.randn(2, 3, 4) * 5 + 1)
+    >>> y[0, 0].mean().abs().item() < 1e-5
+    True
+    """
+
     _unbatched_dims = 2
 
 
-@described(_docs.INSTANCE_NORM, 2)
 class InstanceNorm2d(_InstanceNorm):
+    """Normalize each channel of each sample to mean 0 and variance 1 over its positions (Ulyanov et al. 2016).
+
+    Args:
+        num_features: C, the number of channels.
+        eps: a number added to the variance.
+        momentum: the share of a new batch in the running statistics.
+        affine: if True, learn a weight and a bias for each channel.
+        track_running_stats: if True, keep running statistics, which evaluation then uses.
+        device, dtype: the device and the dtype of parameters and statistics.
+        bias: if False, learn the weight only.
+
+    Shapes: input (N, C, H, W) or (C, H, W); output the same. ``weight``, ``bias``, ``running_mean`` and ``running_var`` are
+    (C,).
+
+    Errors: ValueError, when called, for another number of dimensions, for other channels with affine or track_running_stats (a
+    warning without), and in training for a single position.
+
+    >>> y = nn.InstanceNorm2d(3)(torch.randn(2, 3, 4, 4) * 5 + 1)
+    >>> y[0, 0].mean().abs().item() < 1e-5
+    True
+    """
+
     _unbatched_dims = 3
 
 
-@described(_docs.INSTANCE_NORM, 3)
 class InstanceNorm3d(_InstanceNorm):
+    """Normalize each channel of each sample to mean 0 and variance 1 over its positions (Ulyanov et al. 2016).
+
+    Args:
+        num_features: C, the number of channels.
+        eps: a number added to the variance.
+        momentum: the share of a new batch in the running statistics.
+        affine: if True, learn a weight and a bias for each channel.
+        track_running_stats: if True, keep running statistics, which evaluation then uses.
+        device, dtype: the device and the dtype of parameters and statistics.
+        bias: if False, learn the weight only.
+
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); output the same. ``weight``, ``bias``, ``running_mean`` and ``running_var``
+    are (C,).
+
+    Errors: ValueError, when called, for another number of dimensions, for other channels with affine or track_running_stats (a
+    warning without), and in training for a single position.
+
+    >>> y = nn.InstanceNorm3d(3)(torch.randn(2, 3, 4, 4, 4) * 5 + 1)
+    >>> y[0, 0].mean().abs().item() < 1e-5
+    True
+    """
+
     _unbatched_dims = 4
 
 
-@_docs.lazy(_docs.INSTANCE_NORM, 1, "InstanceNorm1d", "num_features", call="")
 class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
+    """Become a `InstanceNorm1d` at the first call, whose input determines num_features.
+
+    Args:
+        eps: a number added to the variance.
+        momentum: the share of a new batch in the running statistics.
+        affine: if True, learn a weight and a bias for each channel.
+        track_running_stats: if True, keep running statistics, which evaluation then uses.
+        device, dtype: the device and the dtype of parameters and statistics.
+        bias: if False, learn the weight only.
+
+    Shapes: those of `InstanceNorm1d`. The parameters have no shape before the first call: move and convert the module as usual,
+    but make the optimizer afterwards.
+
+    Errors: those of `InstanceNorm1d`.
+
+    >>> layer = nn.LazyInstanceNorm1d()
+    >>> _ = layer(torch.randn(2, 3, 8))
+    >>> type(layer).__name__, layer.num_features
+    ('InstanceNorm1d', 3)
+    """
+
     cls_to_become = InstanceNorm1d
     _unbatched_dims = 2
 
 
-@_docs.lazy(_docs.INSTANCE_NORM, 2, "InstanceNorm2d", "num_features", call="")
 class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
+    """Become a `InstanceNorm2d` at the first call, whose input determines num_features.
+
+    Args:
+        eps: a number added to the variance.
+        momentum: the share of a new batch in the running statistics.
+        affine: if True, learn a weight and a bias for each channel.
+        track_running_stats: if True, keep running statistics, which evaluation then uses.
+        device, dtype: the device and the dtype of parameters and statistics.
+        bias: if False, learn the weight only.
+
+    Shapes: those of `InstanceNorm2d`. The parameters have no shape before the first call: move and convert the module as usual,
+    but make the optimizer afterwards.
+
+    Errors: those of `InstanceNorm2d`.
+
+    >>> layer = nn.LazyInstanceNorm2d()
+    >>> _ = layer(torch.randn(2, 3, 8, 8))
+    >>> type(layer).__name__, layer.num_features
+    ('InstanceNorm2d', 3)
+    """
+
     cls_to_become = InstanceNorm2d
     _unbatched_dims = 3
 
 
-@_docs.lazy(_docs.INSTANCE_NORM, 3, "InstanceNorm3d", "num_features", call="")
 class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
+    """Become a `InstanceNorm3d` at the first call, whose input determines num_features.
+
+    Args:
+        eps: a number added to the variance.
+        momentum: the share of a new batch in the running statistics.
+        affine: if True, learn a weight and a bias for each channel.
+        track_running_stats: if True, keep running statistics, which evaluation then uses.
+        device, dtype: the device and the dtype of parameters and statistics.
+        bias: if False, learn the weight only.
+
+    Shapes: those of `InstanceNorm3d`. The parameters have no shape before the first call: move and convert the module as usual,
+    but make the optimizer afterwards.
+
+    Errors: those of `InstanceNorm3d`.
+
+    >>> layer = nn.LazyInstanceNorm3d()
+    >>> _ = layer(torch.randn(2, 3, 8, 8, 8))
+    >>> type(layer).__name__, layer.num_features
+    ('InstanceNorm3d', 3)
+    """
+
     cls_to_become = InstanceNorm3d
     _unbatched_dims = 4

@@ -27,12 +27,14 @@ _linear = _C.nn_functional.linear
 
 
 class Identity(Module):
-    """Hands its input on. It can stand where a module is wanted that shall do nothing.
+    """Return the input. It can stand where a module is required that does nothing.
 
     Args:
         args, kwargs: ignored.
 
-    Shapes: input and output of any one shape.
+    Shapes: input of any shape; output the same.
+
+    Errors: TypeError, when called, for other than one argument.
 
     >>> nn.Identity(54, unused=True)(torch.tensor([1.0, 2.0]))
     tensor([1., 2.])
@@ -46,13 +48,13 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """An affine map of the last dimension: ``y = x @ weight.T + bias``.
+    """Apply an affine map to the last dimension: ``y = x @ weight.T + bias``.
 
     Args:
-        in_features: size of the last dimension of the input.
-        out_features: size of the last dimension of the output.
-        bias: whether a learned vector is added.
-        device, dtype: of the parameters.
+        in_features: the size of the last dimension of the input.
+        out_features: the size of the last dimension of the output.
+        bias: if True, add a learned vector.
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes: input (..., in_features); output (..., out_features). ``weight`` is (out_features, in_features) and ``bias``
     (out_features,), both drawn uniformly within 1 / sqrt(in_features).
@@ -114,14 +116,14 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class Bilinear(Module):
-    """A bilinear map of two inputs: ``y[k] = x1 @ weight[k] @ x2 + bias[k]``.
+    """Apply a bilinear map to two inputs: ``y[k] = x1 @ weight[k] @ x2 + bias[k]``.
 
     Args:
-        in1_features: size of the last dimension of the first input.
-        in2_features: size of the last dimension of the second input.
-        out_features: size of the last dimension of the output.
-        bias: whether a learned vector is added.
-        device, dtype: of the parameters.
+        in1_features: the size of the last dimension of the first input.
+        in2_features: the size of the last dimension of the second input.
+        out_features: the size of the last dimension of the output.
+        bias: if True, add a learned vector.
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes: called with (..., in1_features) and (..., in2_features), the other dimensions the same; output (...,
     out_features). ``weight`` is (out_features, in1_features, in2_features) and ``bias`` (out_features,), both drawn
@@ -186,15 +188,17 @@ class Bilinear(Module):
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """`Linear` that takes in_features from the last dimension of its first input; from then on it is a `Linear`.
+    """Become a `Linear` at the first call, whose input determines in_features.
 
     Args:
-        out_features: size of the last dimension of the output.
-        bias: whether a learned vector is added.
-        device, dtype: of the parameters.
+        out_features: the size of the last dimension of the output.
+        bias: if True, add a learned vector.
+        device, dtype: the device and the dtype of the parameters.
 
-    Until then the parameters have no shape: move and convert the module as usual, but make the optimizer after a first
-    call.
+    Shapes: those of `Linear`. The parameters have no shape before the first call: move and convert the module as usual, but
+    make the optimizer afterwards.
+
+    Errors: IndexError, when called, for a tensor without dimensions.
 
     >>> layer = nn.LazyLinear(30)
     >>> layer(torch.randn(128, 20)).shape, type(layer).__name__, layer.in_features

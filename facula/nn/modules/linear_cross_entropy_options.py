@@ -11,14 +11,15 @@ __all__ = ["LinearCrossEntropyOptions"]
 
 @dataclasses.dataclass
 class LinearCrossEntropyOptions:
-    """Options of `functional.linear_cross_entropy`. They choose between memory and speed and never change the result;
+    """Hold options of `functional.linear_cross_entropy`, which choose between memory and speed and never change the result.
+
     Facula computes the logits as one product, so they have no effect.
 
     Args:
-        allow_retain_graph: whether backward may run twice, which it always may.
-        batch_chunk_size: how many rows at a time.
-        chunking_method: how the chunks are chosen.
-        acc_policy: how sums over chunks are kept.
+        allow_retain_graph: if True, backward may run twice, which it always may here.
+        batch_chunk_size: the number of rows that are computed at a time.
+        chunking_method: the way in which the chunks are chosen.
+        acc_policy: the way in which sums over chunks are stored.
         acc_dtype: the dtype of these sums.
 
     >>> options = nn.LinearCrossEntropyOptions(batch_chunk_size=128)

@@ -80,14 +80,15 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """The absolute difference ``|input - target|``.
+    """Compute the absolute difference ``|input - target|``.
 
     Args:
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
-        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+        size_average, reduce: deprecated flags, which reduction replaces; a warning says what to write instead.
 
-    Shapes: input and target of one shape (others broadcast, with a warning); the result is one number, or for 'none' of
-    that shape.
+    Shapes: input and target of one shape (others broadcast, with a warning); output one number, or for 'none' of that shape.
+
+    Errors: ValueError, when called, for another reduction; RuntimeError for shapes that do not broadcast.
 
     >>> nn.L1Loss()(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 5.0]))
     tensor(1.5000)
@@ -100,14 +101,15 @@ class L1Loss(_Loss):
 
 
 class MSELoss(_Loss):
-    """The squared difference ``(input - target) ** 2``.
+    """Compute the squared difference ``(input - target) ** 2``.
 
     Args:
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
-        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+        size_average, reduce: deprecated flags, which reduction replaces; a warning says what to write instead.
 
-    Shapes: input and target of one shape (others broadcast, with a warning); the result is one number, or for 'none' of
-    that shape.
+    Shapes: input and target of one shape (others broadcast, with a warning); output one number, or for 'none' of that shape.
+
+    Errors: ValueError, when called, for another reduction; RuntimeError for shapes that do not broadcast.
 
     >>> nn.MSELoss()(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 5.0]))
     tensor(4.5000)
@@ -122,18 +124,19 @@ class MSELoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """With ``d = |input - target|``: ``0.5 * d ** 2 / beta`` where d is below beta, else ``d - 0.5 * beta``. It punishes
-    outliers less than `MSELoss` (Girshick 2015).
+    """Compute ``0.5 * d ** 2 / beta`` where ``d = |input - target|`` is below beta, ``d - 0.5 * beta`` elsewhere
+    (Girshick 2015).
+
+    It punishes outliers less than `MSELoss`.
 
     Args:
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
-        beta: where the square ends; 0 gives `L1Loss`.
-        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+        beta: the distance at which the square ends; 0 gives `L1Loss`.
+        size_average, reduce: deprecated flags, which reduction replaces; a warning says what to write instead.
 
-    Shapes: input and target of one shape (others broadcast, with a warning); the result is one number, or for 'none' of
-    that shape.
+    Shapes: input and target of one shape (others broadcast, with a warning); output one number, or for 'none' of that shape.
 
-    Errors: RuntimeError, when called, for a negative beta.
+    Errors: RuntimeError, when called, for a negative beta, or shapes that do not broadcast; ValueError for another reduction.
 
     >>> nn.SmoothL1Loss(reduction="none")(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 3.0]))
     tensor([0.1250, 2.5000])
@@ -151,17 +154,19 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """With ``d = |input - target|``: ``0.5 * d ** 2`` where d is below delta, else ``delta * (d - 0.5 * delta)`` (Huber
-    1964): delta times the `SmoothL1Loss` with that beta.
+    """Compute ``0.5 * d ** 2`` where ``d = |input - target|`` is below delta, ``delta * (d - 0.5 * delta)`` elsewhere
+    (Huber 1964).
+
+    It is delta times the `SmoothL1Loss` with that beta.
 
     Args:
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
-        delta: where the square ends; greater than 0.
+        delta: the distance at which the square ends; greater than 0.
 
-    Shapes: input and target of one shape (others broadcast, with a warning); the result is one number, or for 'none' of
-    that shape.
+    Shapes: input and target of one shape (others broadcast, with a warning); output one number, or for 'none' of that shape.
 
-    Errors: TypeError for a delta that is no number; RuntimeError, when called, for one that is not positive.
+    Errors: TypeError for a delta that is no number; RuntimeError, when called, for one that is not positive, or shapes that do
+    not broadcast.
 
     >>> nn.HuberLoss(reduction="none", delta=2.0)(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 3.0]))
     tensor([0.1250, 4.0000])
@@ -180,16 +185,18 @@ class HuberLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """The Kullback-Leibler divergence, ``target * (log(target) - input)``, of the target from a distribution whose
+    """Compute the Kullback-Leibler divergence, ``target * (log(target) - input)``, of the target from a distribution whose
     logarithm is the input.
 
     Args:
         reduction: 'batchmean', which is the divergence: the sum divided by the size of the batch; 'mean' over the
             elements (with a warning), 'sum', or 'none' for each element.
-        log_target: whether the target has logarithms, too.
-        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+        log_target: if True, the target has logarithms, too.
+        size_average, reduce: deprecated flags, which reduction replaces; a warning says what to write instead.
 
-    Shapes: input and target that broadcast to one another; the result is one number, or for 'none' of the common shape.
+    Shapes: input and target that broadcast to one another; output one number, or for 'none' of the common shape.
+
+    Errors: ValueError, when called, for another reduction; RuntimeError for shapes that do not broadcast.
 
     >>> p, q = torch.tensor([[0.5, 0.5]]), torch.tensor([[0.25, 0.75]])
     >>> nn.KLDivLoss(reduction="batchmean")(q.log(), p)
@@ -213,17 +220,20 @@ class KLDivLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """The negative log-likelihood of counts under Poisson distributions: ``exp(input) - target * input``, or for rates
-    ``input - target * log(input + eps)``, without ``log(target!)``.
+    """Compute the negative log-likelihood of counts under Poisson distributions: ``exp(input) - target * input``.
+
+    For rates it is ``input - target * log(input + eps)``; ``log(target!)`` is left out.
 
     Args:
-        log_input: whether the input is the logarithm of the rate.
-        full: whether Stirling's formula for ``log(target!)`` is added where the target exceeds 1.
-        eps: keeps the logarithm of a rate finite.
+        log_input: if True, the input is the logarithm of the rate.
+        full: if True, add Stirling's formula for ``log(target!)`` where the target exceeds 1.
+        eps: a number that keeps the logarithm of a rate finite.
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
-        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+        size_average, reduce: deprecated flags, which reduction replaces; a warning says what to write instead.
 
-    Shapes: input and target that broadcast to one another; the result is one number, or for 'none' of the common shape.
+    Shapes: input and target that broadcast to one another; output one number, or for 'none' of the common shape.
+
+    Errors: ValueError, when called, for another reduction; RuntimeError for shapes that do not broadcast.
 
     >>> nn.PoissonNLLLoss()(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 2.0]))
     tensor(0.8591)
@@ -257,18 +267,18 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """The negative log-likelihood of the target under normal distributions whose mean is the input: ``0.5 * (log(max(var,
-    eps)) + (input - target) ** 2 / max(var, eps))``.
+    """Compute the negative log-likelihood of the target under normal distributions whose mean is the input:
+    ``0.5 * (log(max(var, eps)) + (input - target) ** 2 / max(var, eps))``.
 
     Args:
-        full: whether ``0.5 * log(2 * pi)`` is added.
-        eps: the least variance.
+        full: if True, add ``0.5 * log(2 * pi)``.
+        eps: the smallest variance.
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
 
     Shapes: called with input, target and var of one shape; var may also be a number, or have size 1 in, or lack, the last
-    dimension. The result is one number, or for 'none' of the input's shape.
+    dimension. Output one number, or for 'none' of the input's shape.
 
-    Errors: ValueError for a negative var and for one that does not fit.
+    Errors: ValueError, when called, for a negative var, and for one that does not fit.
 
     >>> nn.GaussianNLLLoss()(torch.tensor([0.0, 2.0]), torch.tensor([0.0, 0.0]), torch.ones(2))
     tensor(1.)
@@ -289,15 +299,18 @@ class GaussianNLLLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """The input, a distance, where the target is 1, and ``max(0, margin - input)`` where it is -1: alike things shall be
-    near, others at least margin apart.
+    """Compute the input, a distance, where the target is 1, and ``max(0, margin - input)`` where it is -1.
+
+    Like things shall be near, others at least margin apart.
 
     Args:
-        margin: the distance beyond which unlike things cost nothing.
+        margin: the distance beyond which unlike things have no loss.
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
-        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+        size_average, reduce: deprecated flags, which reduction replaces; a warning says what to write instead.
 
-    Shapes: input and target of one shape; the result is one number, or for 'none' of that shape.
+    Shapes: input and target of one shape; output one number, or for 'none' of that shape.
+
+    Errors: ValueError, when called, for another reduction; RuntimeError for shapes that do not broadcast.
 
     >>> nn.HingeEmbeddingLoss(reduction="none")(torch.tensor([0.5, 0.5]), torch.tensor([1, -1]))
     tensor([0.5000, 0.5000])
@@ -315,18 +328,17 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class CosineEmbeddingLoss(_Loss):
-    """With the cosine of the angle between two vectors: ``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where
-    it is -1.
+    """Compute ``1 - cos`` of the angle between two vectors where the target is 1, ``max(0, cos - margin)`` where it is -1.
 
     Args:
-        margin: the cosine below which unlike vectors cost nothing, in [-1, 1].
+        margin: the cosine below which unlike vectors have no loss, in [-1, 1].
         reduction: 'mean' over the pairs, 'sum', or 'none' for the loss of each.
-        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+        size_average, reduce: deprecated flags, which reduction replaces; a warning says what to write instead.
 
-    Shapes: called with two inputs (N, D) or (D,) and the target (N,) or (); the result is one number, or for 'none' of
+    Shapes: called with two inputs (N, D) or (D,) and the target (N,) or (); output one number, or for 'none' of
     the target's shape.
 
-    Errors: RuntimeError for shapes that do not fit.
+    Errors: RuntimeError, when called, for shapes that do not fit.
 
     >>> a, b = torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([[0.0, 1.0], [2.0, 0.0]])
     >>> nn.CosineEmbeddingLoss(reduction="none")(a, b, torch.tensor([1, -1]))
@@ -345,18 +357,17 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
-    """``max(0, -target * (input1 - input2) + margin)``: for target 1 the first shall be greater by margin, for -1 the
+    """Compute ``max(0, -target * (input1 - input2) + margin)``: for target 1 the first shall be greater by margin, for -1 the
     second.
 
     Args:
-        margin: the difference beyond which a pair costs nothing.
+        margin: the difference beyond which a pair has no loss.
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
-        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+        size_average, reduce: deprecated flags, which reduction replaces; a warning says what to write instead.
 
-    Shapes: called with two inputs and the target, all of one shape; the result is one number, or for 'none' of that
-    shape.
+    Shapes: called with two inputs and the target, all of one shape; output one number, or for 'none' of that shape.
 
-    Errors: RuntimeError for different numbers of dimensions.
+    Errors: RuntimeError, when called, for different numbers of dimensions.
 
     >>> nn.MarginRankingLoss(reduction="none")(torch.tensor([1.0, 1.0]), torch.tensor([3.0, 3.0]), torch.tensor([1, -1]))
     tensor([2., 0.])
@@ -374,18 +385,19 @@ class MarginRankingLoss(_Loss):
 
 
 class TripletMarginLoss(_Loss):
-    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with the p-norm of the difference as distance: what
-    belongs to the anchor shall be nearer to it, by margin, than what does not.
+    """Compute ``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with the p-norm of the difference as distance d.
+
+    What belongs to the anchor shall be nearer to it, by margin, than what does not.
 
     Args:
-        margin: the difference beyond which a triplet costs nothing; greater than 0.
-        p: of the norm.
-        eps: added to differences, so that the gradient is finite at 0.
-        swap: whether d(positive, negative) counts where it is smaller than d(anchor, negative) (Balntas et al. 2016).
+        margin: the difference beyond which a triplet has no loss; greater than 0.
+        p: the power of the norm.
+        eps: a number added to differences, so that the gradient is finite at 0.
+        swap: if True, take d(positive, negative) where it is smaller than d(anchor, negative) (Balntas et al. 2016).
         reduction: 'mean' over the triplets, 'sum', or 'none' for the loss of each.
-        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+        size_average, reduce: deprecated flags, which reduction replaces; a warning says what to write instead.
 
-    Shapes: called with three tensors (N, D) or (D,); the result is one number, or for 'none' (N,) or ().
+    Shapes: called with three tensors (N, D) or (D,); output one number, or for 'none' (N,) or ().
 
     Errors: ValueError for a margin that is not positive; RuntimeError, when called, for different numbers of dimensions.
 
@@ -432,15 +444,15 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with any distance d.
+    """Compute ``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with any distance d.
 
     Args:
-        distance_function: takes two tensors (N, ...) and returns the distances (N,). Default: the Euclidean distance.
-        margin: the difference beyond which a triplet costs nothing; greater than 0.
-        swap: whether d(positive, negative) counts where it is smaller than d(anchor, negative).
+        distance_function: a function of two tensors (N, ...) that returns the distances (N,). Default: the Euclidean distance.
+        margin: the difference beyond which a triplet has no loss; greater than 0.
+        swap: if True, take d(positive, negative) where it is smaller than d(anchor, negative).
         reduction: 'mean' over the triplets, 'sum', or 'none' for the loss of each.
 
-    Shapes: called with three tensors of one shape that the distance takes; the result is one number, or for 'none' of the
+    Shapes: called with three tensors of one shape that the distance takes; output one number, or for 'none' of the
     shape of the distances.
 
     Errors: ValueError for a margin that is not positive; RuntimeError, when called, for different numbers of dimensions.
@@ -479,19 +491,20 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Minus the log-probability of the target class: ``-weight[target] * input[target]``. With `LogSoftmax` before it, it
-    is `CrossEntropyLoss`.
+    """Compute minus the log-probability of the target class: ``-weight[target] * input[target]``. With `LogSoftmax` before it,
+    it is `CrossEntropyLoss`.
 
     Args:
-        weight: (C,): a factor for each class; 'mean' then divides by the sum of the factors of the targets.
+        weight: (C,), a factor for each class; 'mean' then divides by the sum of the factors of the targets.
         ignore_index: the class number of targets that do not count.
         reduction: 'mean' over the targets, 'sum', or 'none' for the loss of each.
-        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+        size_average, reduce: deprecated flags, which reduction replaces; a warning says what to write instead.
 
     Shapes: input (C,), (N, C) or (N, C, ...), log-probabilities; target of the same shape without C, class numbers of
-    int64. The result is one number, or for 'none' of the target's shape.
+    int64. Output one number, or for 'none' of the target's shape.
 
-    Errors: IndexError for a class number that does not exist, RuntimeError or ValueError for shapes that do not fit.
+    Errors: IndexError, when called, for a class number that does not exist; ValueError for a batch that does not fit;
+    RuntimeError for a target of another dtype or shape.
 
     >>> log_probs = torch.tensor([[0.5, 0.5], [0.25, 0.75]]).log()
     >>> nn.NLLLoss(reduction="none")(log_probs, torch.tensor([0, 1]))
@@ -518,15 +531,18 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """Deprecated name of `NLLLoss`, which takes images, too; a warning tells so.
+    """Compute `NLLLoss`, of which this is a deprecated name; it warns.
 
     Args:
-        weight: (C,): a factor for each class; 'mean' then divides by the sum of the factors of the targets.
+        weight: (C,), a factor for each class; 'mean' then divides by the sum of the factors of the targets.
         ignore_index: the class number of targets that do not count.
         reduction: 'mean' over the targets, 'sum', or 'none' for the loss of each.
-        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+        size_average, reduce: deprecated flags, which reduction replaces; a warning says what to write instead.
 
-    Shapes: input (N, C, H, W), log-probabilities; target (N, H, W), class numbers of int64.
+    Shapes: input (N, C, H, W), log-probabilities; target (N, H, W), class numbers of int64; output one number, or for 'none'
+    (N, H, W).
+
+    Errors: those of `NLLLoss`.
 
     >>> import warnings
     >>> with warnings.catch_warnings():
@@ -543,20 +559,21 @@ class NLLLoss2d(NLLLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """The negative log-likelihood of the target under ``softmax(input)``: what a classifier minimises.
+    """Compute the negative log-likelihood of the target under ``softmax(input)``: what a classifier minimizes.
 
     Args:
-        weight: (C,): a factor for each class; 'mean' then divides by the sum of the factors of the targets.
+        weight: (C,), a factor for each class; 'mean' then divides by the sum of the factors of the targets.
         ignore_index: the class number of targets that do not count.
         reduction: 'mean' over the targets, 'sum', or 'none' for the loss of each.
         label_smoothing: the share of each target that is spread evenly over all classes, in [0, 1].
-        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+        size_average, reduce: deprecated flags, which reduction replaces; a warning says what to write instead.
 
-    Shapes: input (C,), (N, C) or (N, C, ...), not normalised; target of the same shape without C with class numbers of
-    int64, or of the same shape with probabilities. The result is one number, or for 'none' of the shape of the class
+    Shapes: input (C,), (N, C) or (N, C, ...), not normalized; target of the same shape without C with class numbers of
+    int64, or of the same shape with probabilities. Output one number, or for 'none' of the shape of the class
     numbers.
 
-    Errors: IndexError for a class number that does not exist, RuntimeError or ValueError for shapes that do not fit.
+    Errors: IndexError, when called, for a class number that does not exist; ValueError for a batch that does not fit;
+    RuntimeError for a target of another dtype or shape, a weight of another size, or a label_smoothing outside [0, 1].
 
     >>> loss = nn.CrossEntropyLoss()
     >>> loss(torch.tensor([[2.0, 0.0], [0.0, 0.0]]), torch.tensor([0, 1]))
@@ -590,18 +607,20 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """Binary cross entropy ``-(target * log(input) + (1 - target) * log(1 - input))``, with logarithms of at least -100.
+    """Compute the binary cross entropy ``-(target * log(input) + (1 - target) * log(1 - input))``, with logarithms of at least
+    -100.
+
     For what comes before a sigmoid, `BCEWithLogitsLoss` is more exact.
 
     Args:
         weight: factors that broadcast to the input.
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
-        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+        size_average, reduce: deprecated flags, which reduction replaces; a warning says what to write instead.
 
-    Shapes: input, probabilities in [0, 1], and target of one shape; the result is one number, or for 'none' of that
+    Shapes: input, probabilities in [0, 1], and target of one shape; output one number, or for 'none' of that
     shape.
 
-    Errors: ValueError for different shapes, RuntimeError for an input outside [0, 1].
+    Errors: ValueError, when called, for different shapes; RuntimeError for an input outside [0, 1].
 
     >>> nn.BCELoss()(torch.tensor([0.5, 0.75]), torch.tensor([0.0, 1.0]))
     tensor(0.4904)
@@ -614,18 +633,18 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """Binary cross entropy of ``sigmoid(input)``, computed so that large numbers do not overflow.
+    """Compute the binary cross entropy of ``sigmoid(input)`` without overflow for large numbers.
 
     Args:
         weight: factors that broadcast to the input.
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
         pos_weight: factors of the part ``-target * log(sigmoid(input))`` that broadcast to the input, usually (C,): above
             1 they raise recall, below 1 precision.
-        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+        size_average, reduce: deprecated flags, which reduction replaces; a warning says what to write instead.
 
-    Shapes: input and target of one shape; the result is one number, or for 'none' of that shape.
+    Shapes: input and target of one shape; output one number, or for 'none' of that shape.
 
-    Errors: ValueError for different shapes.
+    Errors: ValueError, when called, for different shapes.
 
     >>> nn.BCEWithLogitsLoss()(torch.tensor([0.0, 2.0]), torch.tensor([0.0, 1.0]))
     tensor(0.4100)
@@ -646,17 +665,17 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """A margin between all target classes and all others: the sum of ``max(0, 1 - (x[j] - x[i])) / C`` over the target
+    """Compute a margin between all target classes and all others: the sum of ``max(0, 1 - (x[j] - x[i])) / C`` over the target
     classes j and the other classes i.
 
     Args:
         reduction: 'mean' over the samples, 'sum', or 'none' for the loss of each.
-        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+        size_average, reduce: deprecated flags, which reduction replaces; a warning says what to write instead.
 
     Shapes: input (N, C) or (C,); target of the same shape with class numbers of int64, of which those after the first -1
-    do not count. The result is one number, or for 'none' (N,) or ().
+    do not count. Output one number, or for 'none' (N,) or ().
 
-    Errors: RuntimeError for shapes that do not fit.
+    Errors: RuntimeError, when called, for shapes that do not fit.
 
     >>> nn.MultiLabelMarginLoss()(torch.tensor([[0.1, 0.2, 0.4, 0.8]]), torch.tensor([[3, 0, -1, 1]]))
     tensor(0.8500)
@@ -669,13 +688,15 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class SoftMarginLoss(_Loss):
-    """``log(1 + exp(-target * input))`` for targets of -1 and 1: a logistic loss.
+    """Compute ``log(1 + exp(-target * input))`` for targets of -1 and 1: a logistic loss.
 
     Args:
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
-        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+        size_average, reduce: deprecated flags, which reduction replaces; a warning says what to write instead.
 
-    Shapes: input and target of one shape; the result is one number, or for 'none' of that shape.
+    Shapes: input and target of one shape; output one number, or for 'none' of that shape.
+
+    Errors: ValueError, when called, for another reduction; RuntimeError for shapes that do not broadcast.
 
     >>> nn.SoftMarginLoss()(torch.tensor([0.0, 2.0]), torch.tensor([-1.0, 1.0]))
     tensor(0.4100)
@@ -688,15 +709,17 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The mean over the classes of ``-(target * log(sigmoid(x)) + (1 - target) * log(1 - sigmoid(x)))``: each class is a
-    question of its own.
+    """Compute the mean over the classes of ``-(target * log(sigmoid(x)) + (1 - target) * log(1 - sigmoid(x)))``, where each
+    class is a question of its own.
 
     Args:
-        weight: (C,): a factor for each class.
+        weight: (C,), a factor for each class.
         reduction: 'mean' over the samples, 'sum', or 'none' for the loss of each.
-        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+        size_average, reduce: deprecated flags, which reduction replaces; a warning says what to write instead.
 
-    Shapes: input and target (N, C) or (C,), targets 0 or 1; the result is one number, or for 'none' (N,) or ().
+    Shapes: input and target (N, C) or (C,), targets 0 or 1; output one number, or for 'none' (N,) or ().
+
+    Errors: ValueError, when called, for another reduction; RuntimeError for shapes that do not broadcast.
 
     >>> nn.MultiLabelSoftMarginLoss()(torch.tensor([[0.0, 2.0]]), torch.tensor([[0.0, 1.0]]))
     tensor(0.4100)
@@ -709,17 +732,17 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """The sum of ``max(0, margin - x[target] + x[i]) ** p / C`` over the other classes i, times the weight of the target
-    class.
+    """Compute the sum of ``max(0, margin - x[target] + x[i]) ** p / C`` over the other classes i, times the weight of the
+    target class.
 
     Args:
         p: the power, 1 or 2.
-        margin: by how much the target shall exceed the others.
-        weight: (C,): a factor for each class.
+        margin: the difference by which the target shall exceed the others.
+        weight: (C,), a factor for each class.
         reduction: 'mean' over the samples, 'sum', or 'none' for the loss of each.
-        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+        size_average, reduce: deprecated flags, which reduction replaces; a warning says what to write instead.
 
-    Shapes: input (N, C) or (C,); target (N,) or (), class numbers of int64. The result is one number, or for 'none' of
+    Shapes: input (N, C) or (C,); target (N,) or (), class numbers of int64. Output one number, or for 'none' of
     the target's shape.
 
     Errors: ValueError for another p, and for a weight of another number of dimensions than 1.
@@ -756,17 +779,20 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class CTCLoss(_Loss):
-    """Connectionist temporal classification (Graves et al. 2006): minus the log-probability, summed over all ways to
-    spread the target over the time steps, with blanks between, that the target is said.
+    """Compute the loss of connectionist temporal classification (Graves et al. 2006).
+
+    It is minus the log-probability that the target is said, summed over all ways to spread the target over the time steps, with
+    blanks between.
 
     Args:
-        blank: the class that stands for nothing.
+        blank: the class that stands for no label.
         reduction: 'mean', where each loss is divided by its target's length first, 'sum', or 'none' for the loss of each.
-        zero_infinity: whether loss and gradient are zero where a target does not fit its input's length, in the place of
-            infinity.
+        zero_infinity: if True, make loss and gradient zero instead of infinite where a target does not fit its input's length.
 
     Shapes: called with log_probs (T, N, C) or (T, C), logarithms of probabilities, targets (N, S) or all targets one
-    after the other, input_lengths and target_lengths (N,) or (). The result is one number, or for 'none' (N,) or ().
+    after the other, input_lengths and target_lengths (N,) or (). Output one number, or for 'none' (N,) or ().
+
+    Errors: RuntimeError, when called, for lengths that do not fit, and for a blank that is no class.
 
     >>> log_probs = torch.zeros(4, 1, 3).log_softmax(2)
     >>> nn.CTCLoss()(log_probs, torch.tensor([[1, 2]]), torch.tensor([4]), torch.tensor([2]))
@@ -789,22 +815,23 @@ class CTCLoss(_Loss):
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
-    """A linear layer and the cross entropy of what it gives: the last layer of a classifier and its loss in one module.
+    """Apply a linear layer and compute the cross entropy of its result: the last layer of a classifier and its loss in one
+    module.
 
     Args:
-        in_features: size of the input.
+        in_features: the size of the input.
         num_classes: C, the number of classes.
-        out_features: sizes of further dimensions of the logits, which are then (N, C, *out_features).
-        bias: whether the layer adds a bias.
-        device, dtype: of the parameters.
+        out_features: the sizes of further dimensions of the logits, which are then (N, C, *out_features).
+        bias: if True, add a learned bias in the layer.
+        device, dtype: the device and the dtype of the parameters.
         reduction: 'mean' over the targets, 'sum', or 'none' for the loss of each.
-        weight: (C,): a factor for each class; 'mean' then divides by the sum of the factors of the targets.
+        weight: (C,), a factor for each class; 'mean' then divides by the sum of the factors of the targets.
         ignore_index: the class number of targets that do not count.
         label_smoothing: the share of each target that is spread evenly over all classes, in [0, 1].
-        options: how the work is cut; the result is the same.
+        options: accepted without effect: how a fused kernel would split the work.
 
     Shapes: input (N, in_features) or (in_features,); target (N, *out_features) or () with class numbers of int64, or
-    probabilities in the shape of the logits.
+    probabilities in the shape of the logits; output one number, or for 'none' of the shape of the class numbers.
 
     Errors: RuntimeError for a weight of another shape, for a label_smoothing outside [0, 1], and, when called, for shapes
     that do not fit.

@@ -415,7 +415,7 @@ _forward_unimplemented.__qualname__ = "Module.forward"  # what errors of its arg
 
 
 class Module:
-    """The base class of everything that has parameters and a forward method.
+    """Base class of everything that has parameters and a forward method.
 
     A `Parameter`, `Buffer` or Module that is assigned to an attribute is registered under that name: `parameters`,
     `state_dict`, `to` and the other methods find it. A subclass calls ``super().__init__()`` first and defines
@@ -759,7 +759,7 @@ class Module:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
-        from facula._html import module_html
+        from ._html import module_html
 
         return module_html(self)
 

@@ -45,14 +45,14 @@ class _OverChannels(Module):
 
 
 class LocalResponseNorm(_OverChannels):
-    """Divides each element by ``(k + alpha * s) ** beta``, where s is the mean of the squares at its position over size
-    neighbouring channels (Krizhevsky et al. 2012).
+    """Divide each element by ``(k + alpha * s) ** beta``, where s is the mean of the squares at its position over size
+    neighboring channels (Krizhevsky et al. 2012).
 
     Args:
-        size: of the window of channels; beyond the first and the last there are zeros.
+        size: the size of the window of channels; beyond the first and the last there are zeros.
         alpha: the factor of the mean.
         beta: the exponent.
-        k: added to the mean.
+        k: a number added to the mean.
 
     Shapes: input (N, C, ...) of three dimensions or more; output the same.
 
@@ -73,13 +73,13 @@ class LocalResponseNorm(_OverChannels):
 
 
 class CrossMapLRN2d(_OverChannels):
-    """An older form of `LocalResponseNorm`, of images only, whose window never leaves the first channel behind.
+    """Apply an older form of `LocalResponseNorm` to images, whose window never leaves the first channel behind.
 
     Args:
-        size: of the window of channels.
+        size: the size of the window of channels.
         alpha: the factor of the mean of squares.
         beta: the exponent.
-        k: added to the mean.
+        k: a number added to the mean.
 
     Shapes: input (N, C, H, W); output the same.
 
@@ -112,18 +112,17 @@ class CrossMapLRN2d(_OverChannels):
 
 
 class LayerNorm(Module):
-    """Layer normalisation (Ba et al. 2016): ``(x - mean) / sqrt(var + eps) * weight + bias``, with mean and (biased)
-    variance of the last dimensions of each sample.
+    """Normalize the last dimensions of each sample (Ba et al. 2016): ``(x - mean) / sqrt(var + eps) * weight + bias``, with
+    their mean and biased variance.
 
     Args:
         normalized_shape: the sizes of those dimensions; a number for the last one.
-        eps: added to the variance.
-        elementwise_affine: whether a weight, of ones at first, is learned for each element; without it there is no bias
-            either.
-        bias: whether there is a bias, of zeros at first, beside the weight.
-        device, dtype: of the parameters.
+        eps: a number added to the variance.
+        elementwise_affine: if True, learn a weight for each element, ones at first; otherwise there is no bias either.
+        bias: if True, learn a bias for each element, too, zeros at first.
+        device, dtype: the device and the dtype of the parameters.
 
-    Shapes: input (..., *normalized_shape); output the same.
+    Shapes: input (..., *normalized_shape); output the same. ``weight`` and ``bias`` have the shape normalized_shape.
 
     Errors: RuntimeError, when called, for other last dimensions.
 
@@ -184,18 +183,19 @@ class LayerNorm(Module):
 
 
 class GroupNorm(Module):
-    """Group normalisation (Wu, He 2018): the channels of each sample are cut into groups, and each group gets mean 0 and
-    variance 1 over its channels and positions; then each channel is scaled and shifted.
+    """Normalize groups of channels of each sample (Wu, He 2018).
+
+    Each group gets mean 0 and variance 1 over its channels and positions; then each channel is scaled and shifted.
 
     Args:
-        num_groups: how many groups; 1 normalises each sample, num_channels each channel.
-        num_channels: C.
-        eps: added to the variance.
-        affine: whether a weight is learned for each channel; without it there is no bias either.
-        device, dtype: of the parameters.
-        bias: whether there is a bias beside the weight.
+        num_groups: the number of groups; 1 normalizes each sample, num_channels each channel.
+        num_channels: C, the number of channels.
+        eps: a number added to the variance.
+        affine: if True, learn a weight for each channel; otherwise there is no bias either.
+        device, dtype: the device and the dtype of the parameters.
+        bias: if False, learn the weight only.
 
-    Shapes: input (N, C, ...); output the same.
+    Shapes: input (N, C, ...); output the same. ``weight`` and ``bias`` are (C,).
 
     Errors: ValueError for a C that num_groups does not divide; RuntimeError, when called, for another C.
 
@@ -259,16 +259,16 @@ class GroupNorm(Module):
 
 
 class RMSNorm(Module):
-    """Root mean square normalisation (Zhang, Sennrich 2019): ``x / sqrt(mean(x ** 2) + eps) * weight``, with the mean
-    over the last dimensions of each sample.
+    """Divide by the root mean square of the last dimensions of each sample (Zhang, Sennrich 2019):
+    ``x / sqrt(mean(x ** 2) + eps) * weight``.
 
     Args:
         normalized_shape: the sizes of those dimensions; a number for the last one.
-        eps: added to the mean. Default: the machine epsilon of the dtype, of float32 where it is narrower.
-        elementwise_affine: whether a weight, of ones at first, is learned for each element.
-        device, dtype: of the parameter.
+        eps: a number added to the mean. Default: the machine epsilon of the dtype, or that of float32 for a narrower one.
+        elementwise_affine: if True, learn a weight for each element, ones at first.
+        device, dtype: the device and the dtype of the parameter.
 
-    Shapes: input (..., *normalized_shape); output the same.
+    Shapes: input (..., *normalized_shape); output the same. ``weight`` has the shape normalized_shape.
 
     Errors: RuntimeError, when called, for other last dimensions.
 

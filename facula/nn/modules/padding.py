@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from .. import functional as F
-from . import _docs
-from ._docs import described
 from .module import Module
 from .utils import _ntuple
 
@@ -31,13 +29,6 @@ __all__ = [
     "ZeroPad2d",
     "ZeroPad3d",
 ]
-
-
-def _padding(how: str, n: int, has_value: bool = False):
-    """Return the docstring of a padding layer."""
-    value, example = (_docs.PAD_VALUE, "2, 0.5") if has_value else ("", "2")
-    padded = ", ".join(["8"] * n)
-    return described(_docs.PAD, n, how=how, ends=str(2 * n), value=value, example=example, padded=padded)
 
 
 class _PadNd(Module):
@@ -110,68 +101,243 @@ class _CircularPadNd(_PadNd):
         return super().forward(input)
 
 
-@_padding("with a given value", 1, True)
 class ConstantPad1d(_ConstantPadNd):
+    """Pad the last dimension with a number.
+
+    Args:
+        padding: the number of elements added at every end, or (before, after) for the last dimension: 2 numbers. Negative
+            numbers cut off.
+        value: the number that is added.
+
+    Shapes: input (N, C, L) or (C, L); output the same, each padded dimension longer by the sum of its two numbers.
+
+    Errors: RuntimeError, when called, for a result without elements in a dimension.
+
+    >>> nn.ConstantPad1d(2, 0.5)(torch.randn(1, 1, 4)).shape
+    torch.Size([1, 1, 8])
+    """
+
     _ends = 2
 
 
-@_padding("with a given value", 2, True)
 class ConstantPad2d(_ConstantPadNd):
+    """Pad the last 2 dimensions with a number.
+
+    Args:
+        padding: the number of elements added at every end, or (before, after) for the last dimension, then for the last but
+            one, and so on: 4 numbers. Negative numbers cut off.
+        value: the number that is added.
+
+    Shapes: input (N, C, H, W) or (C, H, W); output the same, each padded dimension longer by the sum of its two numbers.
+
+    Errors: RuntimeError, when called, for a result without elements in a dimension.
+
+    >>> nn.ConstantPad2d(2, 0.5)(torch.randn(1, 1, 4, 4)).shape
+    torch.Size([1, 1, 8, 8])
+    """
+
     _ends = 4
 
 
-@_padding("with a given value", 3, True)
 class ConstantPad3d(_ConstantPadNd):
+    """Pad the last 3 dimensions with a number.
+
+    Args:
+        padding: the number of elements added at every end, or (before, after) for the last dimension, then for the last but
+            one, and so on: 6 numbers. Negative numbers cut off.
+        value: the number that is added.
+
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); output the same, each padded dimension longer by the sum of its two numbers.
+
+    Errors: RuntimeError, when called, for a result without elements in a dimension.
+
+    >>> nn.ConstantPad3d(2, 0.5)(torch.randn(1, 1, 4, 4, 4)).shape
+    torch.Size([1, 1, 8, 8, 8])
+    """
+
     _ends = 6
 
 
-@_padding("with their mirror image, without the end elements", 1)
 class ReflectionPad1d(_ReflectionPadNd):
+    """Pad the last dimension with their mirror image, which does not repeat the elements at the ends.
+
+    Args:
+        padding: the number of elements added at every end, or (before, after) for the last dimension: 2 numbers. Negative
+            numbers cut off.
+
+    Shapes: input (N, C, L) or (C, L); output the same, each padded dimension longer by the sum of its two numbers.
+
+    Errors: RuntimeError, when called, for a result without elements in a dimension, and for numbers that are not smaller than
+    the dimension.
+
+    >>> nn.ReflectionPad1d(2)(torch.randn(1, 1, 4)).shape
+    torch.Size([1, 1, 8])
+    """
+
     _ends = 2
 
 
-@_padding("with their mirror image, without the end elements", 2)
 class ReflectionPad2d(_ReflectionPadNd):
+    """Pad the last 2 dimensions with their mirror image, which does not repeat the elements at the ends.
+
+    Args:
+        padding: the number of elements added at every end, or (before, after) for the last dimension, then for the last but
+            one, and so on: 4 numbers. Negative numbers cut off.
+
+    Shapes: input (N, C, H, W) or (C, H, W); output the same, each padded dimension longer by the sum of its two numbers.
+
+    Errors: RuntimeError, when called, for a result without elements in a dimension, and for numbers that are not smaller than
+    the dimension.
+
+    >>> nn.ReflectionPad2d(2)(torch.randn(1, 1, 4, 4)).shape
+    torch.Size([1, 1, 8, 8])
+    """
+
     _ends = 4
 
 
-@_padding("with their mirror image, without the end elements", 3)
 class ReflectionPad3d(_ReflectionPadNd):
+    """Pad the last 3 dimensions with their mirror image, which does not repeat the elements at the ends.
+
+    Args:
+        padding: the number of elements added at every end, or (before, after) for the last dimension, then for the last but
+            one, and so on: 6 numbers. Negative numbers cut off.
+
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); output the same, each padded dimension longer by the sum of its two numbers.
+
+    Errors: RuntimeError, when called, for a result without elements in a dimension, and for numbers that are not smaller than
+    the dimension.
+
+    >>> nn.ReflectionPad3d(2)(torch.randn(1, 1, 4, 4, 4)).shape
+    torch.Size([1, 1, 8, 8, 8])
+    """
+
     _ends = 6
 
 
-@_padding("with their end elements", 1)
 class ReplicationPad1d(_ReplicationPadNd):
+    """Pad the last dimension by repeating the elements at the ends.
+
+    Args:
+        padding: the number of elements added at every end, or (before, after) for the last dimension: 2 numbers. Negative
+            numbers cut off.
+
+    Shapes: input (N, C, L) or (C, L); output the same, each padded dimension longer by the sum of its two numbers.
+
+    Errors: RuntimeError, when called, for a result without elements in a dimension.
+
+    >>> nn.ReplicationPad1d(2)(torch.randn(1, 1, 4)).shape
+    torch.Size([1, 1, 8])
+    """
+
     _ends = 2
 
 
-@_padding("with their end elements", 2)
 class ReplicationPad2d(_ReplicationPadNd):
+    """Pad the last 2 dimensions by repeating the elements at the ends.
+
+    Args:
+        padding: the number of elements added at every end, or (before, after) for the last dimension, then for the last but
+            one, and so on: 4 numbers. Negative numbers cut off.
+
+    Shapes: input (N, C, H, W) or (C, H, W); output the same, each padded dimension longer by the sum of its two numbers.
+
+    Errors: RuntimeError, when called, for a result without elements in a dimension.
+
+    >>> nn.ReplicationPad2d(2)(torch.randn(1, 1, 4, 4)).shape
+    torch.Size([1, 1, 8, 8])
+    """
+
     _ends = 4
 
 
-@_padding("with their end elements", 3)
 class ReplicationPad3d(_ReplicationPadNd):
+    """Pad the last 3 dimensions by repeating the elements at the ends.
+
+    Args:
+        padding: the number of elements added at every end, or (before, after) for the last dimension, then for the last but
+            one, and so on: 6 numbers. Negative numbers cut off.
+
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); output the same, each padded dimension longer by the sum of its two numbers.
+
+    Errors: RuntimeError, when called, for a result without elements in a dimension.
+
+    >>> nn.ReplicationPad3d(2)(torch.randn(1, 1, 4, 4, 4)).shape
+    torch.Size([1, 1, 8, 8, 8])
+    """
+
     _ends = 6
 
 
-@_padding("with the elements of the other end", 1)
 class CircularPad1d(_CircularPadNd):
+    """Pad the last dimension with the elements of the other end, as if they were circles.
+
+    Args:
+        padding: the number of elements added at every end, or (before, after) for the last dimension: 2 numbers. Negative
+            numbers cut off.
+
+    Shapes: input (N, C, L) or (C, L); output the same, each padded dimension longer by the sum of its two numbers.
+
+    Errors: RuntimeError, when called, for a result without elements in a dimension, and for numbers larger than the dimension.
+
+    >>> nn.CircularPad1d(2)(torch.randn(1, 1, 4)).shape
+    torch.Size([1, 1, 8])
+    """
+
     _ends = 2
 
 
-@_padding("with the elements of the other end", 2)
 class CircularPad2d(_CircularPadNd):
+    """Pad the last 2 dimensions with the elements of the other end, as if they were circles.
+
+    Args:
+        padding: the number of elements added at every end, or (before, after) for the last dimension, then for the last but
+            one, and so on: 4 numbers. Negative numbers cut off.
+
+    Shapes: input (N, C, H, W) or (C, H, W); output the same, each padded dimension longer by the sum of its two numbers.
+
+    Errors: RuntimeError, when called, for a result without elements in a dimension, and for numbers larger than the dimension.
+
+    >>> nn.CircularPad2d(2)(torch.randn(1, 1, 4, 4)).shape
+    torch.Size([1, 1, 8, 8])
+    """
+
     _ends = 4
 
 
-@_padding("with the elements of the other end", 3)
 class CircularPad3d(_CircularPadNd):
+    """Pad the last 3 dimensions with the elements of the other end, as if they were circles.
+
+    Args:
+        padding: the number of elements added at every end, or (before, after) for the last dimension, then for the last but
+            one, and so on: 6 numbers. Negative numbers cut off.
+
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); output the same, each padded dimension longer by the sum of its two numbers.
+
+    Errors: RuntimeError, when called, for a result without elements in a dimension, and for numbers larger than the dimension.
+
+    >>> nn.CircularPad3d(2)(torch.randn(1, 1, 4, 4, 4)).shape
+    torch.Size([1, 1, 8, 8, 8])
+    """
+
     _ends = 6
 
 
-@_padding("with zeros", 1)
 class ZeroPad1d(ConstantPad1d):
+    """Pad the last dimension with zeros.
+
+    Args:
+        padding: the number of elements added at every end, or (before, after) for the last dimension: 2 numbers. Negative
+            numbers cut off.
+
+    Shapes: input (N, C, L) or (C, L); output the same, each padded dimension longer by the sum of its two numbers.
+
+    Errors: RuntimeError, when called, for a result without elements in a dimension.
+
+    >>> nn.ZeroPad1d(2)(torch.randn(1, 1, 4)).shape
+    torch.Size([1, 1, 8])
+    """
+
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(padding, 0.0)
 
@@ -179,8 +345,21 @@ class ZeroPad1d(ConstantPad1d):
         return f"{self.padding}"
 
 
-@_padding("with zeros", 2)
 class ZeroPad2d(ConstantPad2d):
+    """Pad the last 2 dimensions with zeros.
+
+    Args:
+        padding: the number of elements added at every end, or (before, after) for the last dimension, then for the last but
+            one, and so on: 4 numbers. Negative numbers cut off.
+
+    Shapes: input (N, C, H, W) or (C, H, W); output the same, each padded dimension longer by the sum of its two numbers.
+
+    Errors: RuntimeError, when called, for a result without elements in a dimension.
+
+    >>> nn.ZeroPad2d(2)(torch.randn(1, 1, 4, 4)).shape
+    torch.Size([1, 1, 8, 8])
+    """
+
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(padding, 0.0)
 
@@ -188,8 +367,21 @@ class ZeroPad2d(ConstantPad2d):
         return f"{self.padding}"
 
 
-@_padding("with zeros", 3)
 class ZeroPad3d(ConstantPad3d):
+    """Pad the last 3 dimensions with zeros.
+
+    Args:
+        padding: the number of elements added at every end, or (before, after) for the last dimension, then for the last but
+            one, and so on: 6 numbers. Negative numbers cut off.
+
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); output the same, each padded dimension longer by the sum of its two numbers.
+
+    Errors: RuntimeError, when called, for a result without elements in a dimension.
+
+    >>> nn.ZeroPad3d(2)(torch.randn(1, 1, 4, 4, 4)).shape
+    torch.Size([1, 1, 8, 8, 8])
+    """
+
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(padding, 0.0)
 

@@ -14,10 +14,10 @@ __all__ = ["PixelShuffle", "PixelUnshuffle"]
 
 
 class PixelShuffle(Module):
-    """Makes an r times larger image of r * r channels for each of its channels (Shi et al. 2016).
+    """Rearrange r * r channels into an image that is r times larger (Shi et al. 2016).
 
     Args:
-        upscale_factor: r, by which height and width grow.
+        upscale_factor: r, the factor by which height and width grow.
 
     Shapes: input (..., C * r * r, H, W); output (..., C, H * r, W * r).
 
@@ -43,10 +43,10 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """Makes r * r channels of each channel, of an r times smaller image: the inverse of `PixelShuffle`.
+    """Rearrange an image into r * r channels that are r times smaller: the inverse of `PixelShuffle`.
 
     Args:
-        downscale_factor: r, by which height and width shrink.
+        downscale_factor: r, the factor by which height and width shrink.
 
     Shapes: input (..., C, H * r, W * r); output (..., C * r * r, H, W).
 

@@ -1,12 +1,14 @@
-"""Pooling layers; each calls the function of the same name in nn.functional."""
+"""Pooling layers; each calls the function of the same name in nn.functional.
+
+Long because PyTorch has all pooling layers in one file of this name, and each class stands there with its docstring and
+example.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
 from .. import functional as F
-from . import _docs
-from ._docs import described
 from .module import Module
 from .utils import _pair, _single, _triple
 
@@ -91,20 +93,75 @@ class _MaxPoolNd(Module):
         )
 
 
-@described(_docs.MAX_POOL, 1)
 class MaxPool1d(_MaxPoolNd):
+    """Compute the maximum of each window over the last dimension.
+
+    Args:
+        kernel_size: the size of the window.
+        stride: the step of the window. Default: kernel_size.
+        padding: the number of elements, minus infinity, added at both ends; at most half the window.
+        dilation: the step between the elements of a window.
+        return_indices: if True, also return where the maxima were, for `MaxUnpool1d`.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+
+    Shapes: input (N, C, L) or (C, L); output (N, C, L_out) or (C, L_out), where a dimension of size L becomes
+    ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``; with return_indices a pair of such tensors.
+
+    Errors: RuntimeError, when called, for another number of dimensions, and for a padding of more than half the window.
+
+    >>> nn.MaxPool1d(2)(torch.randn(2, 3, 8)).shape
+    torch.Size([2, 3, 4])
+    """
+
     def forward(self, input: Tensor) -> Tensor | Any:
         return self._pool(F.max_pool1d, input)
 
 
-@described(_docs.MAX_POOL, 2)
 class MaxPool2d(_MaxPoolNd):
+    """Compute the maximum of each window over the last 2 dimensions.
+
+    Args:
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        padding: the number of elements, minus infinity, added at both ends; at most half the window.
+        dilation: the step between the elements of a window, a number or one for each dimension.
+        return_indices: if True, also return where the maxima were, for `MaxUnpool2d`.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+
+    Shapes: input (N, C, H, W) or (C, H, W); output (N, C, H_out, W_out) or (C, H_out, W_out), where a dimension of size L
+    becomes ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``; with return_indices a pair of such tensors.
+
+    Errors: RuntimeError, when called, for another number of dimensions, and for a padding of more than half the window.
+
+    >>> nn.MaxPool2d(2)(torch.randn(2, 3, 8, 8)).shape
+    torch.Size([2, 3, 4, 4])
+    """
+
     def forward(self, input: Tensor) -> Tensor | Any:
         return self._pool(F.max_pool2d, input)
 
 
-@described(_docs.MAX_POOL, 3)
 class MaxPool3d(_MaxPoolNd):
+    """Compute the maximum of each window over the last 3 dimensions.
+
+    Args:
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        padding: the number of elements, minus infinity, added at both ends; at most half the window.
+        dilation: the step between the elements of a window, a number or one for each dimension.
+        return_indices: if True, also return where the maxima were, for `MaxUnpool3d`.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); output (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), where a
+    dimension of size L becomes ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``; with return_indices a
+    pair of such tensors.
+
+    Errors: RuntimeError, when called, for another number of dimensions, and for a padding of more than half the window.
+
+    >>> nn.MaxPool3d(2)(torch.randn(2, 3, 8, 8, 8)).shape
+    torch.Size([2, 3, 4, 4, 4])
+    """
+
     def forward(self, input: Tensor) -> Tensor | Any:
         return self._pool(F.max_pool3d, input)
 
@@ -129,20 +186,74 @@ class _MaxUnpoolNd(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-@described(_docs.MAX_UNPOOL, 1)
 class MaxUnpool1d(_MaxUnpoolNd):
+    """Put pooled values back where the maxima were, with zeros everywhere else: a partial inverse of `MaxPool1d`.
+
+    Args:
+        kernel_size: the size of the window of the pooling.
+        stride: its step. Default: kernel_size.
+        padding: its padding.
+
+    Shapes: called with the pooled values (N, C, L) or (C, L), the indices of the same shape that came with them, and, where
+    several sizes are pooled to the same one, the wanted ``output_size``. In the output a dimension of size L becomes
+    ``(L - 1) * stride - 2 * padding + kernel_size``, or what output_size says.
+
+    Errors: ValueError, when called, for an output_size that the pooling does not give; RuntimeError for indices of another
+    shape or outside the output.
+
+    >>> pooled, indices = nn.MaxPool1d(2, return_indices=True)(torch.randn(2, 3, 8))
+    >>> nn.MaxUnpool1d(2)(pooled, indices).shape
+    torch.Size([2, 3, 8])
+    """
+
     _tuple = staticmethod(_single)
     _function = staticmethod(F.max_unpool1d)
 
 
-@described(_docs.MAX_UNPOOL, 2)
 class MaxUnpool2d(_MaxUnpoolNd):
+    """Put pooled values back where the maxima were, with zeros everywhere else: a partial inverse of `MaxPool2d`.
+
+    Args:
+        kernel_size: the size of the window of the pooling, a number or one for each dimension.
+        stride: its step, a number or one for each dimension. Default: kernel_size.
+        padding: its padding, a number or one for each dimension.
+
+    Shapes: called with the pooled values (N, C, H, W) or (C, H, W), the indices of the same shape that came with them, and,
+    where several sizes are pooled to the same one, the wanted ``output_size``. In the output a dimension of size L becomes
+    ``(L - 1) * stride - 2 * padding + kernel_size``, or what output_size says.
+
+    Errors: ValueError, when called, for an output_size that the pooling does not give; RuntimeError for indices of another
+    shape or outside the output.
+
+    >>> pooled, indices = nn.MaxPool2d(2, return_indices=True)(torch.randn(2, 3, 8, 8))
+    >>> nn.MaxUnpool2d(2)(pooled, indices).shape
+    torch.Size([2, 3, 8, 8])
+    """
+
     _tuple = staticmethod(_pair)
     _function = staticmethod(F.max_unpool2d)
 
 
-@described(_docs.MAX_UNPOOL, 3)
 class MaxUnpool3d(_MaxUnpoolNd):
+    """Put pooled values back where the maxima were, with zeros everywhere else: a partial inverse of `MaxPool3d`.
+
+    Args:
+        kernel_size: the size of the window of the pooling, a number or one for each dimension.
+        stride: its step, a number or one for each dimension. Default: kernel_size.
+        padding: its padding, a number or one for each dimension.
+
+    Shapes: called with the pooled values (N, C, D, H, W) or (C, D, H, W), the indices of the same shape that came with them,
+    and, where several sizes are pooled to the same one, the wanted ``output_size``. In the output a dimension of size L becomes
+    ``(L - 1) * stride - 2 * padding + kernel_size``, or what output_size says.
+
+    Errors: ValueError, when called, for an output_size that the pooling does not give; RuntimeError for indices of another
+    shape or outside the output.
+
+    >>> pooled, indices = nn.MaxPool3d(2, return_indices=True)(torch.randn(2, 3, 8, 8, 8))
+    >>> nn.MaxUnpool3d(2)(pooled, indices).shape
+    torch.Size([2, 3, 8, 8, 8])
+    """
+
     _tuple = staticmethod(_triple)
     _function = staticmethod(F.max_unpool3d)
 
@@ -156,8 +267,25 @@ class _AvgPoolNd(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-@described(_docs.AVG_POOL, 1, divisor="")
 class AvgPool1d(_AvgPoolNd):
+    """Compute the average of each window over the last dimension.
+
+    Args:
+        kernel_size: the size of the window.
+        stride: the step of the window. Default: kernel_size.
+        padding: the number of zeros added at both ends; at most half the window.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+        count_include_pad: if True, count the added zeros in the divisor.
+
+    Shapes: input (N, C, L) or (C, L); output (N, C, L_out) or (C, L_out), where a dimension of size L becomes
+    ``(L + 2 * padding - kernel_size) // stride + 1``.
+
+    Errors: RuntimeError, when called, for another number of dimensions, and for a padding of more than half the window.
+
+    >>> nn.AvgPool1d(2)(torch.ones(1, 1, 4)).unique()
+    tensor([1.])
+    """
+
     def __init__(self, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                  padding: int | Sequence[int] = 0, ceil_mode: bool = False, count_include_pad: bool = True) -> None:
         super().__init__()
@@ -206,13 +334,49 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
         )
 
 
-@described(_docs.AVG_POOL, 2, divisor=_docs.AVG_POOL_DIVISOR)
 class AvgPool2d(_AvgPoolWithDivisor):
+    """Compute the average of each window over the last 2 dimensions.
+
+    Args:
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        padding: the number of zeros added at both ends; at most half the window.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+        count_include_pad: if True, count the added zeros in the divisor.
+        divisor_override: the number to divide by instead of the number of elements.
+
+    Shapes: input (N, C, H, W) or (C, H, W); output (N, C, H_out, W_out) or (C, H_out, W_out), where a dimension of size L
+    becomes ``(L + 2 * padding - kernel_size) // stride + 1``.
+
+    Errors: RuntimeError, when called, for another number of dimensions, and for a padding of more than half the window.
+
+    >>> nn.AvgPool2d(2)(torch.ones(1, 1, 4, 4)).unique()
+    tensor([1.])
+    """
+
     _function = staticmethod(F.avg_pool2d)
 
 
-@described(_docs.AVG_POOL, 3, divisor=_docs.AVG_POOL_DIVISOR)
 class AvgPool3d(_AvgPoolWithDivisor):
+    """Compute the average of each window over the last 3 dimensions.
+
+    Args:
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        padding: the number of zeros added at both ends; at most half the window.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+        count_include_pad: if True, count the added zeros in the divisor.
+        divisor_override: the number to divide by instead of the number of elements.
+
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); output (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), where a
+    dimension of size L becomes ``(L + 2 * padding - kernel_size) // stride + 1``.
+
+    Errors: RuntimeError, when called, for another number of dimensions, and for a padding of more than half the window.
+
+    >>> nn.AvgPool3d(2)(torch.ones(1, 1, 4, 4, 4)).unique()
+    tensor([1.])
+    """
+
     _function = staticmethod(F.avg_pool3d)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -268,14 +432,48 @@ class _FractionalMaxPoolNd(Module):
         )
 
 
-@described(_docs.FRACTIONAL_POOL, 2)
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
+    """Compute the maximum of windows over the last 2 dimensions whose places are drawn at random (Graham 2014).
+
+    Args:
+        kernel_size: the size of the windows, a number or one for each dimension.
+        output_size: the sizes of the output, a number or one for each dimension; or
+        output_ratio: output sizes over input sizes, in (0, 1). Give one of the two.
+        return_indices: if True, also return where the maxima were.
+        _random_samples: the places of the windows, (N, C, 2) numbers in [0, 1); None draws them at each call.
+
+    Shapes: input (N, C, H, W) or (C, H, W); output the same with output_size in the last 2 dimensions; with return_indices a
+    pair of such tensors.
+
+    Errors: ValueError for both or neither of output_size and output_ratio, and for a ratio outside (0, 1).
+
+    >>> nn.FractionalMaxPool2d(2, output_ratio=0.5)(torch.randn(2, 3, 8, 8)).shape
+    torch.Size([2, 3, 4, 4])
+    """
+
     _tuple = staticmethod(_pair)
     _function = staticmethod(F.fractional_max_pool2d)
 
 
-@described(_docs.FRACTIONAL_POOL, 3)
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
+    """Compute the maximum of windows over the last 3 dimensions whose places are drawn at random (Graham 2014).
+
+    Args:
+        kernel_size: the size of the windows, a number or one for each dimension.
+        output_size: the sizes of the output, a number or one for each dimension; or
+        output_ratio: output sizes over input sizes, in (0, 1). Give one of the two.
+        return_indices: if True, also return where the maxima were.
+        _random_samples: the places of the windows, (N, C, 3) numbers in [0, 1); None draws them at each call.
+
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); output the same with output_size in the last 3 dimensions; with
+    return_indices a pair of such tensors.
+
+    Errors: ValueError for both or neither of output_size and output_ratio, and for a ratio outside (0, 1).
+
+    >>> nn.FractionalMaxPool3d(2, output_ratio=0.5)(torch.randn(2, 3, 8, 8, 8)).shape
+    torch.Size([2, 3, 4, 4, 4])
+    """
+
     _tuple = staticmethod(_triple)
     _function = staticmethod(F.fractional_max_pool3d)
 
@@ -306,18 +504,69 @@ class _LPPoolNd(Module):
         )
 
 
-@described(_docs.LP_POOL, 1)
 class LPPool1d(_LPPoolNd):
+    """Compute ``(sum of x ** norm_type over a window) ** (1 / norm_type)`` of windows over the last dimension (power-average
+    pooling).
+
+    Args:
+        norm_type: the power; 1 gives sums, and large numbers come near the maximum.
+        kernel_size: the size of the window.
+        stride: the step of the window. Default: kernel_size.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+
+    Shapes: input (N, C, L) or (C, L); output (N, C, L_out) or (C, L_out), where a dimension of size L becomes
+    ``(L - kernel_size) // stride + 1``.
+
+    Errors: RuntimeError, when called, for another number of dimensions.
+
+    >>> nn.LPPool1d(1, 2)(torch.ones(1, 1, 4)).unique().item() == 2 ** 1
+    True
+    """
+
     _function = staticmethod(F.lp_pool1d)
 
 
-@described(_docs.LP_POOL, 2)
 class LPPool2d(_LPPoolNd):
+    """Compute ``(sum of x ** norm_type over a window) ** (1 / norm_type)`` of windows over the last 2 dimensions (power-average
+    pooling).
+
+    Args:
+        norm_type: the power; 1 gives sums, and large numbers come near the maximum.
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+
+    Shapes: input (N, C, H, W) or (C, H, W); output (N, C, H_out, W_out) or (C, H_out, W_out), where a dimension of size L
+    becomes ``(L - kernel_size) // stride + 1``.
+
+    Errors: RuntimeError, when called, for another number of dimensions.
+
+    >>> nn.LPPool2d(1, 2)(torch.ones(1, 1, 4, 4)).unique().item() == 2 ** 2
+    True
+    """
+
     _function = staticmethod(F.lp_pool2d)
 
 
-@described(_docs.LP_POOL, 3)
 class LPPool3d(_LPPoolNd):
+    """Compute ``(sum of x ** norm_type over a window) ** (1 / norm_type)`` of windows over the last 3 dimensions (power-average
+    pooling).
+
+    Args:
+        norm_type: the power; 1 gives sums, and large numbers come near the maximum.
+        kernel_size: the size of the window, a number or one for each dimension.
+        stride: the step of the window, a number or one for each dimension. Default: kernel_size.
+        ceil_mode: if True, round sizes up, so that a last window may reach beyond the end.
+
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); output (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), where a
+    dimension of size L becomes ``(L - kernel_size) // stride + 1``.
+
+    Errors: RuntimeError, when called, for another number of dimensions.
+
+    >>> nn.LPPool3d(1, 2)(torch.ones(1, 1, 4, 4, 4)).unique().item() == 2 ** 3
+    True
+    """
+
     _function = staticmethod(F.lp_pool3d)
 
 
@@ -345,18 +594,60 @@ class _AdaptiveMaxPoolNd(Module):
         return f"output_size={self.output_size}"
 
 
-@described(_docs.ADAPTIVE_POOL, 1, what="maximum", indices=_docs.ADAPTIVE_INDICES)
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
+    """Compute the maximum of windows over the last dimension, chosen so that the output has a given size.
+
+    Args:
+        output_size: the size of the output; None keeps that of the input.
+        return_indices: if True, also return where the maxima were.
+
+    Shapes: input (N, C, L) or (C, L); output the same with output_size in the last dimension; with return_indices a pair of
+    such tensors.
+
+    Errors: RuntimeError, when called, for another number of dimensions, and for a negative size.
+
+    >>> nn.AdaptiveMaxPool1d(4)(torch.randn(2, 3, 8)).shape
+    torch.Size([2, 3, 4])
+    """
+
     _function = staticmethod(F.adaptive_max_pool1d)
 
 
-@described(_docs.ADAPTIVE_POOL, 2, what="maximum", indices=_docs.ADAPTIVE_INDICES)
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
+    """Compute the maximum of windows over the last 2 dimensions, chosen so that the output has a given size.
+
+    Args:
+        output_size: the sizes of the output, a number or one for each dimension; None keeps that of the input.
+        return_indices: if True, also return where the maxima were.
+
+    Shapes: input (N, C, H, W) or (C, H, W); output the same with output_size in the last 2 dimensions; with return_indices a
+    pair of such tensors.
+
+    Errors: RuntimeError, when called, for another number of dimensions, and for a negative size.
+
+    >>> nn.AdaptiveMaxPool2d(4)(torch.randn(2, 3, 8, 8)).shape
+    torch.Size([2, 3, 4, 4])
+    """
+
     _function = staticmethod(F.adaptive_max_pool2d)
 
 
-@described(_docs.ADAPTIVE_POOL, 3, what="maximum", indices=_docs.ADAPTIVE_INDICES)
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
+    """Compute the maximum of windows over the last 3 dimensions, chosen so that the output has a given size.
+
+    Args:
+        output_size: the sizes of the output, a number or one for each dimension; None keeps that of the input.
+        return_indices: if True, also return where the maxima were.
+
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); output the same with output_size in the last 3 dimensions; with
+    return_indices a pair of such tensors.
+
+    Errors: RuntimeError, when called, for another number of dimensions, and for a negative size.
+
+    >>> nn.AdaptiveMaxPool3d(4)(torch.randn(2, 3, 8, 8, 8)).shape
+    torch.Size([2, 3, 4, 4, 4])
+    """
+
     _function = staticmethod(F.adaptive_max_pool3d)
 
 
@@ -377,16 +668,52 @@ class _AdaptiveAvgPoolNd(Module):
         return f"output_size={self.output_size}"
 
 
-@described(_docs.ADAPTIVE_POOL, 1, what="average", indices="")
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
+    """Compute the average of windows over the last dimension, chosen so that the output has a given size.
+
+    Args:
+        output_size: the size of the output; None keeps that of the input.
+
+    Shapes: input (N, C, L) or (C, L); output the same with output_size in the last dimension.
+
+    Errors: RuntimeError, when called, for another number of dimensions, and for a negative size.
+
+    >>> nn.AdaptiveAvgPool1d(4)(torch.randn(2, 3, 8)).shape
+    torch.Size([2, 3, 4])
+    """
+
     _function = staticmethod(F.adaptive_avg_pool1d)
 
 
-@described(_docs.ADAPTIVE_POOL, 2, what="average", indices="")
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
+    """Compute the average of windows over the last 2 dimensions, chosen so that the output has a given size.
+
+    Args:
+        output_size: the sizes of the output, a number or one for each dimension; None keeps that of the input.
+
+    Shapes: input (N, C, H, W) or (C, H, W); output the same with output_size in the last 2 dimensions.
+
+    Errors: RuntimeError, when called, for another number of dimensions, and for a negative size.
+
+    >>> nn.AdaptiveAvgPool2d(4)(torch.randn(2, 3, 8, 8)).shape
+    torch.Size([2, 3, 4, 4])
+    """
+
     _function = staticmethod(F.adaptive_avg_pool2d)
 
 
-@described(_docs.ADAPTIVE_POOL, 3, what="average", indices="")
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
+    """Compute the average of windows over the last 3 dimensions, chosen so that the output has a given size.
+
+    Args:
+        output_size: the sizes of the output, a number or one for each dimension; None keeps that of the input.
+
+    Shapes: input (N, C, D, H, W) or (C, D, H, W); output the same with output_size in the last 3 dimensions.
+
+    Errors: RuntimeError, when called, for another number of dimensions, and for a negative size.
+
+    >>> nn.AdaptiveAvgPool3d(4)(torch.randn(2, 3, 8, 8, 8)).shape
+    torch.Size([2, 3, 4, 4, 4])
+    """
+
     _function = staticmethod(F.adaptive_avg_pool3d)

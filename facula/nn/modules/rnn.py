@@ -44,6 +44,10 @@ def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tens
         permutation: the order, int64.
         dim: the dimension along which the entries lie.
 
+    Returns: a tensor of the shape of tensor.
+
+    Errors: IndexError for an entry or a dim that does not exist.
+
     >>> nn.modules.rnn.apply_permutation(torch.tensor([[10, 20, 30]]), torch.tensor([2, 0, 1]))
     tensor([[30, 10, 20]])
     """
@@ -51,20 +55,21 @@ def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tens
 
 
 class RNNBase(Module):
-    """What `RNN`, `LSTM` and `GRU` share: parameters, checks and the calls of the kernels.
+    """Hold what `RNN`, `LSTM` and `GRU` share: parameters, checks and the calls of the kernels.
 
     Args:
         mode: 'RNN_TANH', 'RNN_RELU', 'LSTM' or 'GRU'.
-        input_size: features of the input.
-        hidden_size: features of the hidden state.
-        num_layers: how many layers, each of which gets the output of the one before.
-        bias: whether biases are added.
-        batch_first: whether tensors are (N, L, features) in the place of (L, N, features); hidden states are not
-            concerned.
+        input_size: the number of features of the input.
+        hidden_size: H, the number of features of the hidden state.
+        num_layers: the number of layers, each of which gets the output of the one before.
+        bias: if True, add learned biases.
+        batch_first: if True, tensors are (N, L, features) instead of (L, N, features); hidden states stay as they are.
         dropout: the probability of dropping between layers, in training.
-        bidirectional: whether a second network runs from the end.
-        proj_size: of 'LSTM' only: the size to which hidden states are projected, or 0.
-        device, dtype: of the parameters.
+        bidirectional: if True, run a second network from the end.
+        proj_size: for 'LSTM' only: the size to which hidden states are projected, or 0.
+        device, dtype: the device and the dtype of the parameters.
+
+    Shapes: those of `RNN`, `LSTM` and `GRU`.
 
     Errors: ValueError for another mode, sizes that are not positive and a dropout outside [0, 1]; TypeError for sizes
     that are no integers.
@@ -418,14 +423,18 @@ _GATES = _rnn.GATES  # per hidden unit
 
 
 class RNNCellBase(Module):
-    """What `RNNCell`, `LSTMCell` and `GRUCell` share: parameters and their first values.
+    """Hold what `RNNCell`, `LSTMCell` and `GRUCell` share: parameters and their first values.
 
     Args:
-        input_size: features of the input.
-        hidden_size: features of the hidden state.
-        bias: whether biases are added.
-        num_chunks: gates of a hidden unit.
-        device, dtype: of the parameters.
+        input_size: the number of features of the input.
+        hidden_size: H, the number of features of the hidden state.
+        bias: if True, add learned biases.
+        num_chunks: the number of gates of a hidden unit.
+        device, dtype: the device and the dtype of the parameters.
+
+    Shapes: ``weight_ih`` is (num_chunks * H, input_size), ``weight_hh`` (num_chunks * H, H), the biases (num_chunks * H,).
+
+    Errors: ValueError, when called, for another number of dimensions.
 
     >>> nn.RNNCellBase(2, 3, bias=True, num_chunks=4).weight_ih.shape
     torch.Size([12, 2])
@@ -492,14 +501,14 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of an `RNN`: ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)``, or relu.
+    """Make one step of an `RNN`: ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)``, or relu.
 
     Args:
-        input_size: features of the input.
-        hidden_size: H, features of the hidden state.
-        bias: whether b_ih and b_hh are added.
+        input_size: the number of features of the input.
+        hidden_size: H, the number of features of the hidden state.
+        bias: if True, add the learned biases b_ih and b_hh.
         nonlinearity: 'tanh' or 'relu'.
-        device, dtype: of the parameters.
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes: called with x (N, input_size) or (input_size,) and h (N, H) or (H,), zeros where it is not given; output like
     h. ``weight_ih`` is (H, input_size), ``weight_hh`` (H, H), the biases (H,), all drawn uniformly within 1 / sqrt(H).
@@ -551,14 +560,15 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an `LSTM`: with the gates i, f, o = sigmoid and g = tanh of ``W_ih x + b_ih + W_hh h + b_hh``, ``c' = f
-    * c + i * g`` and ``h' = o * tanh(c')``.
+    """Make one step of an `LSTM`: ``c' = f * c + i * g`` and ``h' = o * tanh(c')``.
+
+    The gates are i, f, o = sigmoid and g = tanh of ``W_ih x + b_ih + W_hh h + b_hh``.
 
     Args:
-        input_size: features of the input.
-        hidden_size: H, features of the hidden state.
-        bias: whether b_ih and b_hh are added.
-        device, dtype: of the parameters.
+        input_size: the number of features of the input.
+        hidden_size: H, the number of features of the hidden state.
+        bias: if True, add the learned biases b_ih and b_hh.
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes: called with x (N, input_size) or (input_size,) and (h, c), each (N, H) or (H,), zeros where they are not
     given; output the new (h, c). ``weight_ih`` is (4 * H, input_size), ``weight_hh`` (4 * H, H), the biases (4 * H,),
@@ -602,14 +612,15 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a `GRU`: with the gates ``r, z = sigmoid(W_ih x + b_ih + W_hh h + b_hh)`` and ``n = tanh(W_in x + b_in
-    + r * (W_hn h + b_hn))``, ``h' = (1 - z) * n + z * h``.
+    """Make one step of a `GRU`: ``h' = (1 - z) * n + z * h``.
+
+    The gates are ``r, z = sigmoid(W_ih x + b_ih + W_hh h + b_hh)`` and ``n = tanh(W_in x + b_in + r * (W_hn h + b_hn))``.
 
     Args:
-        input_size: features of the input.
-        hidden_size: H, features of the hidden state.
-        bias: whether b_ih and b_hh are added.
-        device, dtype: of the parameters.
+        input_size: the number of features of the input.
+        hidden_size: H, the number of features of the hidden state.
+        bias: if True, add the learned biases b_ih and b_hh.
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes: called with x (N, input_size) or (input_size,) and h (N, H) or (H,), zeros where it is not given; output like
     h. ``weight_ih`` is (3 * H, input_size), ``weight_hh`` (3 * H, H), the biases (3 * H,), with the gates in the order r,
@@ -649,27 +660,27 @@ def _refuse_projection(name, proj_size):
 
 
 class RNN(RNNBase):
-    """An Elman network: ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`` at each step, or relu.
+    """Run an Elman network over sequences: ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`` at each step, or relu.
 
     Args:
-        input_size: features of the input.
-        hidden_size: features of the hidden state.
+        input_size: the number of features of the input.
+        hidden_size: H, the number of features of the hidden state.
         nonlinearity: 'tanh' or 'relu'.
-        num_layers: how many layers, each of which gets the output of the one before.
-        bias: whether b_ih and b_hh are added.
-        batch_first: whether tensors are (N, L, features) in the place of (L, N, features); hidden states are not concerned.
+        num_layers: the number of layers, each of which gets the output of the one before.
+        bias: if True, add the learned biases b_ih and b_hh.
+        batch_first: if True, tensors are (N, L, features) instead of (L, N, features); hidden states stay as they are.
         dropout: the probability of dropping between layers, in training.
-        bidirectional: whether a second network runs from the end, whose outputs are appended to the features.
-        proj_size: of `LSTM` only; not to be given here.
-        device, dtype: of the parameters.
+        bidirectional: if True, run a second network from the end and append its outputs to the features.
+        proj_size: accepted by `LSTM` only.
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes, with H = hidden_size and D = 2 if bidirectional else 1: input (L, N, input_size), (L, input_size) or a
     `PackedSequence`; hidden states (num_layers * D, N, H), zeros where none are given; output (L, N, D * H).
     Parameters of layer k are ``weight_ih_lk`` (H, its input), ``weight_hh_lk`` (H, H), ``bias_ih_lk`` and ``bias_hh_lk``
     (H), with ``_reverse`` for the second direction, all drawn uniformly within 1 / sqrt(H).
 
-    Errors: ValueError for sizes that are not positive and a probability outside [0, 1]; RuntimeError for inputs and hidden
-    states that do not fit.
+    Errors: ValueError for sizes that are not positive and a probability outside [0, 1]; RuntimeError, when called, for inputs
+    and hidden states that do not fit; ValueError for another number of dimensions.
 
     >>> rnn = nn.RNN(10, 20, num_layers=2)
     >>> output, h = rnn(torch.randn(5, 3, 10))
@@ -691,21 +702,21 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory (Hochreiter, Schmidhuber 1997; with forget gates).
+    """Run long short-term memory over sequences (Hochreiter, Schmidhuber 1997; with forget gates).
 
     At each step, with four blocks of rows in the weights for the gates i, f, g and o:
     ``c' = sigmoid(f) * c + sigmoid(i) * tanh(g)`` and ``h' = sigmoid(o) * tanh(c')``.
 
     Args:
-        input_size: features of the input.
-        hidden_size: features of the hidden state and the cell.
-        num_layers: how many layers, each of which gets the output of the one before.
-        bias: whether b_ih and b_hh are added.
-        batch_first: whether tensors are (N, L, features) in the place of (L, N, features); hidden states are not concerned.
+        input_size: the number of features of the input.
+        hidden_size: H, the number of features of the hidden state and the cell.
+        num_layers: the number of layers, each of which gets the output of the one before.
+        bias: if True, add the learned biases b_ih and b_hh.
+        batch_first: if True, tensors are (N, L, features) instead of (L, N, features); hidden states stay as they are.
         dropout: the probability of dropping between layers, in training.
-        bidirectional: whether a second network runs from the end, whose outputs are appended to the features.
-        proj_size: where positive, h' is multiplied by a matrix ``weight_hr_lk`` (proj_size, H) and has so many features.
-        device, dtype: of the parameters.
+        bidirectional: if True, run a second network from the end and append its outputs to the features.
+        proj_size: if positive, multiply h' by a matrix ``weight_hr_lk`` (proj_size, H), so that it has as many features.
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes, with H = hidden_size and D = 2 if bidirectional else 1: input (L, N, input_size), (L, input_size) or a
     `PackedSequence`; the state is a pair: h (num_layers * D, N, P) with P = proj_size or H,
@@ -713,8 +724,8 @@ class LSTM(RNNBase):
     Parameters of layer k are ``weight_ih_lk`` (4H, its input), ``weight_hh_lk`` (4H, P), ``bias_ih_lk`` and ``bias_hh_lk``
     (4H), with ``_reverse`` for the second direction, all drawn uniformly within 1 / sqrt(H).
 
-    Errors: ValueError for sizes that are not positive and a probability outside [0, 1]; RuntimeError for inputs and hidden
-    states that do not fit.
+    Errors: ValueError for sizes that are not positive and a probability outside [0, 1]; RuntimeError, when called, for inputs
+    and hidden states that do not fit; ValueError for another number of dimensions.
 
     >>> lstm = nn.LSTM(10, 20, batch_first=True)
     >>> output, (h, c) = lstm(torch.randn(3, 5, 10))
@@ -781,29 +792,29 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent units (Cho et al. 2014), with the reset gate after the product with W_hn, as in cuDNN.
+    """Run gated recurrent units over sequences (Cho et al. 2014), with the reset gate after the product with W_hn, as in cuDNN.
 
     At each step, with three blocks of rows in the weights for r, z and n, where r and z are sigmoids of their sums:
     ``n = tanh(W_in x + b_in + r * (W_hn h + b_hn))`` and ``h' = (1 - z) * n + z * h``.
 
     Args:
-        input_size: features of the input.
-        hidden_size: features of the hidden state.
-        num_layers: how many layers, each of which gets the output of the one before.
-        bias: whether b_ih and b_hh are added.
-        batch_first: whether tensors are (N, L, features) in the place of (L, N, features); hidden states are not concerned.
+        input_size: the number of features of the input.
+        hidden_size: H, the number of features of the hidden state.
+        num_layers: the number of layers, each of which gets the output of the one before.
+        bias: if True, add the learned biases b_ih and b_hh.
+        batch_first: if True, tensors are (N, L, features) instead of (L, N, features); hidden states stay as they are.
         dropout: the probability of dropping between layers, in training.
-        bidirectional: whether a second network runs from the end, whose outputs are appended to the features.
-        proj_size: of `LSTM` only; not to be given here.
-        device, dtype: of the parameters.
+        bidirectional: if True, run a second network from the end and append its outputs to the features.
+        proj_size: accepted by `LSTM` only.
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes, with H = hidden_size and D = 2 if bidirectional else 1: input (L, N, input_size), (L, input_size) or a
     `PackedSequence`; hidden states (num_layers * D, N, H), zeros where none are given; output (L, N, D * H).
     Parameters of layer k are ``weight_ih_lk`` (3H, its input), ``weight_hh_lk`` (3H, H), ``bias_ih_lk`` and ``bias_hh_lk``
     (3H), with ``_reverse`` for the second direction, all drawn uniformly within 1 / sqrt(H).
 
-    Errors: ValueError for sizes that are not positive and a probability outside [0, 1]; RuntimeError for inputs and hidden
-    states that do not fit.
+    Errors: ValueError for sizes that are not positive and a probability outside [0, 1]; RuntimeError, when called, for inputs
+    and hidden states that do not fit; ValueError for another number of dimensions.
 
     >>> gru = nn.GRU(10, 20, bidirectional=True)
     >>> output, h = gru(torch.randn(5, 3, 10))

@@ -90,20 +90,20 @@ class _EmbeddingBase(Module):
 
 
 class Embedding(_EmbeddingBase):
-    """A table of vectors, of which the input picks rows.
+    """Look up rows of a table of vectors by their numbers.
 
     Args:
-        num_embeddings: rows of the table.
-        embedding_dim: size of a row.
-        padding_idx: a row that starts as zeros and gets no gradient.
+        num_embeddings: the number of rows of the table.
+        embedding_dim: the size of a row.
+        padding_idx: the number of a row that starts as zeros and gets no gradient.
         max_norm: rows that are used and whose norm is greater are scaled down to it, in place.
         norm_type: p of that norm.
-        scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs in the batch.
-        sparse: whether the gradient of the table is a COO tensor with an entry for each index, for `optim.SparseAdam`,
+        scale_grad_by_freq: if True, divide the gradient of a row by how often it occurs in the batch.
+        sparse: if True, make the gradient of the table a COO tensor with an entry for each index, for `optim.SparseAdam`,
             `SGD` and `Adagrad`.
-        _weight: the table, in the place of a new one.
-        _freeze: whether the table is not learned.
-        device, dtype: of the table.
+        _weight: a table that is used instead of a new one.
+        _freeze: if True, do not learn the table.
+        device, dtype: the device and the dtype of the table.
 
     Shapes: input of any shape, int64 or int32; output (..., embedding_dim). ``weight`` is (num_embeddings,
     embedding_dim), drawn from a standard normal distribution.
@@ -210,21 +210,20 @@ class Embedding(_EmbeddingBase):
 
 
 class EmbeddingBag(_EmbeddingBase):
-    """The sum, mean or maximum of the rows that each bag of indices picks from a table, without keeping the single rows.
+    """Compute the sum, mean or maximum of the rows of a table that each bag of numbers picks, without storing the single rows.
 
     Args:
-        num_embeddings: rows of the table.
-        embedding_dim: size of a row.
+        num_embeddings: the number of rows of the table.
+        embedding_dim: the size of a row.
         max_norm: rows that are used and whose norm is greater are scaled down to it, in place.
         norm_type: p of that norm.
-        scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs in the batch; not for 'max'.
+        scale_grad_by_freq: if True, divide the gradient of a row by how often it occurs in the batch; not for 'max'.
         mode: 'sum', 'mean' or 'max'.
-        sparse: whether the gradient of the table is a COO tensor; not for 'max'.
-        _weight: the table, in the place of a new one.
-        include_last_offset: whether offsets ends with the number of indices, and so has an entry more than there are
-            bags.
-        padding_idx: an index that is left out of the bags; its row gets no gradient.
-        device, dtype: of the table.
+        sparse: if True, make the gradient of the table a COO tensor; not for 'max'.
+        _weight: a table that is used instead of a new one.
+        include_last_offset: if True, offsets ends with the number of indices, and so has an entry more than there are bags.
+        padding_idx: a number that is left out of the bags; its row gets no gradient.
+        device, dtype: the device and the dtype of the table.
 
     Shapes: called with indices (bags, length), or with all indices one after the other and offsets (bags,) that say where
     each bag begins; per_sample_weights, for 'sum', are factors in the shape of the indices. Output (bags, embedding_dim).

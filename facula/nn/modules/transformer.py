@@ -13,7 +13,6 @@ import facula
 
 from .. import functional as F
 from .. import init
-from .._explained import explained
 from .._tuples import _layer_count
 from ..functions.attention import _canonical_mask, _none_or_dtype
 from .activation import MultiheadAttention
@@ -56,23 +55,19 @@ def _get_activation_fn(activation):
         ) from None
 
 
-_ARGUMENTS = {
-    "d_model": "features of the input and the output.",
-    "nhead": "heads of attention; divides d_model.",
-    "dim_feedforward": "features between the two linear layers.",
-    "dropout": "the probability of dropping.",
-    "activation": "'relu', 'gelu' or a function, between the linear layers.",
-    "layer_norm_eps": "eps of the normalisations.",
-    "batch_first": "whether tensors are (N, L, E) in the place of (L, N, E).",
-    "norm_first": "whether normalisation comes before attention and the linear layers, in the place of after.",
-    "bias": "whether biases are added.",
-}
-
-
-@explained(_ARGUMENTS)
 class TransformerEncoderLayer(Module):
-    """Attention of a sequence to itself, and two linear layers, each with what went in added to what came out and a
-    `LayerNorm`.
+    """Attend from a sequence to itself, and apply two linear layers, each with its input added to its output and a `LayerNorm`.
+
+    Args:
+        d_model: E, the number of features of the input and the output.
+        nhead: the number of heads of attention; it must divide d_model.
+        dim_feedforward: the number of features between the two linear layers.
+        dropout: the probability of dropping.
+        activation: the function between the linear layers, 'relu', 'gelu' or a callable.
+        layer_norm_eps: a number added to the variance in normalizations.
+        batch_first: if True, tensors are (N, L, E) instead of (L, N, E).
+        norm_first: if True, normalize before attention and the linear layers instead of after them.
+        bias: if True, add learned biases.
 
     Shapes: called with src (S, N, E) or (S, E), src_mask (S, S) and src_key_padding_mask (N, S) or (S,); output like src.
 
@@ -127,7 +122,7 @@ class TransformerEncoderLayer(Module):
             src: (S, N, E) or (S, E).
             src_mask: (S, S): True forbids a pair, numbers are added to the scores.
             src_key_padding_mask: (N, S) or (S,): True leaves a key out.
-            is_causal: whether src_mask is the causal mask.
+            is_causal: if True, src_mask is the causal mask.
 
         Returns: of the shape of src.
 
@@ -149,13 +144,7 @@ class TransformerEncoderLayer(Module):
 
     def _sa_block(self, x, attn_mask, key_padding_mask, is_causal: bool = False):
         x = self.self_attn(
-            x,
-            x,
-            x,
-            attn_mask=attn_mask,
-            key_padding_mask=key_padding_mask,
-            need_weights=False,
-            is_causal=is_causal,
+            x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, need_weights=False, is_causal=is_causal
         )[0]
         return self.dropout1(x)
 
@@ -163,10 +152,20 @@ class TransformerEncoderLayer(Module):
         return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
-@explained(_ARGUMENTS)
 class TransformerDecoderLayer(Module):
-    """Attention of a sequence to itself, attention to what the encoder gave, and two linear layers, each with what went
-    in added to what came out and a `LayerNorm`.
+    """Attend from a sequence to itself and to the result of an encoder, and apply two linear layers, each with its input added
+    to its output and a `LayerNorm`.
+
+    Args:
+        d_model: E, the number of features of the input and the output.
+        nhead: the number of heads of attention; it must divide d_model.
+        dim_feedforward: the number of features between the two linear layers.
+        dropout: the probability of dropping.
+        activation: the function between the linear layers, 'relu', 'gelu' or a callable.
+        layer_norm_eps: a number added to the variance in normalizations.
+        batch_first: if True, tensors are (N, L, E) instead of (L, N, E).
+        norm_first: if True, normalize before attention and the linear layers instead of after them.
+        bias: if True, add learned biases.
 
     Shapes: called with tgt (T, N, E) or (T, E) and memory (S, N, E) or (S, E); output like tgt.
 
@@ -230,13 +229,13 @@ class TransformerDecoderLayer(Module):
 
         Args:
             tgt: (T, N, E) or (T, E).
-            memory: (S, N, E) or (S, E): what the encoder gave.
+            memory: the result of the encoder, (S, N, E) or (S, E).
             tgt_mask: (T, T): True forbids a pair, numbers are added to the scores.
             memory_mask: (T, S).
             tgt_key_padding_mask: (N, T) or (T,): True leaves a key out.
             memory_key_padding_mask: (N, S) or (S,).
-            tgt_is_causal: whether tgt_mask is the causal mask.
-            memory_is_causal: whether memory_mask is the causal mask.
+            tgt_is_causal: if True, tgt_mask is the causal mask.
+            memory_is_causal: if True, memory_mask is the causal mask.
 
         Returns: of the shape of tgt.
 
@@ -270,13 +269,7 @@ class TransformerDecoderLayer(Module):
 
     def _mha_block(self, x, memory, attn_mask, key_padding_mask, is_causal: bool = False):
         x = self.multihead_attn(
-            x,
-            memory,
-            memory,
-            attn_mask=attn_mask,
-            key_padding_mask=key_padding_mask,
-            is_causal=is_causal,
-            need_weights=False,
+            x, memory, memory, attn_mask=attn_mask, key_padding_mask=key_padding_mask, is_causal=is_causal, need_weights=False
         )[0]
         return self.dropout2(x)
 
@@ -308,23 +301,23 @@ def _get_clones(module: Module, n: int) -> ModuleList:
 
 
 class Transformer(Module):
-    """The encoder and decoder of Vaswani et al. (2017), without embeddings and the last linear layer.
+    """Encode and decode sequences as Vaswani et al. (2017), without embeddings and the last linear layer.
 
     Args:
-        d_model: E, features of input and output.
-        nhead: heads of attention; a divisor of d_model.
-        num_encoder_layers: layers of the encoder.
-        num_decoder_layers: layers of the decoder.
-        dim_feedforward: features between the two linear layers of each layer.
+        d_model: E, the number of features of the input and the output.
+        nhead: the number of heads of attention; it must divide d_model.
+        num_encoder_layers: the number of layers of the encoder.
+        num_decoder_layers: the number of layers of the decoder.
+        dim_feedforward: the number of features between the two linear layers of each layer.
         dropout: the probability of dropping, in training.
-        activation: between the linear layers, 'relu', 'gelu' or a function.
-        custom_encoder: a module in the place of the encoder.
-        custom_decoder: a module in the place of the decoder.
-        layer_norm_eps: eps of the normalisations.
-        batch_first: whether tensors are (N, L, E) in the place of (L, N, E).
-        norm_first: whether normalisation comes before attention and the linear layers, in the place of after.
-        bias: whether linear layers and normalisations have biases.
-        device, dtype: of the parameters.
+        activation: the function between the linear layers, 'relu', 'gelu' or a callable.
+        custom_encoder: a module that replaces the encoder, or None.
+        custom_decoder: a module that replaces the decoder, or None.
+        layer_norm_eps: a number added to the variance in normalizations.
+        batch_first: if True, tensors are (N, L, E) instead of (L, N, E).
+        norm_first: if True, normalize before attention and the linear layers instead of after them.
+        bias: if True, add learned biases.
+        device, dtype: the device and the dtype of the parameters.
 
     Shapes: called with src (S, N, E) and tgt (T, N, E), or both without N; output like tgt. Masks: src_mask (S, S),
     tgt_mask (T, T) and memory_mask (T, S) are added to the scores, or forbid a pair where they are True; those with
@@ -405,9 +398,9 @@ class Transformer(Module):
             src_key_padding_mask: (N, S) or (S,): True leaves a key out.
             tgt_key_padding_mask: (N, T) or (T,).
             memory_key_padding_mask: (N, S) or (S,).
-            src_is_causal: whether src_mask is the causal mask; None finds out.
-            tgt_is_causal: whether tgt_mask is the causal mask; None finds out.
-            memory_is_causal: whether memory_mask is the causal mask.
+            src_is_causal: if True, src_mask is the causal mask; None finds out.
+            tgt_is_causal: if True, tgt_mask is the causal mask; None finds out.
+            memory_is_causal: if True, memory_mask is the causal mask.
 
         Returns: (T, N, E) or (T, E).
 
@@ -447,7 +440,7 @@ class Transformer(Module):
 
         Args:
             sz: the number of positions.
-            device, dtype: of the mask.
+            device, dtype: the device and the dtype of the mask.
 
         Returns: (sz, sz).
 
@@ -465,15 +458,17 @@ class Transformer(Module):
 
 
 class TransformerEncoder(Module):
-    """Several encoder layers, one after the other.
+    """Run several encoder layers, one after the other.
 
     Args:
         encoder_layer: a `TransformerEncoderLayer`, or a module that is called so; it is copied.
-        num_layers: how many copies.
+        num_layers: the number of copies.
         norm: a module that comes last, or None.
-        enable_nested_tensor, mask_check: choose a faster way of PyTorch's; they have no effect here.
+        enable_nested_tensor, mask_check: accepted without effect: they choose a faster way of PyTorch's.
 
     Shapes: those of the layers.
+
+    Errors: those of the layers.
 
     >>> layer = nn.TransformerEncoderLayer(d_model=16, nhead=4, dim_feedforward=32)
     >>> nn.TransformerEncoder(layer, num_layers=3)(torch.randn(10, 5, 16)).shape
@@ -506,7 +501,7 @@ class TransformerEncoder(Module):
             src: (S, N, E) or (S, E).
             mask: (S, S): True forbids a pair, numbers are added to the scores.
             src_key_padding_mask: (N, S) or (S,): True leaves a key out.
-            is_causal: whether mask is the causal mask; None finds out.
+            is_causal: if True, mask is the causal mask; None finds out.
 
         Returns: of the shape of src.
 
@@ -530,14 +525,16 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Several decoder layers, one after the other.
+    """Run several decoder layers, one after the other.
 
     Args:
         decoder_layer: a `TransformerDecoderLayer`, or a module that is called so; it is copied.
-        num_layers: how many copies.
+        num_layers: the number of copies.
         norm: a module that comes last, or None.
 
     Shapes: those of the layers.
+
+    Errors: those of the layers.
 
     >>> layer = nn.TransformerDecoderLayer(d_model=16, nhead=4, dim_feedforward=32)
     >>> nn.TransformerDecoder(layer, num_layers=2)(torch.randn(7, 5, 16), torch.randn(10, 5, 16)).shape
@@ -567,13 +564,13 @@ class TransformerDecoder(Module):
 
         Args:
             tgt: (T, N, E) or (T, E).
-            memory: (S, N, E) or (S, E): what the encoder gave.
+            memory: the result of the encoder, (S, N, E) or (S, E).
             tgt_mask: (T, T): True forbids a pair, numbers are added to the scores.
             memory_mask: (T, S).
             tgt_key_padding_mask: (N, T) or (T,): True leaves a key out.
             memory_key_padding_mask: (N, S) or (S,).
-            tgt_is_causal: whether tgt_mask is the causal mask; None finds out.
-            memory_is_causal: whether memory_mask is the causal mask.
+            tgt_is_causal: if True, tgt_mask is the causal mask; None finds out.
+            memory_is_causal: if True, memory_mask is the causal mask.
 
         Returns: of the shape of tgt.
 

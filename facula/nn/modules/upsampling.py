@@ -17,16 +17,16 @@ __all__ = ["Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d"]
 
 
 class Upsample(Module):
-    """Resizes sequences, images or volumes.
+    """Resize sequences, images or volumes.
 
     Args:
         size: the sizes of the output, a number or one for each dimension; or
         scale_factor: output sizes over input sizes, a number or one for each dimension.
-        mode: how values between are found: 'nearest', 'nearest-exact', 'linear' (of sequences), 'bilinear', 'bicubic' (of
-            images) or 'trilinear' (of volumes).
-        align_corners: whether the centres of the corner elements of input and output lie on one another (True), or the
-            outer edges (False); for modes that interpolate. None means False.
-        recompute_scale_factor: whether positions are computed with the factor that the rounded sizes give.
+        mode: the way in which values between are found: 'nearest', 'nearest-exact', 'linear' (of sequences), 'bilinear',
+            'bicubic' (of images) or 'trilinear' (of volumes).
+        align_corners: if True, let the centers of the corner elements of input and output coincide, otherwise their outer
+            edges; for modes that interpolate. None means False.
+        recompute_scale_factor: if True, compute positions with the factor that the rounded sizes give.
 
     Shapes: input (N, C, L), (N, C, H, W) or (N, C, D, H, W); output the same with other sizes.
 
@@ -77,10 +77,10 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Resizes images, where each element of the output is the nearest one of the input. Deprecated: `Upsample` does this.
+    """Resize images: each element of the output is the nearest one of the input. Deprecated: `Upsample` does this.
 
     Args:
-        size: H and W of the output, a number or two; or
+        size: the height and the width of the output, a number or two; or
         scale_factor: output sizes over input sizes, a number or two.
 
     Shapes: input (N, C, H, W); output the same with other sizes.
@@ -97,11 +97,11 @@ class UpsamplingNearest2d(Upsample):
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Resizes images by bilinear interpolation; corners stay corners. Deprecated: `Upsample` does this with mode
-    'bilinear' and align_corners.
+    """Resize images by bilinear interpolation; corners stay corners. Deprecated: `Upsample` does this with mode 'bilinear' and
+    align_corners.
 
     Args:
-        size: H and W of the output, a number or two; or
+        size: the height and the width of the output, a number or two; or
         scale_factor: output sizes over input sizes, a number or two.
 
     Shapes: input (N, C, H, W); output the same with other sizes.

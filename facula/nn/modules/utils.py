@@ -26,7 +26,7 @@ def consume_prefix_in_state_dict_if_present(state_dict: dict[Any, Any], prefix: 
 
     Args:
         state_dict: a dict; keys without the prefix stay.
-        prefix: with its dot.
+        prefix: the prefix, with its dot.
 
     >>> from torch.nn.modules.utils import consume_prefix_in_state_dict_if_present
     >>> state = nn.DataParallel(nn.Linear(2, 1)).state_dict()

@@ -34,9 +34,14 @@ def get_total_norm(
 
     Args:
         tensors: a tensor or an iterable of them, such as gradients.
-        norm_type: the power p; infinity gives the largest absolute value.
-        error_if_nonfinite: whether an infinite norm, or one that is not a number, raises RuntimeError.
-        foreach: accepted, and without effect.
+        norm_type: the power p; infinity takes the largest absolute value.
+        error_if_nonfinite: if True, raise RuntimeError for an infinite norm, or one that is not a number.
+        foreach: accepted without effect.
+
+    Returns: a tensor ().
+
+    Errors: RuntimeError, with error_if_nonfinite, for an infinite norm, or one that is not a number; TypeError for something
+    that is not a tensor and cannot be iterated over.
 
     >>> nn.utils.get_total_norm([torch.tensor([3.0]), torch.tensor([[0.0, 4.0]])])
     tensor(5.)
@@ -77,9 +82,9 @@ def clip_grads_with_norm_(parameters: Iterable[Tensor], max_norm: float, total_n
 
     Args:
         parameters: a tensor or an iterable of them, whose gradients are scaled.
-        max_norm: what the norm shall be at most.
-        total_norm: their norm, as `get_total_norm` gives it.
-        foreach: accepted, and without effect.
+        max_norm: the largest norm that is allowed.
+        total_norm: the norm of all gradients, which `get_total_norm` returns.
+        foreach: accepted without effect.
 
     Errors: TypeError for something that is not a tensor and cannot be iterated over.
 
@@ -110,13 +115,17 @@ def clip_grad_norm_(
 
     Args:
         parameters: a tensor or an iterable of them; those without gradient are left out.
-        max_norm: what the norm shall be at most.
-        norm_type: the power p; infinity for the largest absolute value.
-        error_if_nonfinite: whether an infinite norm, or one that is not a number, raises RuntimeError before anything is
+        max_norm: the largest norm that is allowed.
+        norm_type: the power p; infinity takes the largest absolute value.
+        error_if_nonfinite: if True, raise RuntimeError for an infinite norm, or one that is not a number, before anything is
             changed.
-        foreach: accepted, and without effect.
+        foreach: accepted without effect.
 
     An empty generator warns: it may have been used before.
+
+    Returns: the norm before, a tensor ().
+
+    Errors: RuntimeError, with error_if_nonfinite, for an infinite norm, or one that is not a number.
 
     >>> layer = nn.Linear(2, 1, bias=False)
     >>> layer(torch.tensor([3.0, 4.0])).backward()
@@ -142,7 +151,11 @@ def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float, norm_type: flo
     """Call `clip_grad_norm_`, of which this is a deprecated name; it warns.
 
     Args:
-        parameters, max_norm, norm_type, error_if_nonfinite, foreach: of `clip_grad_norm_`.
+        parameters, max_norm, norm_type, error_if_nonfinite, foreach: the arguments of `clip_grad_norm_`.
+
+    Returns: what `clip_grad_norm_` returns.
+
+    Errors: those of `clip_grad_norm_`.
 
     >>> import warnings
     >>> weight = torch.zeros(2, requires_grad=True)
@@ -162,7 +175,7 @@ def clip_grad_value_(parameters: Iterable[Tensor], clip_value: float, foreach: b
     Args:
         parameters: a tensor or an iterable of them; those without gradient are left out.
         clip_value: the bound.
-        foreach: accepted, and without effect.
+        foreach: accepted without effect.
 
     >>> weight = torch.zeros(2, requires_grad=True)
     >>> weight.grad = torch.tensor([3.0, -0.5])

@@ -29,6 +29,8 @@ def parameters_to_vector(parameters: Iterable[Any]) -> Tensor:
     Args:
         parameters: an iterable of tensors on one device.
 
+    Returns: a vector of as many elements as the parameters have together.
+
     Errors: TypeError for several devices.
 
     >>> layer = nn.Linear(2, 1)

@@ -1,4 +1,4 @@
-"""Folding a batch normalisation in evaluation mode into the layer before it."""
+"""Folding a batch normalization in evaluation mode into the layer before it."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def _check_eval(name: str, layer, bn) -> None:
     if layer.training or bn.training:
         raise AssertionError(f"{name}: both modules must be in evaluation mode, got one in training mode")
     if bn.running_mean is None or bn.running_var is None:
-        raise AssertionError(f"{name}: the batch normalisation must have running statistics, got none")
+        raise AssertionError(f"{name}: the batch normalization must have running statistics, got none")
 
 
 def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Module:
-    """Return a copy of a convolution that gives what ``bn(conv(x))`` gives.
+    """Return a copy of a convolution that computes ``bn(conv(x))``.
 
     Args:
         conv: a convolution in evaluation mode.
-        bn: a batch normalisation in evaluation mode, with running statistics.
-        transpose: whether it is a transposed convolution.
+        bn: a batch normalization in evaluation mode, with running statistics.
+        transpose: if True, it is a transposed convolution.
 
-    Errors: AssertionError for a module in training mode, or a normalisation without running statistics.
+    Errors: AssertionError for a module in training mode, or a normalization without running statistics.
 
     >>> conv, bn = nn.Conv2d(3, 4, 3).eval(), nn.BatchNorm2d(4).eval()
     >>> x = torch.randn(1, 3, 5, 5)
@@ -50,16 +50,20 @@ def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Modu
 
 def fuse_conv_bn_weights(conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor,
                          bn_b: Tensor, transpose: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return (weight, bias) of a convolution with a batch normalisation folded in, two parameters.
+    """Return (weight, bias) of a convolution with a batch normalization folded in, two parameters.
 
     Args:
-        conv_w: weight of the convolution.
-        conv_b: its bias, or None.
-        bn_rm, bn_rv: running mean and variance, (C,).
-        bn_eps: what is added to the variance.
-        bn_w: factors of the normalisation, or None for 1.
-        bn_b: what it adds, or None for 0.
-        transpose: whether it is a transposed convolution, whose channels of the output are dimension 1 of the weight.
+        conv_w: the weight of the convolution, (C_out, C_in / groups, *kernel).
+        conv_b: its bias, (C_out,), or None.
+        bn_rm, bn_rv: the running mean and variance, (C_out,).
+        bn_eps: the number added to the variance.
+        bn_w: the factors of the normalization, (C_out,), or None for 1.
+        bn_b: the numbers that it adds, (C_out,), or None for 0.
+        transpose: if True, it is a transposed convolution, whose channels of the output are dimension 1 of the weight.
+
+    Returns: a pair of parameters of the shapes of conv_w and (C_out,).
+
+    Errors: RuntimeError for shapes that do not fit.
 
     >>> one = torch.ones(1)
     >>> nn.utils.fuse_conv_bn_weights(torch.ones(1, 1, 2), None, one, one * 4, 0.0, one * 6, one)
@@ -82,13 +86,13 @@ def fuse_conv_bn_weights(conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, b
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """Return a copy of a linear layer that gives what ``bn(linear(x))`` gives.
+    """Return a copy of a linear layer that computes ``bn(linear(x))``.
 
     Args:
         linear: a linear layer in evaluation mode.
-        bn: a batch normalisation in evaluation mode, with running statistics, of the layer's out_features (or 1).
+        bn: a batch normalization in evaluation mode, with running statistics, of the layer's out_features (or 1).
 
-    Errors: AssertionError for a module in training mode, a normalisation without running statistics, or of another size.
+    Errors: AssertionError for a module in training mode, a normalization without running statistics, or of another size.
 
     >>> linear, bn = nn.Linear(3, 4).eval(), nn.BatchNorm1d(4).eval()
     >>> x = torch.randn(2, 3)
@@ -109,15 +113,19 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
 
 def fuse_linear_bn_weights(linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor,
                            bn_b: Tensor) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return (weight, bias) of a linear layer with a batch normalisation folded in, two parameters.
+    """Return (weight, bias) of a linear layer with a batch normalization folded in, two parameters.
 
     Args:
-        linear_w: weight of the linear layer.
-        linear_b: its bias, or None.
-        bn_rm, bn_rv: running mean and variance.
-        bn_eps: what is added to the variance.
-        bn_w: factors of the normalisation.
-        bn_b: what it adds.
+        linear_w: the weight of the linear layer, (out_features, in_features).
+        linear_b: its bias, (out_features,), or None.
+        bn_rm, bn_rv: the running mean and variance, (out_features,).
+        bn_eps: the number added to the variance.
+        bn_w: the factors of the normalization.
+        bn_b: the numbers that it adds.
+
+    Returns: a pair of parameters of the shapes of linear_w and (out_features,).
+
+    Errors: RuntimeError for shapes that do not fit.
 
     >>> one = torch.ones(1)
     >>> nn.utils.fuse_linear_bn_weights(torch.ones(1, 2), None, one, one * 4, 0.0, one * 6, one)

@@ -29,7 +29,7 @@ def convert_conv2d_weight_memory_format(module: _M, memory_format: facula.memory
     """Lay out the weights of all Conv2d and ConvTranspose2d of a module anew, and return the module.
 
     Args:
-        module: is changed in place.
+        module: the module, which is changed in place.
         memory_format: such as ``torch.channels_last``, which then outputs have, too.
 
     >>> model = nn.Sequential(nn.Conv2d(8, 4, 3))
@@ -44,7 +44,7 @@ def convert_conv3d_weight_memory_format(module: _M, memory_format: facula.memory
     """Lay out the weights of all Conv3d and ConvTranspose3d of a module anew, and return the module.
 
     Args:
-        module: is changed in place.
+        module: the module, which is changed in place.
         memory_format: such as ``torch.channels_last_3d``, which then outputs have, too.
 
     >>> model = nn.Sequential(nn.Conv3d(8, 4, 3))

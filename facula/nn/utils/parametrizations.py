@@ -1,4 +1,4 @@
-"""Ready-made parametrizations: orthogonal matrices, weight and spectral normalisation."""
+"""Ready-made parametrizations: orthogonal matrices, weight and spectral normalization."""
 
 from __future__ import annotations
 
@@ -132,12 +132,14 @@ def orthogonal(
     """Keep a matrix (or a batch of matrices) orthogonal while it is trained; return the module.
 
     Args:
-        module: has the tensor, and is changed in place.
-        name: the tensor, (..., n, k): columns are orthonormal, or rows where n < k.
+        module: the module that has the tensor; it is changed in place.
+        name: the name of the tensor, (..., n, k): columns are orthonormal, or rows where n < k.
         orthogonal_map: 'matrix_exp', 'cayley' or 'householder'. Default: matrix_exp for square and complex matrices, otherwise
             householder.
-        use_trivialization: whether the map is multiplied by a fixed orthogonal matrix, so that any orthogonal value can be
+        use_trivialization: if True, multiply the map by a fixed orthogonal matrix, so that any orthogonal value can be
             assigned.
+
+    Returns: the module.
 
     Errors: ValueError for a tensor that does not exist or has fewer than 2 dimensions, or another map.
 
@@ -184,9 +186,11 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
     loaded.
 
     Args:
-        module: has the parameter, and is changed in place.
-        name: the parameter.
+        module: the module that has the parameter; it is changed in place.
+        name: the name of the parameter.
         dim: lengths are taken per index of this dimension; None: one for the whole tensor.
+
+    Returns: the module.
 
     Errors: ValueError for a parameter that does not exist.
 
@@ -259,15 +263,16 @@ def spectral_norm(
     """Divide a parameter by its largest singular value, found by power iteration; return the module.
 
     Args:
-        module: has the parameter, and is changed in place.
-        name: the parameter.
-        n_power_iterations: how many steps of the power iteration a use in training mode makes.
+        module: the module that has the parameter; it is changed in place.
+        name: the name of the parameter.
+        n_power_iterations: the number of steps of the power iteration that a use in training mode makes.
         eps: the smallest norm in the steps.
         dim: the dimension of the outputs. Default: 0, and 1 for transposed convolutions.
 
+    Returns: the module.
+
     Errors: ValueError for a parameter that does not exist, or n_power_iterations that is not positive; IndexError for a dim
-    that
-    it does not have.
+    that it does not have.
 
     >>> layer = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 2))
     >>> round(torch.linalg.matrix_norm(layer.weight, 2).item(), 3)

@@ -37,7 +37,7 @@ _cache: dict[tuple[int, str], object] = {}
 
 @contextlib.contextmanager
 def cached():
-    """Return a block in which every parametrized tensor is computed once, however often it is read.
+    """Return a context manager in which every parametrized tensor is computed once, however often it is read.
 
     >>> from torch.nn.utils import parametrize
     >>> layer = nn.utils.parametrizations.orthogonal(nn.Linear(3, 3))
@@ -71,7 +71,7 @@ def _maybe_set(dest, src) -> None:
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor, applied one after the other to what they are computed from.
+    """Hold the parametrizations of one tensor, which are applied one after the other to what they are computed from.
 
     The source is ``original``; or ``original0``, ``original1``, ... when the first parametrization's ``right_inverse`` gives
     several tensors. `register_parametrization` makes it as ``module.parametrizations.<name>``.
@@ -79,7 +79,7 @@ class ParametrizationList(ModuleList):
     Args:
         modules: the parametrizations.
         original: the tensor that is parametrized.
-        unsafe: whether the checks of dtype and shape are left out.
+        unsafe: if True, leave out the checks of dtype and shape.
 
     Errors: ValueError for no parametrizations, or ones that change dtype or shape.
 
@@ -279,10 +279,12 @@ def register_parametrization(
     the first.
 
     Args:
-        module: has the tensor, and is changed in place; its class becomes one derived from its own.
-        tensor_name: the tensor.
+        module: the module that has the tensor; it is changed in place, and its class becomes one derived from its own.
+        tensor_name: the name of the tensor.
         parametrization: a Module, called with the original tensor (or tensors).
-        unsafe: whether the checks that dtype and shape stay the same are left out.
+        unsafe: if True, leave out the checks that dtype and shape stay the same.
+
+    Returns: the module.
 
     Errors: ValueError for a tensor that does not exist, or another dtype or shape.
 
@@ -367,9 +369,11 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     """Remove all parametrizations of a tensor; return the module.
 
     Args:
-        module: is changed in place.
-        tensor_name: the tensor.
-        leave_parametrized: whether the tensor keeps its present value; otherwise it gets the original one.
+        module: the module, which is changed in place.
+        tensor_name: the name of the tensor.
+        leave_parametrized: if True, the tensor has its present value afterwards, otherwise the original one.
+
+    Returns: the module.
 
     Errors: ValueError for a tensor that is not parametrized, or several originals without leave_parametrized.
 
@@ -427,9 +431,11 @@ def transfer_parametrizations_and_params(
     """Copy the parametrizations of a module, and what they are computed from, to another one, and return that.
 
     Args:
-        from_module: where they are; without any, nothing is done.
-        to_module: is changed in place.
-        tensor_name: only those of this tensor. Default: of all tensors.
+        from_module: the module that has them; without any, nothing is done.
+        to_module: the module that gets them; it is changed in place.
+        tensor_name: the name of the tensor whose parametrizations are copied. Default: all tensors.
+
+    Returns: to_module.
 
     >>> from torch.nn.utils import parametrizations, parametrize
     >>> layer = parametrizations.weight_norm(nn.Linear(3, 2))

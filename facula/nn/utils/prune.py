@@ -38,10 +38,12 @@ __all__ = [
 
 
 class BasePruningMethod(ABC):
-    """Base of ways to prune; subclasses set ``PRUNING_TYPE`` and define ``compute_mask``.
+    """Base class of ways to prune; subclasses set ``PRUNING_TYPE`` and define ``compute_mask``.
 
     ``PRUNING_TYPE`` says what a method sees when a tensor is already pruned: 'unstructured' the entries that are left,
     'structured' the channels along ``dim`` that are left, 'global' everything.
+
+    Shapes: a mask has the shape of its tensor.
 
     >>> from torch.nn.utils import prune
     >>> class Negative(prune.BasePruningMethod):
@@ -99,8 +101,8 @@ class BasePruningMethod(ABC):
         `PruningContainer`).
 
         Args:
-            module: is changed in place.
-            name: the parameter.
+            module: the module, which is changed in place.
+            name: the name of the parameter.
             importance_scores: of the parameter's shape, used instead of its values.
             args, kwargs: what the class takes.
 
@@ -186,12 +188,14 @@ def _pruning_hook(module, name: str):
 
 
 class PruningContainer(BasePruningMethod):
-    """Several pruning methods of one tensor; the last one prunes what the others have left.
+    """Hold several pruning methods of one tensor; the last one prunes what the others have left.
 
     Applying a method to a tensor that is pruned already makes one.
 
     Args:
         args: the methods.
+
+    Errors: TypeError for something that is no pruning method; ValueError for a method of another tensor.
 
     >>> from torch.nn.utils import prune
     >>> layer = prune.l1_unstructured(nn.Linear(4, 2), "weight", amount=2)
@@ -304,7 +308,7 @@ def _check_structured(t, dim: int) -> None:
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing, but adds the mask.
+    """Add a mask that prunes nothing.
 
     >>> from torch.nn.utils import prune
     >>> layer = nn.Linear(2, 1)
@@ -346,10 +350,10 @@ class _Unstructured(BasePruningMethod):
 
 
 class RandomUnstructured(_Unstructured):
-    """Prunes entries at random.
+    """Prune entries at random.
 
     Args:
-        amount: how many: a number, or a share (a float in [0, 1]).
+        amount: how much is pruned: a number, or a share (a float in [0, 1]).
 
     Errors: TypeError for something that is no number; ValueError for one out of range.
 
@@ -368,10 +372,10 @@ class RandomUnstructured(_Unstructured):
 
 
 class L1Unstructured(_Unstructured):
-    """Prunes the entries of smallest absolute value.
+    """Prune the entries of smallest absolute value.
 
     Args:
-        amount: how many: a number, or a share (a float in [0, 1]).
+        amount: how much is pruned: a number, or a share (a float in [0, 1]).
 
     Errors: TypeError for something that is no number; ValueError for one out of range.
 
@@ -399,10 +403,10 @@ def _channel_mask(t, dim: int, kept):
 
 
 class RandomStructured(BasePruningMethod):
-    """Prunes channels at random.
+    """Prune channels at random.
 
     Args:
-        amount: how many: a number, or a share (a float in [0, 1]).
+        amount: how much is pruned: a number, or a share (a float in [0, 1]).
         dim: the dimension of the channels.
 
     Errors: TypeError for an amount that is no number; ValueError for one out of range, or a tensor of one dimension; IndexError
@@ -436,10 +440,10 @@ class RandomStructured(BasePruningMethod):
 
 
 class LnStructured(BasePruningMethod):
-    """Prunes the channels of smallest norm.
+    """Prune the channels of smallest norm.
 
     Args:
-        amount: how many: a number, or a share (a float in [0, 1]).
+        amount: how much is pruned: a number, or a share (a float in [0, 1]).
         n: the power of the norm.
         dim: the dimension of the channels.
 
@@ -478,10 +482,10 @@ class LnStructured(BasePruningMethod):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes with a mask of your own, on top of the one so far.
+    """Prune with a mask of the program, on top of the one so far.
 
     Args:
-        mask: of the tensor's shape, zeros where to prune.
+        mask: a tensor of the shape of the pruned one, zeros where to prune.
 
     Errors: AssertionError for another shape, when applied.
 
@@ -511,8 +515,10 @@ def identity(module: Module, name: str) -> Module:
     """Add a mask of ones to a parameter, and return the module.
 
     Args:
-        module: is changed in place.
-        name: the parameter.
+        module: the module, which is changed in place.
+        name: the name of the parameter.
+
+    Returns: the module.
 
     >>> sorted(nn.utils.prune.identity(nn.Linear(2, 1), "weight").state_dict())
     ['bias', 'weight_mask', 'weight_orig']
@@ -525,9 +531,11 @@ def random_unstructured(module: Module, name: str, amount: float) -> Module:
     """Prune entries of a parameter at random, and return the module.
 
     Args:
-        module: is changed in place.
-        name: the parameter.
-        amount: how many: a number, or a share (a float in [0, 1]).
+        module: the module, which is changed in place.
+        name: the name of the parameter.
+        amount: how much is pruned: a number, or a share (a float in [0, 1]).
+
+    Returns: the module.
 
     Errors: TypeError for an amount that is no number; ValueError for one out of range.
 
@@ -543,10 +551,12 @@ def l1_unstructured(module: Module, name: str, amount: float, importance_scores:
     """Prune the entries of a parameter of smallest absolute value, and return the module.
 
     Args:
-        module: is changed in place.
-        name: the parameter.
-        amount: how many: a number, or a share (a float in [0, 1]).
+        module: the module, which is changed in place.
+        name: the name of the parameter.
+        amount: how much is pruned: a number, or a share (a float in [0, 1]).
         importance_scores: of the parameter's shape, whose absolute values decide instead.
+
+    Returns: the module.
 
     Errors: TypeError for an amount that is no number; ValueError for one out of range; AssertionError for scores of another
     shape.
@@ -563,10 +573,12 @@ def random_structured(module: Module, name: str, amount: float, dim: int) -> Mod
     """Prune channels of a parameter at random, and return the module.
 
     Args:
-        module: is changed in place.
-        name: the parameter.
-        amount: how many: a number, or a share (a float in [0, 1]).
+        module: the module, which is changed in place.
+        name: the name of the parameter.
+        amount: how much is pruned: a number, or a share (a float in [0, 1]).
         dim: the dimension of the channels.
+
+    Returns: the module.
 
     Errors: TypeError for an amount that is no number; ValueError for one out of range, or a parameter of one dimension;
     IndexError for a dim that it does not have.
@@ -584,12 +596,14 @@ def ln_structured(module: Module, name: str, amount: float, n: Any, dim: int,
     """Prune the channels of a parameter of smallest norm, and return the module.
 
     Args:
-        module: is changed in place.
-        name: the parameter.
-        amount: how many: a number, or a share (a float in [0, 1]).
+        module: the module, which is changed in place.
+        name: the name of the parameter.
+        amount: how much is pruned: a number, or a share (a float in [0, 1]).
         n: the power of the norm.
         dim: the dimension of the channels.
         importance_scores: of the parameter's shape, whose norms decide instead.
+
+    Returns: the module.
 
     Errors: TypeError for an amount that is no number; ValueError for one out of range, or a parameter of one dimension;
     IndexError for a dim that it does not have; AssertionError for scores of another shape.
@@ -609,8 +623,8 @@ def global_unstructured(parameters: Sequence[Sequence[Module | str]], pruning_me
     Args:
         parameters: (module, name) pairs; the modules are changed in place.
         pruning_method: a class of unstructured methods.
-        importance_scores: dict from (module, name) to scores used instead of the values.
-        kwargs: what the class takes, such as ``amount``.
+        importance_scores: a dict from (module, name) to scores that are used instead of the values.
+        kwargs: the arguments of the class, such as ``amount``.
 
     Errors: TypeError for parameters that cannot be iterated over, scores that are no dict, or a method that is not
     unstructured.
@@ -650,9 +664,11 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
     """Prune a parameter with a mask of your own, and return the module.
 
     Args:
-        module: is changed in place.
-        name: the parameter.
+        module: the module, which is changed in place.
+        name: the name of the parameter.
         mask: of the parameter's shape, zeros where to prune.
+
+    Returns: the module.
 
     Errors: AssertionError for another shape.
 
@@ -668,8 +684,10 @@ def remove(module: Module, name: str) -> Module:
     """Make the pruning of a parameter permanent, and return the module.
 
     Args:
-        module: is changed in place.
+        module: the module, which is changed in place.
         name: the parameter; it has its own name again, and the mask and the original are dropped.
+
+    Returns: the module.
 
     Errors: ValueError for a parameter that is not pruned.
 

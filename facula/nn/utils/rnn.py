@@ -37,14 +37,14 @@ _PackedSequence.__annotations__ = {
 
 
 class PackedSequence(_PackedSequence):
-    """Sequences without padding: all their first steps, then all second steps, ..., longest sequence first.
+    """Hold sequences without padding: all their first steps, then all second steps, ..., longest sequence first.
 
-    `pack_padded_sequence` and `pack_sequence` make it, recurrent layers take and give it.
+    `pack_padded_sequence` and `pack_sequence` make it, recurrent layers take and return it.
 
     Args:
         data: (sum of lengths, ...), or (data, batch_sizes).
-        batch_sizes: int64 on the CPU; how many sequences have each step.
-        sorted_indices: the original positions of the sorted sequences, or None when they were sorted.
+        batch_sizes: the number of sequences that have each step, (longest length,), int64 on the CPU.
+        sorted_indices: the original positions of the sorted sequences, (N,), or None when they were sorted.
         unsorted_indices: the inverse permutation; default: computed.
 
     Errors: ValueError for batch_sizes that are not on the CPU, or none.
@@ -171,7 +171,9 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """Return the permutation that undoes a permutation.
 
     Args:
-        permutation: a vector of integers, or None, which gives None.
+        permutation: a vector of integers, or None, for which None is returned.
+
+    Returns: a vector of the same size, or None.
 
     >>> nn.utils.rnn.invert_permutation(torch.tensor([2, 0, 1]))
     tensor([1, 2, 0])
@@ -185,13 +187,15 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 def pack_padded_sequence(
     input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """Pack padded sequences: their steps without the padding.
+    """Pack padded sequences: store their steps without the padding.
 
     Args:
         input: (T, N, ...), or (N, T, ...) with batch_first.
-        lengths: of each sequence, a list or a CPU tensor.
-        batch_first: whether the batch is dimension 0.
-        enforce_sorted: whether the lengths are given in decreasing order; else the sequences are sorted here.
+        lengths: the length of each sequence, (N,), a list or a CPU tensor.
+        batch_first: if True, the batch is dimension 0.
+        enforce_sorted: if True, require lengths in decreasing order; otherwise sort the sequences here.
+
+    Returns: a `PackedSequence`, whose data are (sum of lengths, ...).
 
     Errors: RuntimeError for lengths that are not positive, too long, another number of them, or not in order.
 
@@ -240,13 +244,15 @@ def pad_packed_sequence(
     padding_value: float = 0.0,
     total_length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Undo `pack_padded_sequence`: (padded sequences, lengths as an int64 CPU tensor), in the original order.
+    """Undo `pack_padded_sequence`: return the padded sequences in the original order, and their lengths.
 
     Args:
         sequence: a `PackedSequence`.
-        batch_first: whether to give (N, T, ...) instead of (T, N, ...).
-        padding_value: of the padding.
+        batch_first: if True, return (N, T, ...) instead of (T, N, ...).
+        padding_value: the number that the padding has.
         total_length: T. Default: the length of the longest sequence.
+
+    Returns: a pair of the sequences, (T, N, ...) or (N, T, ...), and the lengths, (N,), int64 on the CPU.
 
     Errors: ValueError for a total_length that is too short.
 
@@ -288,13 +294,15 @@ def pad_packed_sequence(
 def pad_sequence(
     sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Tensor:
-    """Stack sequences, padded to the longest length: (T, N, ...), or (N, T, ...) with batch_first.
+    """Stack sequences, padded to the longest length.
 
     Args:
         sequences: an iterable of tensors (length, ...) that agree behind dimension 0.
-        batch_first: whether the batch is dimension 0.
-        padding_value: of the padding.
+        batch_first: if True, the batch is dimension 0.
+        padding_value: the number that the padding has.
         padding_side: 'right' or 'left'.
+
+    Returns: (T, N, ...), or (N, T, ...) with batch_first.
 
     Errors: RuntimeError for no sequences, other shapes, or another padding_side.
 
@@ -331,12 +339,14 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Any]:
-    """Undo `pad_sequence`: the list of sequences.
+    """Undo `pad_sequence`: cut sequences to their lengths.
 
     Args:
         padded_sequences: (T, N, ...), or (N, T, ...) with batch_first, padded at the right.
-        lengths: a tensor of the length of each.
-        batch_first: whether the batch is dimension 0.
+        lengths: the length of each, (N,), a tensor.
+        batch_first: if True, the batch is dimension 0.
+
+    Returns: a list of N tensors (length, ...).
 
     >>> nn.utils.rnn.unpad_sequence(torch.tensor([[1, 2, 3], [4, 0, 0]]), torch.tensor([3, 1]), batch_first=True)
     [tensor([1, 2, 3]), tensor([4])]
@@ -351,7 +361,9 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 
     Args:
         sequences: tensors (length, ...) that agree behind dimension 0.
-        enforce_sorted: whether they are given in order of decreasing length; else they are sorted here.
+        enforce_sorted: if True, require sequences in order of decreasing length; otherwise sort them here.
+
+    Returns: a `PackedSequence`, whose data are (sum of lengths, ...).
 
     Errors: RuntimeError for sequences that are not in order.
 
@@ -363,10 +375,12 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
-    """Undo `pack_sequence`: the list of sequences.
+    """Undo `pack_sequence`: return the single sequences.
 
     Args:
         packed_sequences: a `PackedSequence`.
+
+    Returns: a list of N tensors (length, ...).
 
     >>> nn.utils.rnn.unpack_sequence(nn.utils.rnn.pack_sequence([torch.tensor([1, 2, 3]), torch.tensor([4])]))
     [tensor([1, 2, 3]), tensor([4])]

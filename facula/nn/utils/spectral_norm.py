@@ -1,4 +1,4 @@
-"""Spectral normalisation by a forward pre-hook: weight / its largest singular value."""
+"""Spectral normalization by a forward pre-hook: weight / its largest singular value."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def power_iteration(matrix: Tensor, u: Tensor, v: Tensor, steps: int, eps: float
 
 
 class SpectralNorm:
-    """The hook of `spectral_norm`: before every call of a module it computes ``name`` from ``name_orig``.
+    """Compute ``name`` from ``name_orig`` before every call of a module: the hook of `spectral_norm`.
 
     The vectors of the power iteration are the buffers ``name_u`` and ``name_v``.
 
     Args:
-        name: the parameter.
-        n_power_iterations: how many steps of the power iteration a call in training mode makes.
+        name: the name of the parameter.
+        n_power_iterations: the number of steps of the power iteration that a call in training mode makes.
         dim: the dimension of the outputs.
         eps: the smallest norm in the steps.
 
@@ -90,7 +90,7 @@ class SpectralNorm:
         return matrix_of(weight, self.dim)
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
-        """Return the normalised weight.
+        """Return the normalized weight.
 
         Args:
             module: has the original weight and the buffers.
@@ -136,8 +136,8 @@ class SpectralNorm:
 
         Args:
             module: has the parameter.
-            name: the parameter.
-            n_power_iterations: how many steps of the power iteration a call in training mode makes.
+            name: the name of the parameter.
+            n_power_iterations: the number of steps of the power iteration that a call in training mode makes.
             dim: the dimension of the outputs.
             eps: the smallest norm in the steps.
 
@@ -167,7 +167,7 @@ class SpectralNorm:
 
 
 class SpectralNormLoadStateDictPreHook:
-    """A hook for loading: completes entries of the oldest format, which have no ``name_v``.
+    """Complete entries of the oldest format, which have no ``name_v``: a hook for loading.
 
     Args:
         fn: the `SpectralNorm` of the parameter.
@@ -197,15 +197,15 @@ class SpectralNormLoadStateDictPreHook:
             return
         with facula.no_grad():
             original = state_dict[key + "_orig"]
-            normalised = state_dict.pop(key)
-            sigma = (original / normalised).mean()
+            normalized = state_dict.pop(key)
+            sigma = (original / normalized).mean()
             state_dict[key + "_v"] = fn._solve_v_and_rescale(
                 fn.reshape_weight_to_matrix(original), state_dict[key + "_u"], sigma
             )
 
 
 class SpectralNormStateDictHook:
-    """A hook for saving: writes the version of the format into the metadata.
+    """Write the version of the format into the metadata: a hook for saving.
 
     Args:
         fn: the `SpectralNorm` of the parameter.
@@ -234,11 +234,13 @@ def spectral_norm(
     A hook computes it before every call. `nn.utils.parametrizations.spectral_norm` does the same with a parametrization.
 
     Args:
-        module: has the parameter, and is changed in place.
-        name: the parameter.
-        n_power_iterations: how many steps of the power iteration a call in training mode makes.
+        module: the module that has the parameter; it is changed in place.
+        name: the name of the parameter.
+        n_power_iterations: the number of steps of the power iteration that a call in training mode makes.
         eps: the smallest norm in the steps.
         dim: the dimension of the outputs. Default: 0, and 1 for transposed convolutions.
+
+    Returns: the module.
 
     Errors: ValueError for n_power_iterations that is not positive, or a parameter that is None; RuntimeError for a second time.
 
@@ -254,13 +256,15 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Undo `spectral_norm`: the present value becomes the parameter. Returns the module.
+    """Undo `spectral_norm`: the present value becomes the parameter.
 
     Args:
-        module: is changed in place.
-        name: the parameter.
+        module: the module, which is changed in place.
+        name: the name of the parameter.
 
-    Errors: ValueError for a parameter that is not normalised.
+    Returns: the module.
+
+    Errors: ValueError for a parameter that is not normalized.
 
     >>> layer = nn.utils.remove_spectral_norm(nn.utils.spectral_norm(nn.Linear(3, 2)))
     >>> sorted(layer.state_dict())
@@ -273,7 +277,7 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
             break
     else:
         raise ValueError(
-            f"remove_spectral_norm: {type(module).__name__} has no such normalisation, got {name!r}"
+            f"remove_spectral_norm: {type(module).__name__} has no such normalization, got {name!r}"
         )
     for hooks, kind in (
         (module._state_dict_hooks, SpectralNormStateDictHook),

@@ -142,17 +142,17 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Tensor:
-    """Return ``module(*args, **kwargs)`` with the given tensors in the place of its parameters and buffers.
+    """Return ``module(*args, **kwargs)`` with the given tensors instead of its parameters and buffers.
 
     Deprecated, and warns: the same is ``torch.func.functional_call``.
 
     Args:
-        module: is as before afterwards.
-        parameters_and_buffers: dotted names to tensors; others stay the module's own.
+        module: the module, which is as before afterwards.
+        parameters_and_buffers: a dict from dotted names to tensors; others stay the module's own.
         args: a tuple, or one argument.
         kwargs: a dict, or None.
-        tie_weights: whether a value for one name of a shared tensor counts for all of its names.
-        strict: whether the names must be all of the module's.
+        tie_weights: if True, a value for one name of a shared tensor counts for all of its names.
+        strict: if True, require all names of the module, and no others.
 
     Errors: TypeError for values that are not tensors; RuntimeError, when strict, for missing or unexpected names.
 

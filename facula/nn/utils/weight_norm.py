@@ -1,4 +1,4 @@
-"""Weight normalisation by a forward pre-hook: weight = g * v / ||v||."""
+"""Weight normalization by a forward pre-hook: weight = g * v / ||v||."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def norm_except_dim(v: Tensor, dim: int) -> Tensor:
 
 
 class WeightNorm:
-    """The hook of `weight_norm`: before every call of a module it computes ``name`` from ``name_g`` and ``name_v``.
+    """Compute ``name`` from ``name_g`` and ``name_v`` before every call of a module: the hook of `weight_norm`.
 
     Args:
-        name: the parameter.
+        name: the name of the parameter.
         dim: lengths are taken per index of this dimension; None: one for the whole tensor.
 
     >>> from torch.nn.utils.weight_norm import WeightNorm
@@ -66,7 +66,7 @@ class WeightNorm:
 
         Args:
             module: has the parameter.
-            name: the parameter.
+            name: the name of the parameter.
             dim: lengths are taken per index of this dimension; None: one for the whole tensor.
 
         Errors: RuntimeError for a parameter that has such a hook already; ValueError for a lazy module before its first call.
@@ -109,9 +109,11 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
     Deprecated, and warns: `nn.utils.parametrizations.weight_norm` does the same with a parametrization.
 
     Args:
-        module: has the parameter, and is changed in place.
-        name: the parameter.
+        module: the module that has the parameter; it is changed in place.
+        name: the name of the parameter.
         dim: lengths are taken per index of this dimension; None: one for the whole tensor.
+
+    Returns: the module.
 
     Errors: RuntimeError for a second time; ValueError for a lazy module before its first call.
 
@@ -130,13 +132,15 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
-    """Undo `weight_norm`: the present value becomes the parameter. Returns the module.
+    """Undo `weight_norm`: the present value becomes the parameter.
 
     Args:
-        module: is changed in place.
-        name: the parameter.
+        module: the module, which is changed in place.
+        name: the name of the parameter.
 
-    Errors: ValueError for a parameter that is not normalised.
+    Returns: the module.
+
+    Errors: ValueError for a parameter that is not normalized.
 
     >>> import warnings
     >>> with warnings.catch_warnings():
@@ -150,4 +154,4 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
             hook.remove(module)
             del module._forward_pre_hooks[key]
             return module
-    raise ValueError(f"remove_weight_norm: {type(module).__name__} has no such normalisation, got {name!r}")
+    raise ValueError(f"remove_weight_norm: {type(module).__name__} has no such normalization, got {name!r}")

@@ -6,6 +6,8 @@ import numpy as np
 
 from .._graph import Value
 from ._table import op
+from .shape import diag_embed, meshgrid
+from .shape import diagonal as of_matrix
 
 
 def filled(g, size, value, dtype=None):
@@ -123,8 +125,6 @@ def combinations(g, self, r=2, with_replacement=False):
 
 @op("cartesian_prod")
 def cartesian_prod(g, tensors):
-    from .shape import meshgrid
-
     if len(tensors) == 1:
         return tensors[0]
     return g.concat([g.unsqueeze(g.reshape(t, [-1]), 1) for t in meshgrid(g, tensors)], 1)
@@ -152,55 +152,18 @@ def triu(g, self, diagonal=0):
     return _triangle(g, self, diagonal, 1)
 
 
-@op("diag_embed")
-def diag_embed(g, self, offset=0, dim1=-2, dim2=-1):
-    size = self.shape[-1]
-    if not isinstance(size, int):
-        return _placed(g, _varying_diagonal(g, self, offset), dim1, dim2)
-    places = np.zeros((size, size + abs(offset), size + abs(offset)), dtype=bool)
-    at = np.arange(size)
-    places[at, at + max(-offset, 0), at + max(offset, 0)] = True
-    lifted = g.MatMul(g.unsqueeze(self, self.rank - 1), g.constant(places.reshape(size, -1), self.dtype))
-    lifted = g.reshape(lifted, [*g.shape_of(self)[:-1], size + abs(offset), size + abs(offset)])
-    return _placed(g, lifted, dim1, dim2)
-
-
-def _placed(g, matrices, dim1, dim2):
-    """Return the last two dimensions in other places."""
-    rank = matrices.rank
-    dim1, dim2 = dim1 % rank, dim2 % rank
-    rest = iter(range(rank - 2))
-    return g.permute(matrices, [rank - 2 if d == dim1 else rank - 1 if d == dim2 else next(rest) for d in range(rank)])
-
-
-def _varying_diagonal(g, self, offset):
-    """Return the matrices with lines on a diagonal, whose length is known when the model runs."""
-    pads = [0] * (2 * self.rank)
-    pads[-1 if offset >= 0 else self.rank - 1] = abs(offset)
-    line = g.Pad(self, g.constant(pads), g.constant(0, self.dtype)) if offset else self
-    line.shape = (*self.shape[:-1], None)
-    places = g.Range(0, g.scalar(g.size(line, -1)), 1)
-    places.shape = (None,)
-    rows, columns = g.unsqueeze(places, 1), g.unsqueeze(places, 0)
-    made = g.where(g.Equal(rows + offset, columns), g.unsqueeze(line, line.rank), g.constant(0, line.dtype))
-    made.shape = (*self.shape[:-1], None, None)
-    return made
+@op("vander linalg_vander")
+def vander(g, x, N=None, increasing=True):
+    count = x.shape[-1] if N is None else N
+    powers = np.arange(count) if increasing else np.arange(count)[::-1]
+    return g.Pow(g.unsqueeze(x, x.rank), g.constant(powers, x.dtype))
 
 
 @op("diag")
 def diag(g, self, diagonal=0):
-    from .shape import diagonal as of_matrix
-
     return diag_embed(g, self, diagonal) if self.rank == 1 else of_matrix(g, self, diagonal)
 
 
 @op("diagflat")
 def diagflat(g, self, offset=0):
     return diag_embed(g, g.reshape(self, [-1]), offset)
-
-
-@op("vander linalg_vander")
-def vander(g, x, N=None, increasing=True):
-    count = x.shape[-1] if N is None else N
-    powers = np.arange(count) if increasing else np.arange(count)[::-1]
-    return g.Pow(g.unsqueeze(x, x.rank), g.constant(powers, x.dtype))

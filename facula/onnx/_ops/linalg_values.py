@@ -9,7 +9,7 @@ from ..errors import UnsupportedOperatorError
 from ._table import op
 from .elementwise import floating
 from .linalg import as_column, identity, known_as, linalg_qr, line
-from .reduce import summed
+from .reduce import linalg_vector_norm, summed
 
 
 @op("linalg_matrix_exp matrix_exp")
@@ -191,3 +191,37 @@ def linalg_matrix_rank(g, a, *tol, atol=None, rtol=None, hermitian=False):
         return summed(g, g.cast(values, "int64"), -1)
     bound = _bound(g, a, g.reduce("Max", values, -1, True), atol, rtol)
     return summed(g, g.cast(g.Greater(values, bound), "int64"), -1)
+
+
+@op("norm")
+def norm(g, self, p=2, dim=None, keepdim=False, dtype=None):
+    if p == "nuc":
+        return linalg_matrix_norm(g, self, p, (-2, -1) if dim is None else dim, keepdim)
+    if isinstance(p, str):
+        p = 2
+    return linalg_vector_norm(g, self, 2 if p is None else p, dim, keepdim)
+
+
+@op("linalg_norm")
+def linalg_norm(g, self, ord=None, dim=None, keepdim=False, dtype=None):
+    if ord is None or dim is None or isinstance(dim, int) or len(dim) == 1:
+        if not isinstance(ord, str) and (ord is None or self.rank == 1 or dim is not None):
+            return linalg_vector_norm(g, self, 2 if ord is None else ord, dim, keepdim)
+    return linalg_matrix_norm(g, self, "fro" if ord is None else ord, (-2, -1) if dim is None else dim, keepdim)
+
+
+@op("linalg_matrix_norm")
+def linalg_matrix_norm(g, self, ord="fro", dim=(-2, -1), keepdim=False, dtype=None):
+    self = floating(g, self)
+    if ord == "fro":
+        return g.reduce("L2", self, dim, keepdim)
+    rows, columns = (d % self.rank for d in dim)
+    if ord in (1, -1, math.inf, -math.inf):
+        along, across = (rows, columns) if ord in (1, -1) else (columns, rows)
+        sums = summed(g, g.Abs(self), along, True)
+        result = g.reduce("Max" if ord > 0 else "Min", sums, across, True)
+        return result if keepdim else g.squeeze(result, *sorted((rows, columns)))
+    matrices = g.permute(self, [*(d for d in range(self.rank) if d not in (rows, columns)), rows, columns])
+    values = singular_values(g, matrices)
+    made = summed(g, values, -1) if ord == "nuc" else g.reduce("Max" if ord > 0 else "Min", values, -1)
+    return g.unsqueeze(made, *sorted((rows, columns))) if keepdim else made

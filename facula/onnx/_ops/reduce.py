@@ -175,42 +175,6 @@ def linalg_vector_norm(g, x, ord=2, dim=None, keepdim=False, dtype=None):
     return summed(g, g.Pow(size, float(ord)), dims, keepdim) ** (1 / float(ord))
 
 
-@op("norm")
-def norm(g, self, p=2, dim=None, keepdim=False, dtype=None):
-    if p == "nuc":
-        return linalg_matrix_norm(g, self, p, (-2, -1) if dim is None else dim, keepdim)
-    if isinstance(p, str):
-        p = 2
-    return linalg_vector_norm(g, self, 2 if p is None else p, dim, keepdim)
-
-
-@op("linalg_norm")
-def linalg_norm(g, self, ord=None, dim=None, keepdim=False, dtype=None):
-    if ord is None or dim is None or isinstance(dim, int) or len(dim) == 1:
-        if not isinstance(ord, str) and (ord is None or self.rank == 1 or dim is not None):
-            return linalg_vector_norm(g, self, 2 if ord is None else ord, dim, keepdim)
-    return linalg_matrix_norm(g, self, "fro" if ord is None else ord, (-2, -1) if dim is None else dim, keepdim)
-
-
-@op("linalg_matrix_norm")
-def linalg_matrix_norm(g, self, ord="fro", dim=(-2, -1), keepdim=False, dtype=None):
-    self = floating(g, self)
-    if ord == "fro":
-        return g.reduce("L2", self, dim, keepdim)
-    rows, columns = (d % self.rank for d in dim)
-    if ord in (1, -1, math.inf, -math.inf):
-        along, across = (rows, columns) if ord in (1, -1) else (columns, rows)
-        sums = summed(g, g.Abs(self), along, True)
-        result = g.reduce("Max" if ord > 0 else "Min", sums, across, True)
-        return result if keepdim else g.squeeze(result, *sorted((rows, columns)))
-    from .linalg_values import singular_values
-
-    matrices = g.permute(self, [*(d for d in range(self.rank) if d not in (rows, columns)), rows, columns])
-    values = singular_values(g, matrices)
-    made = summed(g, values, -1) if ord == "nuc" else g.reduce("Max" if ord > 0 else "Min", values, -1)
-    return g.unsqueeze(made, *sorted((rows, columns))) if keepdim else made
-
-
 @op("dist")
 def dist(g, self, other, p=2):
     return linalg_vector_norm(g, self - other, p)
@@ -255,8 +219,6 @@ def allclose(g, self, other, rtol=1e-5, atol=1e-8, equal_nan=False):
     from .compare import isclose
 
     return all(g, isclose(g, self, other, rtol, atol, equal_nan))
-
-
 
 
 @op("cov")

@@ -233,8 +233,6 @@ def diagonal_scatter(g, self, src, offset=0, dim1=0, dim2=1):
     rest = [d for d in range(self.rank) if d not in (dim1, dim2)]
     rows, columns = self.shape[dim1], self.shape[dim2]
     if rows == columns and isinstance(rows, str):
-        from .create import diag_embed
-
         made, there = (diag_embed(g, v, offset, dim1, dim2) for v in (src, g.expand(g.constant(1, src.dtype), g.shape_of(src))))
         return g.Where(g.Equal(there, 1), made, self)
     if not isinstance(rows, int) or not isinstance(columns, int):
@@ -366,3 +364,38 @@ def scalar_tensor(g, s, **_):
 @op("item _local_scalar_dense")
 def item(g, self):
     return g.scalar(self)
+
+
+@op("diag_embed")
+def diag_embed(g, self, offset=0, dim1=-2, dim2=-1):
+    size = self.shape[-1]
+    if not isinstance(size, int):
+        return _placed(g, _embedded_line(g, self, offset), dim1, dim2)
+    places = np.zeros((size, size + abs(offset), size + abs(offset)), dtype=bool)
+    at = np.arange(size)
+    places[at, at + max(-offset, 0), at + max(offset, 0)] = True
+    lifted = g.MatMul(g.unsqueeze(self, self.rank - 1), g.constant(places.reshape(size, -1), self.dtype))
+    lifted = g.reshape(lifted, [*g.shape_of(self)[:-1], size + abs(offset), size + abs(offset)])
+    return _placed(g, lifted, dim1, dim2)
+
+
+def _placed(g, matrices, dim1, dim2):
+    """Return the last two dimensions in other places."""
+    rank = matrices.rank
+    dim1, dim2 = dim1 % rank, dim2 % rank
+    rest = iter(range(rank - 2))
+    return g.permute(matrices, [rank - 2 if d == dim1 else rank - 1 if d == dim2 else next(rest) for d in range(rank)])
+
+
+def _embedded_line(g, self, offset):
+    """Return the matrices with lines on a diagonal, whose length is known when the model runs."""
+    pads = [0] * (2 * self.rank)
+    pads[-1 if offset >= 0 else self.rank - 1] = abs(offset)
+    line = g.Pad(self, g.constant(pads), g.constant(0, self.dtype)) if offset else self
+    line.shape = (*self.shape[:-1], None)
+    places = g.Range(0, g.scalar(g.size(line, -1)), 1)
+    places.shape = (None,)
+    rows, columns = g.unsqueeze(places, 1), g.unsqueeze(places, 0)
+    made = g.where(g.Equal(rows + offset, columns), g.unsqueeze(line, line.rank), g.constant(0, line.dtype))
+    made.shape = (*self.shape[:-1], None, None)
+    return made

@@ -4,15 +4,15 @@ import itertools
 import sys
 import time
 
-from facula._utils import ExceptionWrapper
+from facula._serialization.rebuild import ExceptionWrapper
 
-from . import dataloader
+from ._iterators import _BaseDataLoaderIter
 from ._utils.worker import _IterableDatasetStopIteration, _ResumeIteration
 
 GRACE = 5.0  # seconds that a worker gets to finish its sample when the iterator is closed
 
 
-class _PrefetchingDataLoaderIter(dataloader._BaseDataLoaderIter):
+class _PrefetchingDataLoaderIter(_BaseDataLoaderIter):
     """Has workers fetch ahead. A subclass starts them, waits for what they answer, and ends them.
 
     A worker has a `channel`, which sends it requests, and is `active` as long as it has a stream to give from.

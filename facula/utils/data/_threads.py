@@ -12,7 +12,7 @@ import time
 import weakref
 
 import facula
-from facula._utils import ExceptionWrapper
+from facula._serialization.rebuild import ExceptionWrapper
 
 from . import _utils
 from ._prefetch import GRACE, _PrefetchingDataLoaderIter

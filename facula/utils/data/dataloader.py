@@ -11,17 +11,18 @@ import warnings
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import facula
-from facula._C import _watching
-from facula.autograd.profiler import record_function
 
-from . import _utils
+from ._iterators import _BaseDataLoaderIter, _SingleProcessDataLoaderIter  # noqa: F401  (programs find the base here)
+from ._multiprocess import _MultiProcessingDataLoaderIter
+from ._threads import _ThreadingDataLoaderIter
 from ._utils.collate import default_collate, default_convert
+from ._utils.fetch import _DatasetKind
 from ._utils.worker import get_worker_info  # noqa: F401  (public here too)
 from .dataset import (  # noqa: F401  (programs import Dataset and IterableDataset from here)
     Dataset,
     IterableDataset,
 )
-from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, _draw_seed
+from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,19 +36,6 @@ _T = TypeVar("_T")
 _collate_fn_t = collections.abc.Callable[[list[_T]], Any]
 
 
-class _DatasetKind:
-    """Whether samples come by index or as a stream."""
-
-    Map = 0
-    Iterable = 1
-
-    @staticmethod
-    def create_fetcher(kind, dataset, auto_collation, collate_fn, drop_last):
-        if kind == _DatasetKind.Map:
-            return _utils.fetch._MapDatasetFetcher(dataset, auto_collation, collate_fn, drop_last)
-        return _utils.fetch._IterableDatasetFetcher(dataset, auto_collation, collate_fn, drop_last)
-
-
 class _InfiniteConstantSampler(Sampler["None"]):
     """Stands in for a sampler where the dataset is a stream: None, for ever."""
 
@@ -56,31 +44,34 @@ class _InfiniteConstantSampler(Sampler["None"]):
 
 
 class DataLoader(Generic[_T_co]):
-    """An iterable over batches of `dataset`.
+    """Iterate over batches of `dataset`, which workers can fetch ahead.
 
     Args:
-        dataset: a Dataset or IterableDataset; anything with `__getitem__` and `__len__`.
-        batch_size: samples per batch; None gives single samples, not collated.
-        shuffle: draw samples in a new random order each epoch.
+        dataset: a Dataset, an IterableDataset, or anything with `__getitem__` and `__len__`.
+        batch_size: the number of samples in a batch; None yields single samples, not collated.
+        shuffle: if True, draw samples in a new random order in each epoch.
         sampler: an iterable of indices, instead of `shuffle`.
         batch_sampler: an iterable of lists of indices, instead of batch_size, shuffle, sampler and drop_last.
-        num_workers: processes (or threads) that fetch ahead; 0 fetches in this one.
-        collate_fn: list of samples -> batch; `default_collate` by default.
-        pin_memory: copy batches to page-locked memory; without a GPU this warns and does nothing.
-        drop_last: leave out a last batch that is not full.
-        timeout: seconds to wait for a batch from workers; 0 waits for ever.
-        worker_init_fn: called with the worker's number in each worker, after seeding.
+        num_workers: the number of processes (or threads) that fetch ahead; 0 fetches in this one.
+        collate_fn: a function from a list of samples to a batch. Default: `default_collate`.
+        pin_memory: if True, copy batches to page-locked memory; without a GPU this warns and does nothing.
+        drop_last: if True, leave out a last batch that is not full.
+        timeout: the seconds to wait for a batch from workers; 0 waits forever.
+        worker_init_fn: a function that is called with the worker's number in each worker, after seeding.
         multiprocessing_context: a context or start method for the workers; "threads" for threads of this process. These
             share the dataset, which must serve several at once, and help where it works without the interpreter lock: in NumPy,
             zlib, files, Facula. Nothing is pickled or copied.
-        generator: where the order and the workers' seeds come from; the global one by default.
-        prefetch_factor: batches each worker has under way; 2 by default.
-        persistent_workers: keep workers from one epoch to the next.
-        pin_memory_device: deprecated, ignored.
-        in_order: give batches in the sampler's order, rather than as they come.
+        generator: the generator of the order and of the workers' seeds. Default: the global one.
+        prefetch_factor: the number of batches that each worker has under way. Default: 2.
+        persistent_workers: if True, do not end workers between epochs.
+        pin_memory_device: deprecated; it has no effect.
+        in_order: if True, yield batches in the sampler's order, otherwise as they come.
+
+    Shapes: a batch is what collate_fn returns: with `default_collate`, a tensor (batch_size, ...) for each tensor (...) of a
+    sample.
 
     Errors: ValueError for arguments that exclude each other (shuffle and sampler, batch_sampler and batch_size, an order for a
-    stream, settings of workers without workers) and negative numbers; what a worker raises is raised here.
+    stream, settings of workers without workers) and negative numbers; an error of a worker is raised here, of the same class.
 
     >>> data = torch.utils.data.TensorDataset(torch.arange(5), torch.arange(5) * 10)
     >>> loader = torch.utils.data.DataLoader(data, batch_size=2)
@@ -265,104 +256,3 @@ def _check_sampling(iterable, batch_size, shuffle, sampler, batch_sampler, drop_
         raise ValueError("DataLoader: drop_last needs a batch_size")
 
 
-class _BaseDataLoaderIter:
-    """One pass over a DataLoader."""
-
-    def __init__(self, loader):
-        self._dataset = loader.dataset
-        self._dataset_kind = loader._dataset_kind
-        self._IterableDataset_len_called = loader._IterableDataset_len_called
-        self._auto_collation = loader._auto_collation
-        self._drop_last = loader.drop_last
-        self._index_sampler = loader._index_sampler
-        self._num_workers = loader.num_workers
-        self._pin_memory = _can_pin(loader)
-        self._timeout = loader.timeout
-        self._collate_fn = loader.collate_fn
-        # The order of these two is PyTorch's: a sampler that draws at once does so before the seed is drawn.
-        self._sampler_iter = iter(self._index_sampler)
-        self._base_seed = _draw_seed(loader.generator)
-        self._persistent_workers = loader.persistent_workers
-        self._num_yielded = 0
-
-    def __iter__(self):
-        return self
-
-    def _reset(self, loader, first_iter=False):
-        self._sampler_iter = iter(self._index_sampler)
-        self._num_yielded = 0
-        self._IterableDataset_len_called = loader._IterableDataset_len_called
-
-    def _next_index(self):
-        return next(self._sampler_iter)
-
-    def _next_data(self):
-        raise NotImplementedError
-
-    def __next__(self):
-        if not _watching():
-            return self._next()
-        with record_function(f"enumerate(DataLoader)#{type(self).__name__}.__next__"):
-            return self._next()
-
-    def _next(self):
-        data = self._next_data()
-        self._num_yielded += 1
-        promised = self._IterableDataset_len_called
-        if (
-            promised is not None
-            and self._dataset_kind == _DatasetKind.Iterable
-            and self._num_yielded > promised
-        ):
-            warnings.warn(
-                f"DataLoader: len() of the {type(self._dataset).__name__} was {promised}, but "
-                f"{self._num_yielded} "
-                "batches have come"
-                + (
-                    "; with several workers, each must give only its part of the stream"
-                    if self._num_workers
-                    else ""
-                ),
-                stacklevel=2,
-            )
-        return data
-
-    def __len__(self):
-        return len(self._index_sampler)
-
-    def __getstate__(self):
-        raise NotImplementedError(
-            f"{type(self).__name__}: a running iterator cannot be pickled; pickle its DataLoader"
-        )
-
-
-def _can_pin(loader):
-    if not loader.pin_memory:
-        return False
-    if loader.pin_memory_device:
-        warnings.warn("DataLoader: pin_memory_device is deprecated and ignored", stacklevel=4)
-    if not facula.cuda.is_available():
-        warnings.warn("DataLoader: pin_memory=True does nothing without a GPU", stacklevel=4)
-        return False
-    return True
-
-
-class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
-    """Fetches in this process."""
-
-    def __init__(self, loader):
-        super().__init__(loader)
-        if self._timeout or self._num_workers:
-            raise AssertionError("DataLoader: timeout needs num_workers > 0")
-        self._dataset_fetcher = _DatasetKind.create_fetcher(
-            self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
-        )
-
-    def _next_data(self):
-        data = self._dataset_fetcher.fetch(self._next_index())
-        return _utils.pin_memory.pin_memory(data) if self._pin_memory else data
-
-
-# At the end: they import the base class from here.
-from ._multiprocess import _MultiProcessingDataLoaderIter  # noqa: E402
-from ._threads import _ThreadingDataLoaderIter  # noqa: E402

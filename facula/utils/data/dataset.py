@@ -33,10 +33,10 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Dataset(Generic[_T_co]):
-    """Samples by index. A subclass defines `__getitem__(index)`, and `__len__` for most samplers.
+    """Base class of samples by index. A subclass defines `__getitem__(index)`, and `__len__` for most samplers.
 
-    It may also define `__getitems__(indices)`, which fetches a whole batch at once as a list of samples. Two are joined by
-    ``+``.
+    It may also define `__getitems__(indices)`, which fetches a whole batch at once as a list of samples. ``+`` joins two
+    datasets.
 
     Errors: NotImplementedError where a subclass without `__getitem__` is indexed.
 
@@ -62,9 +62,9 @@ class Dataset(Generic[_T_co]):
 
 
 class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
-    """Samples as a stream: a subclass defines `__iter__`.
+    """Base class of samples as a stream: a subclass defines `__iter__`.
 
-    With several workers each iterates its own copy; `get_worker_info()` tells which part to give.
+    With several workers each iterates its own copy; `get_worker_info()` says which part to yield.
 
     >>> class Countdown(torch.utils.data.IterableDataset):
     ...     def __iter__(self):
@@ -81,7 +81,9 @@ class TensorDataset(Dataset["tuple[Tensor, ...]"]):
     """Sample i is the tuple of ``tensor[i]`` for each tensor.
 
     Args:
-        tensors: of equal first dimension.
+        tensors: tensors (N, ...) with the same N.
+
+    Shapes: for tensors (N, ...), a sample has tensors (...).
 
     Errors: AssertionError for first dimensions that differ.
 
@@ -108,8 +110,8 @@ class StackDataset(Dataset["Any"]):
     """Sample i is the tuple, or for keyword arguments the dict, of sample i of each dataset.
 
     Args:
-        args: datasets of equal length, for tuples.
-        kwargs: datasets of equal length, for dicts; not both.
+        args: datasets of one length, for tuples.
+        kwargs: datasets of one length, for dicts. Give one kind.
 
     Errors: ValueError for datasets of different lengths, for both kinds of arguments and for none.
 
@@ -160,12 +162,12 @@ def _fetch_many(dataset, indices):
 
 
 class ConcatDataset(Dataset[_T_co]):
-    """The datasets one after another.
+    """Join datasets, one after another.
 
     Args:
         datasets: an iterable of datasets with lengths; at least one, and none that is an IterableDataset.
 
-    Errors: AssertionError for none, and for a stream; ValueError for an index outside.
+    Errors: AssertionError for no dataset, and for a stream; ValueError or IndexError for an index outside.
 
     >>> data = torch.utils.data.ConcatDataset([[1, 2], [3]])
     >>> len(data), data[2], data[-3]
@@ -214,7 +216,7 @@ class ConcatDataset(Dataset[_T_co]):
 
 
 class ChainDataset(IterableDataset["Any"]):
-    """The streams one after another.
+    """Join streams, one after another.
 
     Args:
         datasets: an iterable of IterableDatasets.
@@ -251,11 +253,13 @@ class ChainDataset(IterableDataset["Any"]):
 
 
 class Subset(Dataset[_T_co]):
-    """The samples of `dataset` at `indices`.
+    """Select the samples of `dataset` at `indices`.
 
     Args:
-        dataset: what is looked at; it is not copied.
-        indices: a sequence of indices into it.
+        dataset: the dataset, which is not copied.
+        indices: a sequence of indices of the dataset.
+
+    Errors: those of the dataset; IndexError for an index outside of indices.
 
     >>> data = torch.utils.data.Subset(["a", "b", "c"], [2, 0])
     >>> len(data), data[0]
@@ -285,12 +289,13 @@ def random_split(dataset: Dataset[_T] | Sequence[_T], lengths: Sequence[float],
     With fractions, floor(len * fraction) samples go to each and what is left over goes round one by one.
 
     Args:
-        dataset: has a length.
+        dataset: a dataset with a length.
         lengths: the lengths, which sum to that of the dataset, or the fractions.
-        generator: where the order comes from; the default generator by default.
+        generator: the generator of the order. Default: the default generator.
 
-    Returns a list of Subsets. Errors: ValueError for lengths that do not sum to the dataset's, and for fractions outside 0 to
-    1.
+    Returns: a list of Subsets.
+
+    Errors: ValueError for lengths that do not sum to the dataset's, and for fractions outside 0 to 1.
 
     >>> generator = torch.Generator().manual_seed(0)
     >>> train, test = torch.utils.data.random_split(range(10), [0.7, 0.3], generator=generator)

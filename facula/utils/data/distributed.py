@@ -18,15 +18,15 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class DistributedSampler(Sampler[_T_co]):
-    """Every `num_replicas`-th index, from the same shuffled order in all processes.
+    """Yield every `num_replicas`-th index, from the same shuffled order in all processes.
 
     Args:
-        dataset: what is sampled; only its length counts.
-        num_replicas: number of processes; by default those of the process group.
-        rank: which one this is; by default its rank in the process group.
-        shuffle: whether to shuffle, by `seed` plus the epoch of `set_epoch`.
-        seed: where the order comes from; the same in all processes.
-        drop_last: leave out the tail so that all get equally many; by default indices are repeated instead.
+        dataset: the dataset, of which only the length counts.
+        num_replicas: the number of processes. Default: that of the process group.
+        rank: the number of this process. Default: its rank in the process group.
+        shuffle: if True, shuffle, by `seed` plus the epoch of `set_epoch`.
+        seed: the seed of the order, the same in all processes.
+        drop_last: if True, leave out the tail, so that all processes get equally many indices; otherwise repeat indices.
 
     Errors: RuntimeError without a process group where num_replicas or rank is not given, ValueError for a rank outside.
 

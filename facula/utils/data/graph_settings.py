@@ -47,13 +47,15 @@ def apply_sharding(
     instance_id: int,
     sharding_group: SHARDING_PRIORITIES = SHARDING_PRIORITIES.DEFAULT,
 ) -> ShardingFilterIterDataPipe:
-    """Tell the nearest sharding filters on every way which of `num_of_instances` parts they let through; give the pipe.
+    """Set for the nearest sharding filters on every way which of `num_of_instances` parts they let through.
 
     Args:
         datapipe: the pipe.
-        num_of_instances: how many parts there are.
-        instance_id: which of them, from 0 on.
-        sharding_group: heeded by filters of that group only.
+        num_of_instances: the number of parts.
+        instance_id: the number of the part, from 0.
+        sharding_group: the group of the filters that follow this setting.
+
+    Returns: the pipe.
 
     Errors: RuntimeError for a filter behind another.
 
@@ -84,11 +86,13 @@ def _shuffles(pipe):
 
 def apply_shuffle_settings(datapipe: IterDataPipe[Any],
                            shuffle: bool | None = None) -> IterDataPipe[Any]:
-    """Turn shuffling on or off in all pipes of which `datapipe` is made and that shuffle; give the pipe.
+    """Turn shuffling on or off in all pipes of which `datapipe` is made and that shuffle.
 
     Args:
         datapipe: the pipe.
         shuffle: True, for which there must be one that shuffles, or one is added, with a UserWarning; False; None leaves it.
+
+    Returns: the pipe.
 
     >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(5)).shuffle()
     >>> list(torch.utils.data.graph_settings.apply_shuffle_settings(pipe, False))

@@ -31,10 +31,10 @@ _DRAWN_AT_ONCE = 32  # with replacement, indices are drawn in blocks of this man
 
 
 class Sampler(Generic[_T_co]):
-    """An iterable over indices. A subclass defines `__iter__`, and `__len__` for ``len(loader)``.
+    """Base class of iterables over indices. A subclass defines `__iter__`, and `__len__` for ``len(loader)``.
 
     Args:
-        data_source: not used.
+        data_source: accepted without effect.
 
     >>> class Backwards(torch.utils.data.Sampler):
     ...     def __init__(self, data):
@@ -53,10 +53,10 @@ class Sampler(Generic[_T_co]):
 
 
 class SequentialSampler(Sampler[int]):
-    """0, 1, ..., len(data_source) - 1.
+    """Yield 0, 1, ..., len(data_source) - 1.
 
     Args:
-        data_source: what is sampled; only its length counts.
+        data_source: the dataset, of which only the length counts.
 
     >>> list(torch.utils.data.SequentialSampler(["a", "b", "c"]))
     [0, 1, 2]
@@ -73,13 +73,13 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """Indices in random order.
+    """Yield indices in random order.
 
     Args:
-        data_source: what is sampled; only its length counts.
-        replacement: draw each index anew instead of shuffling.
-        num_samples: how many to draw; the dataset's length by default, more goes round again.
-        generator: where the randomness comes from; by default a generator seeded from the global one.
+        data_source: the dataset, of which only the length counts.
+        replacement: if True, draw each index anew instead of shuffling.
+        num_samples: the number of indices. Default: the length of the dataset; larger numbers start again.
+        generator: the generator of the order. Default: one that is seeded from the global one.
 
     Errors: TypeError for a replacement that is no bool, ValueError for a num_samples that is no positive int.
 
@@ -137,11 +137,11 @@ def _draw(high, count, generator):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given indices in random order.
+    """Yield the given indices in random order.
 
     Args:
         indices: a sequence of indices.
-        generator: where the randomness comes from; the default generator by default.
+        generator: the generator of the order. Default: the default generator.
 
     >>> sorted(torch.utils.data.SubsetRandomSampler([4, 2, 7]))
     [2, 4, 7]
@@ -160,13 +160,13 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """`num_samples` indices from 0 to len(weights) - 1, drawn by these weights.
+    """Yield `num_samples` indices from 0 to len(weights) - 1, drawn by these weights.
 
     Args:
         weights: a sequence of numbers that are not negative, of any sum.
-        num_samples: how many to draw.
-        replacement: whether an index can be drawn again; without, num_samples weights must be above 0.
-        generator: where the randomness comes from; the default generator by default.
+        num_samples: the number of indices.
+        replacement: if True, an index can be drawn again; otherwise num_samples weights must be above 0.
+        generator: the generator of the draws. Default: the default generator.
 
     Errors: ValueError for a num_samples that is no positive int, a replacement that is no bool, and weights of two dimensions.
 
@@ -201,12 +201,12 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list]):
-    """Lists of `batch_size` indices from another sampler.
+    """Yield lists of `batch_size` indices from another sampler.
 
     Args:
         sampler: an iterable of indices.
-        batch_size: how many a list has.
-        drop_last: whether a last list that is shorter is left out.
+        batch_size: the number of indices in a list.
+        drop_last: if True, leave out a last list that is shorter.
 
     Errors: ValueError for a batch_size that is no positive int, and a drop_last that is no bool.
 

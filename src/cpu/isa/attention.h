@@ -105,13 +105,13 @@ inline Plane plane(const Tensor& t, int64_t head) {
 
 /// What the blocks of one call share.
 template <class T>
-struct Problem {
+struct AttentionCall {
   const AttentionInputs& in;
   const AttentionOptions& options;
   int64_t queries, keys, size, value_size, heads = 1;
   uint64_t seed;
 
-  Problem(const AttentionInputs& inputs, const AttentionOptions& o)
+  AttentionCall(const AttentionInputs& inputs, const AttentionOptions& o)
       : in(inputs),
         options(o),
         queries(in.query.size(-2)),
@@ -195,7 +195,8 @@ void unpack_row(const T* from, const Plane& to, int64_t row) {
 
 /// Writes into scores what a mask and causality say; what is not seen is -inf up to `width`.
 template <class T>
-void apply_mask(const Problem<T>& p, const Plane& mask, int64_t query, int64_t first, int64_t n, int64_t width, T* x) {
+void apply_mask(const AttentionCall<T>& p, const Plane& mask, int64_t query, int64_t first, int64_t n, int64_t width,
+                T* x) {
   if (p.options.is_causal) n = std::clamp<int64_t>(query + 1 - first, 0, n);
   if (p.in.mask.defined()) {
     const int64_t step = mask.column_stride;

@@ -15,7 +15,7 @@ struct Part {
 template <class T, bool half = false>
 class Backward {
  public:
-  Backward(const Problem<T>& p, const AttentionResults& results, const AttentionGradients& gradients)
+  Backward(const AttentionCall<T>& p, const AttentionResults& results, const AttentionGradients& gradients)
       : p_(p), results_(results), to_(gradients), scratch_(count(p)) {
     const int64_t queries = query_rows(p), keys = key_rows(p);
     query_ = scratch_.take(queries * p.row());
@@ -50,9 +50,9 @@ class Backward {
   /// Floats for what is rounded of a query: a row of gradients of scores, and half of the pairs of both kinds.
   static constexpr int64_t kRounded = half ? (kKeys + 32) / 2 + kKeys : 0;
 
-  static int64_t query_rows(const Problem<T>& p) { return round_up(p.queries, kQueries); }
-  static int64_t key_rows(const Problem<T>& p) { return round_up(p.keys, kTileColumns<T>); }
-  static int64_t count(const Problem<T>& p) {
+  static int64_t query_rows(const AttentionCall<T>& p) { return round_up(p.queries, kQueries); }
+  static int64_t key_rows(const AttentionCall<T>& p) { return round_up(p.keys, kTileColumns<T>); }
+  static int64_t count(const AttentionCall<T>& p) {
     return query_rows(p) * (p.row() + p.widest_row() + p.value_row() + 1) + kKeys * (p.row() + p.value_row()) +
            key_rows(p) * (p.widest_row() + p.size + p.value_size) + 2 * kQueries * kKeys + kQueries * kRounded;
   }
@@ -204,7 +204,7 @@ class Backward {
     }
   }
 
-  const Problem<T>& p_;
+  const AttentionCall<T>& p_;
   const AttentionResults& results_;
   const AttentionGradients& to_;
   Scratch<T> scratch_;
@@ -218,7 +218,7 @@ class Backward {
 /// Head by head; where there are fewer heads than threads, gradients of keys and of queries are made apart, in pieces,
 /// which costs seven products instead of five. Sums are in the same order either way.
 template <class T, bool half = false>
-void run_backward(const Problem<T>& p, const AttentionResults& results, const AttentionGradients& gradients) {
+void run_backward(const AttentionCall<T>& p, const AttentionResults& results, const AttentionGradients& gradients) {
   const int64_t queries = round_up(p.queries, kQueries), keys = round_up(p.keys, kKeys);
   const int64_t grain = std::max<int64_t>(1, kGrain / 4 / (std::max<int64_t>(1, p.queries) * p.work()));
   const bool whole = p.heads >= num_threads() || p.heads * p.queries * p.work() < kGrain;
@@ -254,9 +254,10 @@ bool multiplies_pairs_of([[maybe_unused]] const AttentionInputs& in, [[maybe_unu
 void attention_backward_cpu(const AttentionGradients& gradients, const AttentionInputs& in,
                             const AttentionResults& results, const AttentionOptions& options) {
   LockRelease release(true);
-  if (multiplies_pairs_of(in, results)) run_backward<float, true>(Problem<float>(in, options), results, gradients);
-  else if (results.sums.dtype() == DType::Float32) run_backward(Problem<float>(in, options), results, gradients);
-  else run_backward(Problem<double>(in, options), results, gradients);
+  if (multiplies_pairs_of(in, results))
+    run_backward<float, true>(AttentionCall<float>(in, options), results, gradients);
+  else if (results.sums.dtype() == DType::Float32) run_backward(AttentionCall<float>(in, options), results, gradients);
+  else run_backward(AttentionCall<double>(in, options), results, gradients);
 }
 
 }  // namespace

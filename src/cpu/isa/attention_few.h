@@ -19,7 +19,7 @@ class FewKeys {
     return options.dropout == 0 && in.key.size(-2) <= kLanes && in.key.size(-2) > 0 && in.query.numel() > 0;
   }
 
-  FewKeys(const Problem<float>& p, const Tensor& out, const Tensor& sums)
+  FewKeys(const AttentionCall<float>& p, const Tensor& out, const Tensor& sums)
       : p_(p), out_(out), sums_(sums.data<float>()), keys_(static_cast<__mmask16>((1u << p.keys) - 1)) {}
 
   void run(int64_t head) {
@@ -108,7 +108,7 @@ class FewKeys {
     }
   }
 
-  const Problem<float>& p_;
+  const AttentionCall<float>& p_;
   const Tensor& out_;
   float* sums_;
   __mmask16 keys_;
@@ -116,7 +116,7 @@ class FewKeys {
   __m512 turned_[kMostSize];
 };
 
-inline void attend_to_few(const Tensor& out, const Tensor& sums, const Problem<float>& p) {
+inline void attend_to_few(const Tensor& out, const Tensor& sums, const AttentionCall<float>& p) {
   parallel_for(0, p.heads, std::max<int64_t>(1, kGrain / 4 / std::max<int64_t>(1, p.queries * p.work())),
                [&](int64_t from, int64_t to) {
                  FewKeys heads(p, out, sums);

@@ -19,7 +19,7 @@ T sum_of_weights(int64_t n, T* x, T shift) {
 template <class T, bool half = false>
 class Forward {
  public:
-  Forward(const Problem<T>& p, const Tensor& out, const Tensor& sums)
+  Forward(const AttentionCall<T>& p, const Tensor& out, const Tensor& sums)
       : p_(p), out_(out), sums_(sums.data<T>()), scratch_(count(p)), score_row_(score_row(p)) {
     panels_ = scratch_.take(panel_rows(p) * p.size);
     values_ = scratch_.take(panel_rows(p) * p.widest_row());  // at first the keys
@@ -59,14 +59,16 @@ class Forward {
   }
 
  private:
-  static int64_t panel_rows(const Problem<T>& p) { return round_up(p.keys, kTileColumns<T>); }
+  static int64_t panel_rows(const AttentionCall<T>& p) { return round_up(p.keys, kTileColumns<T>); }
   /// Rows of a block, and scores of a row: no more than there are, where there are few.
-  static int64_t most_rows(const Problem<T>& p) {
+  static int64_t most_rows(const AttentionCall<T>& p) {
     return half ? kQueries : std::min(kQueries, round_up(p.queries, kTileRows));
   }
-  static int64_t score_row(const Problem<T>& p) { return half ? kKeys : std::min(kKeys, panel_rows(p)); }
-  static int64_t query_row(const Problem<T>& p) { return half ? std::max(p.row(), kKeys) : p.row(); }  // or weights
-  static int64_t count(const Problem<T>& p) {
+  static int64_t score_row(const AttentionCall<T>& p) { return half ? kKeys : std::min(kKeys, panel_rows(p)); }
+  static int64_t query_row(const AttentionCall<T>& p) {
+    return half ? std::max(p.row(), kKeys) : p.row();
+  }  // or weights
+  static int64_t count(const AttentionCall<T>& p) {
     return panel_rows(p) * (p.size + p.widest_row()) + most_rows(p) * (query_row(p) + score_row(p) + p.value_row());
   }
 
@@ -161,7 +163,7 @@ class Forward {
            T(1 / (1 - p_.options.dropout)), x);
   }
 
-  const Problem<T>& p_;
+  const AttentionCall<T>& p_;
   const Tensor& out_;
   T* sums_;
   Scratch<T> scratch_;
@@ -171,7 +173,7 @@ class Forward {
 };
 
 template <class T, bool half = false>
-void run_forward(const Problem<T>& p, const Tensor& out, const Tensor& sums) {
+void run_forward(const AttentionCall<T>& p, const Tensor& out, const Tensor& sums) {
   const int64_t blocks = (p.queries + kQueries - 1) / kQueries;
   parallel_for(0, p.heads * blocks, std::max<int64_t>(1, kGrain / 4 / (kQueries * p.work())),
                [&](int64_t from, int64_t to) {
@@ -196,11 +198,12 @@ void run_kept(const Tensor& out, uint64_t seed, double p) {
 void attention_cpu(const Tensor& out, const Tensor& sums, const AttentionInputs& in, const AttentionOptions& options) {
   LockRelease release(sums.numel() * in.key.size(-2) * in.key.size(-1) > kGrain);
 #ifdef __AVX512F__
-  if (FewKeys::suits(in, options) && out.stride(-1) == 1) return attend_to_few(out, sums, Problem<float>(in, options));
+  if (FewKeys::suits(in, options) && out.stride(-1) == 1)
+    return attend_to_few(out, sums, AttentionCall<float>(in, options));
 #endif
-  if (multiplies_pairs(in)) run_forward<float, true>(Problem<float>(in, options), out, sums);
-  else if (sums.dtype() == DType::Float32) run_forward(Problem<float>(in, options), out, sums);
-  else run_forward(Problem<double>(in, options), out, sums);
+  if (multiplies_pairs(in)) run_forward<float, true>(AttentionCall<float>(in, options), out, sums);
+  else if (sums.dtype() == DType::Float32) run_forward(AttentionCall<float>(in, options), out, sums);
+  else run_forward(AttentionCall<double>(in, options), out, sums);
 }
 
 void attention_kept_cpu(const Tensor& out, const Tensor& seed, double p) {

@@ -232,7 +232,7 @@ void repeat_row(T* rows, int64_t length, int64_t count) {
 }
 
 template <class T>
-void gather_loop(Rows rows, void* out, const char* in) {  // by value: no write changes them
+void gather_loop(StridedRows rows, void* out, const char* in) {  // by value: no write changes them
   constexpr int64_t kShortRow = 8;
   T* o = static_cast<T*>(out);
   if (rows.row_step == 0 && rows.count > 1) {
@@ -250,7 +250,7 @@ void gather_loop(Rows rows, void* out, const char* in) {  // by value: no write 
 }
 
 template <class T>
-void scatter_loop(Rows rows, char* out, const void* in) {
+void scatter_loop(StridedRows rows, char* out, const void* in) {
   const T* a = static_cast<const T*>(in);
   for (int64_t r = 0; r < rows.count; ++r, a += rows.length, out += rows.row_step) {
     for (int64_t i = 0; i < rows.length; ++i) std::memcpy(out + i * rows.step, a + i, sizeof(T));
@@ -270,7 +270,7 @@ void cast(DType to, DType from, int64_t n, void* out, const void* in) {
   }
 }
 
-void gather(int64_t item, const Rows& rows, void* out, const char* in) {
+void gather(int64_t item, const StridedRows& rows, void* out, const char* in) {
   if (rows.step == item && rows.count == 1) {
     std::memcpy(out, in, static_cast<size_t>(rows.length * item));
     return;
@@ -278,7 +278,7 @@ void gather(int64_t item, const Rows& rows, void* out, const char* in) {
   visit_size(item, [&]<class T>(TypeTag<T>) { gather_loop<T>(rows, out, in); });
 }
 
-void scatter(int64_t item, const Rows& rows, char* out, const void* in) {
+void scatter(int64_t item, const StridedRows& rows, char* out, const void* in) {
   if (rows.step == item && rows.count == 1) {
     std::memcpy(out, in, static_cast<size_t>(rows.length * item));
     return;

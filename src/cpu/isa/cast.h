@@ -14,12 +14,12 @@ using CastFn = void (*)(int64_t n, void* out, const void* in);
 void cast(DType to, DType from, int64_t n, void* out, const void* in);
 
 /// Rows of elements that lie evenly in memory; steps are in bytes.
-struct Rows {
+struct StridedRows {
   int64_t count, length, row_step, step;
 };
 /// Packs elements of `item` bytes.
-void gather(int64_t item, const Rows& rows, void* out, const char* in);
+void gather(int64_t item, const StridedRows& rows, void* out, const char* in);
 /// Spreads packed elements.
-void scatter(int64_t item, const Rows& rows, char* out, const void* in);
+void scatter(int64_t item, const StridedRows& rows, char* out, const void* in);
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -103,9 +103,9 @@ void copy_run(const Plan& plan, char* out, const char* in, int64_t count) {
   }
 }
 
-// ---- Rows: the two innermost dimensions at a time
+// ---- rows: the two innermost dimensions at a time
 
-struct Rows {
+struct CopiedRows {
   char* out;
   const char* in;
   int64_t out_row, in_row, out_step, in_step;  // bytes
@@ -113,13 +113,13 @@ struct Rows {
 };
 
 template <class F>
-void for_rows(const Rows& m, F&& f) {
+void for_rows(const CopiedRows& m, F&& f) {
   for (int64_t r = 0; r < m.count; ++r) f(m.out + r * m.out_row, m.in + r * m.in_row);
 }
 
 // Rows of `size` to 2 * `size` bytes, as two pieces that overlap.
 template <int size>
-void copy_in_two(const Rows& m, int64_t bytes) {
+void copy_in_two(const CopiedRows& m, int64_t bytes) {
   for_rows(m, [=](char* out, const char* in) {
     char first[size], second[size];
     std::memcpy(first, in, size);
@@ -129,7 +129,7 @@ void copy_in_two(const Rows& m, int64_t bytes) {
   });
 }
 
-void copy_whole_rows(const Rows& m, int64_t bytes) {
+void copy_whole_rows(const CopiedRows& m, int64_t bytes) {
   if (bytes >= 4 && bytes <= 8) copy_in_two<4>(m, bytes);
   else if (bytes > 8 && bytes <= 16) copy_in_two<8>(m, bytes);
   else if (bytes > 16 && bytes <= 32) copy_in_two<16>(m, bytes);
@@ -139,7 +139,7 @@ void copy_whole_rows(const Rows& m, int64_t bytes) {
 
 // Steps that the compiler knows become vector code.
 template <class T, int64_t out_step, int64_t in_step>
-void copy_stepping(const Rows& m) {
+void copy_stepping(const CopiedRows& m) {
   using E = typename Element<T>::type;
   for_rows(m, [&](char* out, const char* in) {
     E* o = reinterpret_cast<E*>(out);
@@ -156,7 +156,7 @@ void copy_stepping(const Rows& m) {
 
 /// Rows that become the elements of triples, as the planes of an image in colour become channels.
 template <class T>
-void interleave_three(const Rows& m) {
+void interleave_three(const CopiedRows& m) {
   using E = typename Element<T>::type;
   E* o = reinterpret_cast<E*>(m.out);
   const E *x = reinterpret_cast<const E*>(m.in), *y = reinterpret_cast<const E*>(m.in + m.in_row),
@@ -170,7 +170,7 @@ void interleave_three(const Rows& m) {
 }
 
 template <class T>
-void copy_elements(const Rows& m) {
+void copy_elements(const CopiedRows& m) {
   using E = typename Element<T>::type;
   constexpr int64_t item = sizeof(T);
   if (m.count == 3 && m.in_step == item && m.out_row == item && m.out_step == 3 * item) return interleave_three<T>(m);
@@ -186,7 +186,7 @@ void copy_elements(const Rows& m) {
   });
 }
 
-void copy_block(const Plan& plan, const Rows& m) {
+void copy_block(const Plan& plan, const CopiedRows& m) {
   if (plan.out.dtype != plan.in[0].dtype)
     return for_rows(m, [&](char* out, const char* in) { copy_run(plan, out, in, m.n); });
   switch (item_size(plan.out.dtype)) {
@@ -209,7 +209,7 @@ void copy_rows(const Plan& plan, int64_t from, int64_t to) {
     out += index[d] * plan.out.strides[d];
     in += index[d] * plan.in[0].strides[d];
   }
-  Rows m{nullptr, nullptr, 0, 0, plan.out.strides[0], plan.in[0].strides[0], plan.shape[0], 1};
+  CopiedRows m{nullptr, nullptr, 0, 0, plan.out.strides[0], plan.in[0].strides[0], plan.shape[0], 1};
   if (dims > 1) m.out_row = plan.out.strides[1], m.in_row = plan.in[0].strides[1];
   while (from < to) {
     m.count = dims > 1 ? std::min(to - from, plan.shape[1] - index[1]) : 1;

@@ -48,7 +48,7 @@ void unpack(const Plan& plan, Position at, int64_t count, const char* buffer) {
     buffer = raw;
   }
   for (int64_t done = 0; done < count;) {
-    const Rows rows = at.next(count - done, out);
+    const StridedRows rows = at.next(count - done, out);
     scatter(item, rows, out.data + at.offset(out), buffer + done * item);
     done += rows.count * rows.length;
     at.advance(rows);
@@ -91,7 +91,7 @@ void run_chunks(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
     if (!into_memory) unpack(plan, at, count, result);
     from += count;
     for (int64_t left = count; left > 0;) {
-      const Rows rows = at.next(left, plan.out);
+      const StridedRows rows = at.next(left, plan.out);
       at.advance(rows);
       left -= rows.count * rows.length;
     }
@@ -148,7 +148,7 @@ void run_rows(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
     if (number && !changes[k]) numbers[k].set(plan.compute, plan.in[k].dtype, plan.in[k].data);
   }
   while (from < to) {
-    const Rows rows = at.next(to - from, plan.out);  // which follow each other evenly, for the inputs too
+    const StridedRows rows = at.next(to - from, plan.out);  // which follow each other evenly, for the inputs too
     const char* place[kMaxInputs];
     char* out = plan.out.data + at.offset(plan.out);
     for (int k = 0; k < plan.inputs; ++k) place[k] = plan.in[k].data + at.offset(plan.in[k]);

@@ -76,7 +76,7 @@ void bag_members_cpu(const Tensor& bag_of, const Tensor& sizes, const Tensor& in
   FACULA_CHECK(bad == n, ErrorKind::Runtime, "embedding_bag: Expected idx >= 0 && idx < num_embeddings (", rows,
                "), got idx ", index[bad], " at position ", bad);
   int64_t *bags = bag_of.data<int64_t>(), *count = sizes.data<int64_t>();
-  LongWork told;
+  LongWork work;
   one_by_one(sizes.numel(), 1, [&](int64_t bag) {
     const int64_t end = bag + 1 < places ? at[bag + 1] : n;
     int64_t padded = 0;
@@ -84,7 +84,7 @@ void bag_members_cpu(const Tensor& bag_of, const Tensor& sizes, const Tensor& in
       const int64_t to = std::min(end, from + kGrain);
       std::fill(bags + from, bags + to, bag);
       if (padding >= 0) padded += std::count(index + from, index + to, padding);
-      told.did(to - from);
+      work.did(to - from);
     }
     count[bag] = end - at[bag] - padded;
   });

@@ -25,7 +25,7 @@ using WideVector = typename VectorOf<Computed<T>, bytes>::type;
 template <class T, int bytes = kVectorBytes>
 constexpr int kWideLanes = VectorOf<Computed<T>, bytes>::lanes;
 
-/// 16 bits as words. Compilers take the longer vectors apart, if not told how.
+/// 16 bits as words. Compilers take the longer vectors apart, unless the code says how.
 template <int bytes>
 [[gnu::always_inline]] inline typename VectorOf<uint32_t, bytes>::type widened_bits(
     typename VectorOf<uint16_t, bytes / 2>::type narrow) {

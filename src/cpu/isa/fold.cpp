@@ -1,7 +1,17 @@
-// The walk of a fold over a tensor: which dimensions are reduced, which kept, and in what order.
-#include "cpu/isa/fold.h"
-
+// The walk of a fold over a tensor.
+//
+//     rows()       results one by one, in chunks of kFoldChunk elements    columns()      tiles of neighbouring results
+//       short_rows()      each in one block, several results at a time       fold_columns()       halves of many rows
+//       fold_rows()       halves of many rows                                  fold_side_by_side()  narrow rows as wide
+//         fold_few_rows()   at most kRowsMerged                                Folder::columns()    rows into a tile
+//           fold_run()        halves of a long row
+//             Folder::rows()    a block
+//
+// Where something is divided into halves or chunks, their accumulators are merged pairwise by fixed rules, so that
+// neither the number of threads nor their order changes a result.
 #include <vector>
+
+#include "cpu/isa/fold_plan.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -13,108 +23,6 @@ constexpr int64_t kColumnRows = 128;         // rows folded into a tile before t
 constexpr int64_t kRowsMerged = 16;          // rows folded before pairs of them are merged
 constexpr int64_t kRowsStored = 64;          // results of short rows, stored together
 constexpr int64_t kWidest = 16;              // bytes of an element or an accumulator
-
-struct FoldPlan {
-  const char* in = nullptr;
-  DType dtype = DType::Float32;  // of memory
-  DType compute = DType::Float32;
-  bool columns = false;
-  int64_t inner = 1, inner_stride = 0;  // the innermost dimension: reduced (rows) or kept (columns); stride in bytes
-  int64_t inner_out = 0;                // columns: elements between neighbouring results
-  Dims kept, kept_in, kept_out;         // outer kept dimensions, innermost first; strides in bytes and in elements
-  Dims reduced, reduced_in;             // outer reduced dimensions, innermost first
-  int64_t kept_count = 1, reduced_count = 1;
-
-  bool direct() const { return dtype == compute && inner_stride == item_size(dtype); }
-  /// Folds of narrow floats as they lie; null where nothing does.
-  NarrowFolder narrow(const Folder& f) const {
-    if (inner_stride != item_size(dtype) || compute != DType::Float32) return {};
-    return dtype == DType::BFloat16 ? f.bfloats : dtype == DType::Float16 ? f.halves : NarrowFolder{};
-  }
-};
-
-struct Dimension {
-  int64_t size, in, out;
-  bool reduced;
-};
-
-/// Dimensions of more than one element, innermost first, neighbours of one kind that lie evenly merged.
-struct FoldDimensions {
-  static constexpr int kMost = 64;
-  Dimension dims[kMost];
-  int count = 0;
-
-  FoldDimensions(const Tensor& out, const Tensor& in) {
-    const IntList sizes = in.sizes(), steps = in.strides(), results = out.sizes(), result_steps = out.strides();
-    const int64_t item = in.item_size();
-    for (size_t d = sizes.size(); d-- > 0;) {
-      if (sizes[d] == 1) continue;
-      const bool reduced = results[d] == 1;
-      place({sizes[d], steps[d] * item, reduced ? 0 : result_steps[d], reduced});
-    }
-    merge();
-  }
-
- private:
-  // a stride of zero brings nothing new into the cache line: outermost
-  static int64_t distance(const Dimension& d) { return d.in == 0 ? INT64_MAX : std::abs(d.in); }
-  void place(const Dimension& d) {
-    int at = count++;
-    for (; at > 0 && distance(d) < distance(dims[at - 1]); --at) dims[at] = dims[at - 1];
-    dims[at] = d;
-  }
-  void merge() {
-    int merged = 0;
-    for (int i = 0; i < count; ++i) {
-      const Dimension& d = dims[i];
-      Dimension* last = merged ? &dims[merged - 1] : nullptr;
-      if (last && last->reduced == d.reduced && d.in == last->in * last->size &&
-          (d.reduced || d.out == last->out * last->size))
-        last->size *= d.size;
-      else dims[merged++] = d;
-    }
-    count = merged;
-  }
-};
-
-FoldPlan plan_fold(const Tensor& out, const Tensor& in, DType compute) {
-  FoldPlan plan;
-  plan.in = in.data<char>();
-  plan.dtype = in.dtype();
-  plan.compute = compute;
-  plan.inner_stride = in.item_size();
-  const FoldDimensions all(out, in);
-  for (int i = 0; i < all.count; ++i) {
-    const Dimension& d = all.dims[i];
-    if (i == 0) {
-      plan.columns = !d.reduced;
-      plan.inner = d.size;
-      plan.inner_stride = d.in;
-      plan.inner_out = d.out;
-      continue;
-    }
-    (d.reduced ? plan.reduced : plan.kept).push_back(d.size);
-    (d.reduced ? plan.reduced_in : plan.kept_in).push_back(d.in);
-    if (!d.reduced) plan.kept_out.push_back(d.out);
-    (d.reduced ? plan.reduced_count : plan.kept_count) *= d.size;
-  }
-  return plan;
-}
-
-int64_t strided_offset(int64_t index, const Dims& sizes, const Dims& strides) {
-  if (sizes.size() <= 1) return sizes.empty() ? 0 : index * strides[0];
-  int64_t offset = 0;
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    offset += index % sizes[d] * strides[d];
-    index /= sizes[d];
-  }
-  return offset;
-}
-
-/// How many of the positions [index, to) lie evenly: along the innermost of `sizes`.
-int64_t evenly(int64_t index, int64_t to, const Dims& sizes) {
-  return sizes.empty() ? 1 : std::min(to - index, sizes[0] - index % sizes[0]);
-}
 
 /// The elements of a run that are folded first: whole blocks.
 int64_t half_of_run(int64_t n) { return (n / 2 + kFoldBlock - 1) / kFoldBlock * kFoldBlock; }
@@ -167,6 +75,8 @@ class FoldWalk {
   int64_t rows_side_by_side(int64_t width) const;
   void fold_columns(const char* base, int64_t from, int64_t to, int64_t width, const char* center, Scratch* scratch,
                     char* acc) const;
+  struct Tile;
+  const char* centers_of(const Tile& tile, char* buffer) const;
   int64_t fold_side_by_side(const char* base, int64_t from, int64_t to, int64_t width, const char* center,
                             char* acc) const;
 };
@@ -226,10 +136,9 @@ void FoldWalk::fold_few_rows(const char* base, int64_t from, int64_t to, const c
   Accumulator others[kRowsMerged];
   f.start(f, acc, 1);
   for (int64_t r = from, count; r < to; r += count) {
-    const char* row = base + strided_offset(r, plan.reduced, plan.reduced_in);
-    count = together ? evenly(r, to, plan.reduced) : 1;
-    if (together)
-      f.rows(f, row, plan.reduced.empty() ? 0 : plan.reduced_in[0], count, plan.inner, center, 0, others->bytes);
+    const char* row = base + plan.reduced.in_offset(r);
+    count = together ? plan.reduced.evenly(r, to) : 1;
+    if (together) f.rows(f, row, plan.reduced.in_step(), count, plan.inner, center, 0, others->bytes);
     else fold_run(row, plan.inner, center, scratch, others->bytes);
     for (int64_t left = count; left > 1; left -= left / 2)  // the last half into the first
       f.merge(f, others->bytes, others->bytes + (left - left / 2) * f.acc_size, left / 2);
@@ -239,30 +148,30 @@ void FoldWalk::fold_few_rows(const char* base, int64_t from, int64_t to, const c
 
 /// Rows of one block each, whose values are in place.
 void FoldWalk::short_rows() const {
-  const int64_t stride = plan.kept.empty() ? 0 : plan.kept_in[0], step = plan.kept.empty() ? 1 : plan.kept_out[0];
-  parallel_for(0, plan.kept_count, grain_of(plan.inner), [&](int64_t from, int64_t to) {
+  const int64_t stride = plan.results.in_step(), step = plan.results.out_step();
+  parallel_for(0, plan.results.count, grain_of(plan.inner), [&](int64_t from, int64_t to) {
     alignas(64) char acc[kRowsStored * kWidest];
     for (int64_t k = from, count; k < to; k += count) {
-      count = std::min(kRowsStored, evenly(k, to, plan.kept));
-      const int64_t place = strided_offset(k, plan.kept, plan.kept_out);
-      f.rows(f, plan.in + strided_offset(k, plan.kept, plan.kept_in), stride, count, plan.inner, center_of(place),
-             step * f.value_size, acc);
+      count = std::min(kRowsStored, plan.results.evenly(k, to));
+      const int64_t place = plan.results.out_offset(k);
+      f.rows(f, plan.in + plan.results.in_offset(k), stride, count, plan.inner, center_of(place), step * f.value_size,
+             acc);
       f.store(f, place, step, acc, count);
     }
   });
 }
 
 void FoldWalk::rows() const {
-  const bool split_inner = plan.reduced_count == 1;
+  const bool split_inner = plan.reduced.count == 1;
   if (split_inner && plan.direct() && plan.inner <= kFoldBlock) return short_rows();
-  const int64_t length = split_inner ? plan.inner : plan.reduced_count;
+  const int64_t length = split_inner ? plan.inner : plan.reduced.count;
   const int64_t chunk = split_inner ? kFoldChunk : std::max<int64_t>(1, kFoldChunk / plan.inner);
   const int64_t chunks = pieces_of(length, chunk), work = std::min(length, chunk) * (split_inner ? 1 : plan.inner);
-  std::vector<char> partials(chunks > 1 ? static_cast<size_t>(plan.kept_count * chunks * f.acc_size) : 0);
-  in_parallel(plan.kept_count * chunks, grain_of(work), [&](int64_t from, int64_t to, Scratch* scratch) {
+  std::vector<char> partials(chunks > 1 ? static_cast<size_t>(plan.results.count * chunks * f.acc_size) : 0);
+  in_parallel(plan.results.count * chunks, grain_of(work), [&](int64_t from, int64_t to, Scratch* scratch) {
     for (int64_t task = from; task < to; ++task) {
-      const int64_t k = task / chunks, c = task % chunks, place = strided_offset(k, plan.kept, plan.kept_out);
-      const char* base = plan.in + strided_offset(k, plan.kept, plan.kept_in);
+      const int64_t k = task / chunks, c = task % chunks, place = plan.results.out_offset(k);
+      const char* base = plan.in + plan.results.in_offset(k);
       const int64_t first = c * chunk, last = std::min(length, first + chunk);
       Accumulator one;
       char* acc = chunks == 1 ? one.bytes : partials.data() + task * f.acc_size;
@@ -271,17 +180,17 @@ void FoldWalk::rows() const {
       if (chunks == 1) f.store(f, place, 1, acc, 1);
     }
   });
-  for (int64_t k = 0; chunks > 1 && k < plan.kept_count; ++k) {
+  for (int64_t k = 0; chunks > 1 && k < plan.results.count; ++k) {
     char* of_result = partials.data() + k * chunks * f.acc_size;
     merge_pairwise(f, of_result, chunks, 1);
-    f.store(f, strided_offset(k, plan.kept, plan.kept_out), 1, of_result, 1);
+    f.store(f, plan.results.out_offset(k), 1, of_result, 1);
   }
 }
 
 /// How many rows are folded side by side: narrow rows that follow each other in memory are read as wider ones.
 int64_t FoldWalk::rows_side_by_side(int64_t width) const {
-  const bool adjacent = plan.direct() && width == plan.inner && plan.reduced.size() == 1 &&
-                        plan.reduced_in[0] == width * plan.inner_stride;
+  const bool adjacent = plan.direct() && width == plan.inner && plan.reduced.sizes.size() == 1 &&
+                        plan.reduced.in_step() == width * plan.inner_stride;
   return adjacent && width <= 32 ? 64 / width : 1;
 }
 
@@ -292,7 +201,7 @@ int64_t FoldWalk::fold_side_by_side(const char* base, int64_t from, int64_t to, 
   const int64_t beside = rows_side_by_side(width), rows = (to - from) / beside, bytes = width * f.value_size;
   for (int64_t b = 0; center && b < beside; ++b) std::memcpy(centers + b * bytes, center, static_cast<size_t>(bytes));
   f.start(f, wide, beside * width);
-  f.columns(f, base + from * plan.reduced_in[0], beside * plan.reduced_in[0], rows, beside * width,
+  f.columns(f, base + from * plan.reduced.in_step(), beside * plan.reduced.in_step(), rows, beside * width,
             center ? centers : nullptr, wide);
   for (int64_t b = 0; b < beside; ++b) f.merge(f, acc, wide + b * width * f.acc_size, width);
   return from + rows * beside;
@@ -313,9 +222,9 @@ void FoldWalk::fold_columns(const char* base, int64_t from, int64_t to, int64_t 
   int64_t r = from;
   if (beside > 1 && to - from >= 2 * beside) r = fold_side_by_side(base, from, to, width, center, acc);
   for (int64_t count; r < to; r += count) {
-    const char* row = base + strided_offset(r, plan.reduced, plan.reduced_in);
-    const int64_t step = plan.reduced.empty() ? 0 : plan.reduced_in[0];
-    count = evenly(r, to, plan.reduced);
+    const char* row = base + plan.reduced.in_offset(r);
+    const int64_t step = plan.reduced.in_step();
+    count = plan.reduced.evenly(r, to);
     if (plan.direct()) {
       f.columns(f, row, step, count, width, center, acc);
     } else if (const auto narrow = plan.narrow(f).columns) {
@@ -328,43 +237,53 @@ void FoldWalk::fold_columns(const char* base, int64_t from, int64_t to, int64_t 
   }
 }
 
-void FoldWalk::columns() const {
-  const int64_t tiles = pieces_of(plan.inner, kColumnTile), width = std::min(plan.inner, kColumnTile);
-  const int64_t chunk = std::max(kColumnRows, kFoldChunk / width), chunks = pieces_of(plan.reduced_count, chunk);
-  const int64_t partial = width * f.acc_size;  // bytes of one task's accumulators
-  std::vector<char> partials(chunks > 1 ? static_cast<size_t>(plan.kept_count * tiles * chunks * partial) : 0);
-  const auto tile_of = [&](int64_t group, int64_t& first, int64_t& count) {
-    first = group % tiles * kColumnTile;
+/// Neighbouring results that are folded together, at one place of the outer dimensions.
+struct FoldWalk::Tile {
+  int64_t first, count;  // of the innermost dimension
+  int64_t place;         // of the first result
+  const char* base;
+
+  Tile(const FoldPlan& plan, int64_t number) {
+    const int64_t tiles = pieces_of(plan.inner, kColumnTile), outer = number / tiles;
+    first = number % tiles * kColumnTile;
     count = std::min(kColumnTile, plan.inner - first);
-    return strided_offset(group / tiles, plan.kept, plan.kept_out) + first * plan.inner_out;
-  };
-  const int64_t work = std::min(chunk, plan.reduced_count) * width;
-  in_parallel(plan.kept_count * tiles * chunks, grain_of(work), [&](int64_t from, int64_t to, Scratch* scratch) {
-    alignas(64) char own[kColumnTile * kWidest], middle[kColumnTile * kWidest];
-    for (int64_t task = from; task < to; ++task) {
-      int64_t group = task / chunks, c = task % chunks, first, count;
-      const int64_t place = tile_of(group, first, count), begin = c * chunk;
-      for (int64_t w = 0; centers && w < count; ++w)
-        std::memcpy(middle + w * f.value_size, center_of(place + w * plan.inner_out),
-                    static_cast<size_t>(f.value_size));
-      const char* base = plan.in + strided_offset(group / tiles, plan.kept, plan.kept_in) + first * plan.inner_stride;
-      char* acc = chunks == 1 ? own : partials.data() + task * partial;
-      fold_columns(base, begin, std::min(plan.reduced_count, begin + chunk), count, centers ? middle : nullptr, scratch,
-                   acc);
-      if (chunks == 1) f.store(f, place, plan.inner_out, acc, count);
-    }
-  });
-  for (int64_t group = 0; chunks > 1 && group < plan.kept_count * tiles; ++group) {
-    int64_t first, count, place = tile_of(group, first, count);
-    char* of_tile = partials.data() + group * chunks * partial;
-    merge_pairwise(f, of_tile, chunks, width);
-    f.store(f, place, plan.inner_out, of_tile, count);
+    place = plan.results.out_offset(outer) + first * plan.inner_out;
+    base = plan.in + plan.results.in_offset(outer) + first * plan.inner_stride;
   }
+};
+
+/// The centers of the results of a tile, one after the other; null where the fold has none.
+const char* FoldWalk::centers_of(const Tile& tile, char* buffer) const {
+  if (!centers) return nullptr;
+  for (int64_t w = 0; w < tile.count; ++w)
+    std::memcpy(buffer + w * f.value_size, center_of(tile.place + w * plan.inner_out),
+                static_cast<size_t>(f.value_size));
+  return buffer;
 }
 
-}  // namespace
-
-namespace {
+void FoldWalk::columns() const {
+  const int64_t tiles = plan.results.count * pieces_of(plan.inner, kColumnTile);
+  const int64_t width = std::min(plan.inner, kColumnTile), partial = width * f.acc_size;  // bytes of a task's results
+  const int64_t chunk = std::max(kColumnRows, kFoldChunk / width), chunks = pieces_of(plan.reduced.count, chunk);
+  const int64_t work = std::min(chunk, plan.reduced.count) * width;
+  std::vector<char> partials(chunks > 1 ? static_cast<size_t>(tiles * chunks * partial) : 0);
+  in_parallel(tiles * chunks, grain_of(work), [&](int64_t from, int64_t to, Scratch* scratch) {
+    alignas(64) char own[kColumnTile * kWidest], middle[kColumnTile * kWidest];
+    for (int64_t task = from; task < to; ++task) {
+      const Tile tile(plan, task / chunks);
+      const int64_t begin = task % chunks * chunk, end = std::min(plan.reduced.count, begin + chunk);
+      char* acc = chunks == 1 ? own : partials.data() + task * partial;
+      fold_columns(tile.base, begin, end, tile.count, centers_of(tile, middle), scratch, acc);
+      if (chunks == 1) f.store(f, tile.place, plan.inner_out, acc, tile.count);
+    }
+  });
+  for (int64_t t = 0; chunks > 1 && t < tiles; ++t) {
+    const Tile tile(plan, t);
+    char* of_tile = partials.data() + t * chunks * partial;
+    merge_pairwise(f, of_tile, chunks, width);
+    f.store(f, tile.place, plan.inner_out, of_tile, tile.count);
+  }
+}
 
 /// Merges the accumulators of `n` elements as fold_run() does, into the first one.
 void merge_run(const Folder& f, char* blocks, int64_t n) {

@@ -15,7 +15,7 @@ namespace facula::cpu::FACULA_ISA {
 inline void unpack(const PlanOperand& operand, Position at, int64_t count, const char* elements) {
   const int64_t item = item_size(operand.dtype);
   for (int64_t done = 0; done < count;) {
-    const Rows rows = at.next(count - done, operand);
+    const StridedRows rows = at.next(count - done, operand);
     scatter(item, rows, operand.data + at.offset(operand), elements + done * item);
     done += rows.count * rows.length;
     at.advance(rows);

@@ -300,33 +300,34 @@ Plan index_plan(const Tensor& dense, const IndexMap& map) {
 void run_blocks(const Plan& plan, BlockFn block, int64_t unit, const Bounds& bounds) {
   const size_t n = plan.shape.size();
   Dims at(n);
-  Block b{plan.shape[0],
-          1,
-          plan.out.data,
-          plan.in[0].data,
-          plan.in[1].data,
-          plan.out.strides[0],
-          plan.in[0].strides[0],
-          plan.in[1].strides[0],
-          0,
-          0,
-          0,
-          unit};
+  const PlanOperand &dense = plan.out, &index = plan.in[0], &target = plan.in[1];
+  Block b{.count = plan.shape[0],
+          .rows = 1,
+          .dense = dense.data,
+          .index = index.data,
+          .target = target.data,
+          .dense_step = dense.strides[0],
+          .index_step = index.strides[0],
+          .target_step = target.strides[0],
+          .dense_row = 0,
+          .index_row = 0,
+          .target_row = 0,
+          .unit = unit};
   if (n > 1) {
     b.rows = plan.shape[1];
-    b.dense_row = plan.out.strides[1], b.index_row = plan.in[0].strides[1], b.target_row = plan.in[1].strides[1];
+    b.dense_row = dense.strides[1], b.index_row = index.strides[1], b.target_row = target.strides[1];
   }
   while (true) {
     block(b, bounds);
     size_t d = 2;
     for (; d < n; ++d) {
-      b.dense += plan.out.strides[d];
-      b.index += plan.in[0].strides[d];
-      b.target += plan.in[1].strides[d];
+      b.dense += dense.strides[d];
+      b.index += index.strides[d];
+      b.target += target.strides[d];
       if (++at[d] < plan.shape[d]) break;
-      b.dense -= plan.out.strides[d] * plan.shape[d];
-      b.index -= plan.in[0].strides[d] * plan.shape[d];
-      b.target -= plan.in[1].strides[d] * plan.shape[d];
+      b.dense -= dense.strides[d] * plan.shape[d];
+      b.index -= index.strides[d] * plan.shape[d];
+      b.target -= target.strides[d] * plan.shape[d];
       at[d] = 0;
     }
     if (d >= n) return;

@@ -361,7 +361,7 @@ struct CtcSequence {
 };
 
 template <class A>
-CtcSequence<A> ctc_sequence(const Tensor& log_probs, const Tensor& targets, const CtcProblem& p, int64_t n) {
+CtcSequence<A> ctc_sequence(const Tensor& log_probs, const Tensor& targets, const CtcInputs& p, int64_t n) {
   const int64_t* labels = targets.data<int64_t>() + p.offsets.data<int64_t>()[n];
   const int64_t count = p.target_lengths.data<int64_t>()[n];
   for (int64_t i = 0; i < count; ++i)
@@ -389,7 +389,7 @@ A ctc_forward(const CtcSequence<A>& q, A* alpha, int64_t width, int64_t steps) {
 }
 
 void ctc_cpu(const Tensor& loss, const Tensor& log_alpha, const Tensor& log_probs, const Tensor& targets,
-             const CtcProblem& p) {
+             const CtcInputs& p) {
   const LockRelease unlocked(log_alpha.numel() > kLongWork);
   visit_floating("ctc_loss", log_probs.dtype(), [&]<class T, class A>(T, A) {
     if constexpr (std::is_same_v<T, A>) {
@@ -439,7 +439,7 @@ void ctc_sequence_backward(const CtcSequence<A>& q, A* grad, const A* alpha, int
 }
 
 void ctc_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tensor& log_probs, const Tensor& targets,
-                      const Tensor& loss, const Tensor& log_alpha, const CtcProblem& p) {
+                      const Tensor& loss, const Tensor& log_alpha, const CtcInputs& p) {
   const LockRelease unlocked(log_alpha.numel() > kLongWork);
   visit_floating("ctc_loss", log_probs.dtype(), [&]<class T, class A>(T, A) {
     if constexpr (std::is_same_v<T, A>) {

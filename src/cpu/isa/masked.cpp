@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kBlock = 1 << 14;
 
-// The bits that tell an element from zero, of complex numbers in the first eight bytes: all but the signs of floats,
-// which may be those of -0.
+// The bits in which an element differs from zero, of complex numbers in the first eight bytes: all but the signs of
+// floats, which may be those of -0.
 uint64_t bits_of_value(DType dtype) {
   switch (dtype) {
     case DType::Float8E4M3FN:

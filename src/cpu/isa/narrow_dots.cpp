@@ -22,7 +22,7 @@ constexpr int kLanes = VectorOf<float>::lanes, kLine = 64;
 constexpr int kMostRows = kVectorBytes == 64 ? 4 : 2;  // whose sums stay in registers
 
 // Types of elements in memory; load() returns kLanes of them as floats. Compilers convert short vectors of bytes one by
-// one, if not told how.
+// one, unless the code says how.
 typedef int32_t Words __attribute__((vector_size(kVectorBytes)));
 
 template <class T>

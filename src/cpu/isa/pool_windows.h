@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cpu/isa.h"
+#include "cpu/isa/types.h"
 #include "ops/pool.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -15,7 +16,7 @@ inline int64_t spatial_count(const Tensor& t) {
   return count;
 }
 
-// Sizes of one let a tensor have both formats: then the other tensor tells.
+// Sizes of one let a tensor have both formats: then the other tensor decides.
 inline bool channels_last(const Tensor& a, const Tensor& b) { return !a.is_contiguous() || !b.is_contiguous(); }
 
 /// Numbers of an axis; few of them where they are.
@@ -108,5 +109,36 @@ inline int64_t window_size(const WindowTables& g) {
   for (const AxisTable& axis : g.axes) size *= (axis.end[0] - axis.begin[0]) / axis.step + 1;
   return size;
 }
+
+// The outputs [from, to) of an axis whose windows are alike and equally far apart.
+struct UniformRange {
+  int64_t from = 0, to = 0, size = 0, stride = 1;
+
+  explicit UniformRange(const AxisTable& axis) {
+    size_t n = axis.begin.size(), middle = n / 2, low = middle, high = middle;
+    if (n == 0) return;
+    size = axis.end[middle] - axis.begin[middle];
+    stride = middle + 1 < n ? axis.begin[middle + 1] - axis.begin[middle] : 1;
+    auto alike = [&](size_t o) { return axis.end[o] - axis.begin[o] == size; };
+    while (low > 0 && alike(low - 1) && axis.begin[low] - axis.begin[low - 1] == stride) --low;
+    while (high < n && alike(high) && axis.begin[high] == axis.begin[low] + static_cast<int64_t>(high - low) * stride)
+      ++high;
+    from = static_cast<int64_t>(low), to = static_cast<int64_t>(high);
+  }
+};
+
+// Calls f(position of the row) for the rows of a window.
+template <class F>
+void for_window_rows(const WindowTables& g, int64_t o0, int64_t o1, F&& f) {
+  const AxisTable &a0 = g.axes[0], &a1 = g.axes[1];
+  for (int64_t i0 = a0.begin[o0]; i0 < a0.end[o0]; i0 += a0.step)
+    for (int64_t i1 = a1.begin[o1]; i1 < a1.end[o1]; i1 += a1.step) f((i0 * a1.in + i1) * g.axes[2].in);
+}
+
+/// What elements are compared and added in.
+template <class T>
+using PoolCompute = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float, T>;
+
+using PooledFloats = Types<float, double, Half, BFloat16>;
 
 }  // namespace facula::cpu::FACULA_ISA

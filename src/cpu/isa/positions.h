@@ -44,12 +44,12 @@ struct Position {
   }
   int64_t left_in_row() const { return shape[0] - index[0]; }
   /// The next of at most `count` elements: the rest of a row, or as many whole rows as follow each other evenly.
-  Rows next(int64_t count, const PlanOperand& operand) const {
+  StridedRows next(int64_t count, const PlanOperand& operand) const {
     if (index[0] > 0 || index.size() == 1 || count < shape[0])
       return {1, std::min(count, left_in_row()), 0, operand.strides[0]};
     return {std::min(count / shape[0], shape[1] - index[1]), shape[0], operand.strides[1], operand.strides[0]};
   }
-  void advance(const Rows& rows) {
+  void advance(const StridedRows& rows) {
     if (rows.count > 1) index[1] += rows.count - 1;
     advance(rows.length);
   }
@@ -72,7 +72,7 @@ inline void pack(const PlanOperand& operand, Position at, int64_t count, DType c
   alignas(64) char raw[kChunk * 16];
   char* packed = operand.dtype == compute ? buffer : raw;
   for (int64_t done = 0; done < count;) {
-    const Rows rows = at.next(count - done, operand);
+    const StridedRows rows = at.next(count - done, operand);
     gather(item, rows, packed + done * item, operand.data + at.offset(operand));
     done += rows.count * rows.length;
     at.advance(rows);

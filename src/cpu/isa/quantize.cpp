@@ -254,7 +254,7 @@ class Workspace {
   alignas(64) char few_[4096];
 };
 
-/// Computes a product tile by tile: use(row, column, columns, values) is told of a row of every tile, less what the
+/// Computes a product tile by tile: use(row, column, columns, values) gets a row of every tile, less what the
 /// shift of the left factor adds. `sums` are those of the right factor's rows.
 template <class Way, class Use>
 void for_tiles(const Right<Way>& right, const Left& a, int64_t rows, int shift, const char* packed, Use use) {

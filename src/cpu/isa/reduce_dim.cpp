@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "cpu/isa/lines.h"
+#include "cpu/isa/line_walk.h"
 #include "cpu/isa/softmax.h"
 #include "cpu/isa/transpose.h"
 #include "cpu/select.h"

@@ -20,7 +20,7 @@ namespace {
 
 /// Outputs that are inputs, of four bytes: short lines by permutations of two registers, or rows of at most a register.
 /// False where they are neither.
-bool copy_short_lines(int32_t* out, const int32_t* in, int64_t outer, int64_t inner, const Taps& taps) {
+bool copy_short_lines(int32_t* out, const int32_t* in, int64_t outer, int64_t inner, const FilterTaps& taps) {
   constexpr int64_t kLanes = 16, kGroups = 4;
   const int64_t inputs = taps.in, outputs = taps.out, *index = taps.index.data<int64_t>();
   if (outer * outputs * inner > kGrain || inner > kLanes) return false;
@@ -57,7 +57,7 @@ bool copy_short_lines(int32_t* out, const int32_t* in, int64_t outer, int64_t in
 #endif
 
 template <class T>
-void copy_taps(T* out, const T* in, int64_t outer, int64_t inner, const Taps& taps) {
+void copy_taps(T* out, const T* in, int64_t outer, int64_t inner, const FilterTaps& taps) {
   const int64_t outputs = taps.out, *index = taps.index.data<int64_t>();
 #ifdef __AVX512F__
   if constexpr (sizeof(T) == 4) {
@@ -82,7 +82,7 @@ void copy_taps(T* out, const T* in, int64_t outer, int64_t inner, const Taps& ta
 }
 
 template <class T>
-void weigh_row(T* row, const T* source, int64_t inner, const Taps& taps, const T* weight, int64_t o) {
+void weigh_row(T* row, const T* source, int64_t inner, const FilterTaps& taps, const T* weight, int64_t o) {
   const int64_t *index = taps.index.data<int64_t>(), from = taps.first.data<int64_t>()[o],
                 to = taps.first.data<int64_t>()[o + 1];
   if (from == to) {
@@ -110,7 +110,7 @@ class LineGroup {
  public:
   static constexpr int64_t lanes = VectorOf<T>::lanes;
 
-  LineGroup(const Taps& taps, const T* weights)
+  LineGroup(const FilterTaps& taps, const T* weights)
       : inputs_(taps.in),
         outputs_(taps.out),
         first_(taps.first.data<int64_t>()),
@@ -168,7 +168,7 @@ class LineGroup {
 };
 
 template <class T>
-void weigh_lines(T* out, const T* in, int64_t outer, const Taps& taps, const T* weights) {
+void weigh_lines(T* out, const T* in, int64_t outer, const FilterTaps& taps, const T* weights) {
   constexpr int64_t side = LineGroup<T>::lanes;
   parallel_for(0, (outer + side - 1) / side, grain_of(side * (taps.out + taps.in)), [&](int64_t from, int64_t to) {
     LineGroup<T> group(taps, weights);
@@ -184,7 +184,7 @@ void weigh_lines(T* out, const T* in, int64_t outer, const Taps& taps, const T* 
 class ShortLines {
  public:
   /// False where the lines are longer, or an output reads more.
-  bool set(const Taps& taps) {
+  bool set(const FilterTaps& taps) {
     if (taps.in > 2 * kLanes || taps.out > kGroups * kLanes) return false;
     inputs_ = taps.in, outputs_ = taps.out;
     const int64_t *first = taps.first.data<int64_t>(), *index = taps.index.data<int64_t>();
@@ -250,7 +250,7 @@ class ShortLines {
 constexpr int64_t kFewTaps = 256;
 
 template <class T>
-void weigh_taps(T* out, const T* in, int64_t outer, int64_t inner, const Taps& taps) {
+void weigh_taps(T* out, const T* in, int64_t outer, int64_t inner, const FilterTaps& taps) {
   int64_t outputs = taps.out;
   const double* given = taps.weight.data<double>();
   const int64_t count = taps.weight.numel();
@@ -275,7 +275,7 @@ void weigh_taps(T* out, const T* in, int64_t outer, int64_t inner, const Taps& t
   });
 }
 
-void resample_cpu(const Tensor& out, const Tensor& in, int64_t outer, int64_t inner, const Taps& taps) {
+void resample_cpu(const Tensor& out, const Tensor& in, int64_t outer, int64_t inner, const FilterTaps& taps) {
   LockRelease release(out.numel() > kGrain);
   visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <complex>
 
-#include "cpu/isa/lines.h"
+#include "cpu/isa/line_walk.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {

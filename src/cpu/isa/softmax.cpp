@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cpu/isa/lines.h"
+#include "cpu/isa/line_walk.h"
 #include "cpu/isa/softmax.h"
 #include "cpu/isa/sums.h"
 #include "kernels/math.h"

@@ -6,7 +6,7 @@
 #include "cpu/isa/lanes.h"
 #include "cpu/isa/transpose.h"
 #include "cpu/isa/types.h"
-#include "cpu/isa/vision_taps.h"
+#include "cpu/isa/vision_samples.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -24,32 +24,32 @@ struct Tap {
 /// The pixels of all bins of one region.
 template <class T>
 struct RegionList {
-  std::vector<Tap<T>> taps;
+  std::vector<Tap<T>> samples;
   std::vector<size_t> end;  // by bin
   std::vector<T> divisor;
 
-  void read(const RegionTaps<T>& t, const RegionBins& bins, int64_t region, int64_t width, int64_t pixel) {
-    taps.clear();
+  void read(const RegionSamples<T>& t, const RegionBins& bins, int64_t region, int64_t width, int64_t pixel) {
+    samples.clear();
     end.clear();
     divisor.clear();
-    const SideTaps<T>&rows = t.rows, &columns = t.columns;
+    const SideSamples<T>&rows = t.rows, &columns = t.columns;
     for (int64_t y = region * bins.rows; y < (region + 1) * bins.rows; ++y) {
       for (int64_t x = region * bins.columns; x < (region + 1) * bins.columns; ++x) {
         const auto r = static_cast<size_t>(y), c = static_cast<size_t>(x);
         for (auto j = static_cast<size_t>(rows.first[r]); j < static_cast<size_t>(rows.first[r + 1]); ++j)
           for (auto i = static_cast<size_t>(columns.first[c]); i < static_cast<size_t>(columns.first[c + 1]); ++i)
-            taps.push_back({(rows.index[j] * width + columns.index[i]) * pixel, rows.weight[j] * columns.weight[i]});
-        end.push_back(taps.size());
+            samples.push_back({(rows.index[j] * width + columns.index[i]) * pixel, rows.weight[j] * columns.weight[i]});
+        end.push_back(samples.size());
         divisor.push_back(rows.divisor[r] * columns.divisor[c]);
       }
     }
   }
-  /// f(bin, its taps, its divisor)
+  /// f(bin, its samples, its divisor)
   template <class F>
   void for_bins(F f) const {
-    const Tap<T>* from = taps.data();
+    const Tap<T>* from = samples.data();
     for (size_t bin = 0; bin < end.size(); ++bin) {
-      const Tap<T>* to = taps.data() + end[bin];
+      const Tap<T>* to = samples.data() + end[bin];
       f(static_cast<int64_t>(bin), std::span<const Tap<T>>(from, to), divisor[bin]);
       from = to;
     }
@@ -60,10 +60,10 @@ struct RegionList {
 
 /// `vectors` vectors of channels of one bin.
 template <int vectors, class T>
-void weigh(T* to, const T* image, std::span<const Tap<T>> taps, T divisor) {
+void weigh(T* to, const T* image, std::span<const Tap<T>> samples, T divisor) {
   constexpr int64_t lanes = VectorOf<T>::lanes;
   typename VectorOf<T>::type sum[vectors] = {};
-  for (const Tap<T>& tap : taps)
+  for (const Tap<T>& tap : samples)
     for (int v = 0; v < vectors; ++v) sum[v] += load_vector(image + tap.offset + v * lanes) * tap.weight;
   for (int v = 0; v < vectors; ++v) {
     const auto mean = sum[v] / divisor;
@@ -72,20 +72,20 @@ void weigh(T* to, const T* image, std::span<const Tap<T>> taps, T divisor) {
 }
 
 template <class T>
-void mean_of_channels(T* to, const T* image, std::span<const Tap<T>> taps, T divisor, int64_t channels) {
+void mean_of_channels(T* to, const T* image, std::span<const Tap<T>> samples, T divisor, int64_t channels) {
   constexpr int64_t lanes = VectorOf<T>::lanes;
   int64_t c = 0;
-  for (; c + 8 * lanes <= channels; c += 8 * lanes) weigh<8>(to + c, image + c, taps, divisor);
-  for (; c + lanes <= channels; c += lanes) weigh<1>(to + c, image + c, taps, divisor);
+  for (; c + 8 * lanes <= channels; c += 8 * lanes) weigh<8>(to + c, image + c, samples, divisor);
+  for (; c + lanes <= channels; c += lanes) weigh<1>(to + c, image + c, samples, divisor);
   for (; c < channels; ++c) {
     T sum = 0;
-    for (const Tap<T>& tap : taps) sum += image[tap.offset + c] * tap.weight;
+    for (const Tap<T>& tap : samples) sum += image[tap.offset + c] * tap.weight;
     to[c] = sum / divisor;
   }
 }
 
 template <class T>
-void means_of_channels(const Tensor& out, const Tensor& images, const RegionBins& bins, const RegionTaps<T>& t) {
+void means_of_channels(const Tensor& out, const Tensor& images, const RegionBins& bins, const RegionSamples<T>& t) {
   const int64_t channels = images.size(1), width = images.size(3), count = bins.count();
   const int64_t image_size = channels * images.size(2) * width, regions = out.size(0);
   parallel_for(0, regions, grain_of(t.total / regions * channels), [&](int64_t from, int64_t to) {
@@ -94,8 +94,8 @@ void means_of_channels(const Tensor& out, const Tensor& images, const RegionBins
     for (int64_t r = from; r < to; ++r) {
       const T* image = images.data<T>() + t.image[static_cast<size_t>(r)] * image_size;
       list.read(t, bins, r, width, channels);
-      list.for_bins([&](int64_t bin, std::span<const Tap<T>> taps, T divisor) {
-        mean_of_channels(rows.data() + bin * channels, image, taps, divisor, channels);
+      list.for_bins([&](int64_t bin, std::span<const Tap<T>> samples, T divisor) {
+        mean_of_channels(rows.data() + bin * channels, image, samples, divisor, channels);
       });
       transpose_tiles<T>(reinterpret_cast<const char*>(rows.data()), channels * int64_t{sizeof(T)},
                          reinterpret_cast<char*>(out.data<T>() + r * channels * count), count * int64_t{sizeof(T)},
@@ -106,8 +106,8 @@ void means_of_channels(const Tensor& out, const Tensor& images, const RegionBins
 
 /// Adds `width` channels of a bin's gradient, weighted, to the pixels that it read.
 template <class T>
-void spread_channels(T* image, const T* gradient, std::span<const Tap<T>> taps, T divisor, int64_t width) {
-  for (const Tap<T>& tap : taps) {
+void spread_channels(T* image, const T* gradient, std::span<const Tap<T>> samples, T divisor, int64_t width) {
+  for (const Tap<T>& tap : samples) {
     T* to = image + tap.offset;
     const T factor = tap.weight / divisor;
     FACULA_SIMD
@@ -117,7 +117,8 @@ void spread_channels(T* image, const T* gradient, std::span<const Tap<T>> taps, 
 
 // Threads have blocks of channels, so that no two add to one element.
 template <class T>
-void spread_by_channels(const Tensor& images, const Tensor& gradient, const RegionBins& bins, const RegionTaps<T>& t) {
+void spread_by_channels(const Tensor& images, const Tensor& gradient, const RegionBins& bins,
+                        const RegionSamples<T>& t) {
   const int64_t channels = images.size(1), width = images.size(3), count = bins.count();
   const int64_t image_size = channels * images.size(2) * width, unit = VectorOf<T>::lanes;
   const int64_t units = (channels + unit - 1) / unit;
@@ -131,8 +132,8 @@ void spread_by_channels(const Tensor& images, const Tensor& gradient, const Regi
                          reinterpret_cast<char*>(rows.data()), mine * int64_t{sizeof(T)}, count, mine);
       T* image = images.data<T>() + t.image[static_cast<size_t>(r)] * image_size + begin;
       list.read(t, bins, r, width, channels);
-      list.for_bins([&](int64_t bin, std::span<const Tap<T>> taps, T divisor) {
-        spread_channels(image, rows.data() + bin * mine, taps, divisor, mine);
+      list.for_bins([&](int64_t bin, std::span<const Tap<T>> samples, T divisor) {
+        spread_channels(image, rows.data() + bin * mine, samples, divisor, mine);
       });
     }
   });
@@ -154,7 +155,7 @@ struct Planes {
 };
 
 template <class T>
-void means_of_planes(const Tensor& out, const Tensor& images, const RegionBins& bins, const RegionTaps<T>& t) {
+void means_of_planes(const Tensor& out, const Tensor& images, const RegionBins& bins, const RegionSamples<T>& t) {
   const Planes planes(images, bins);
   const int64_t channels = out.size(1), width = images.size(3), count = bins.count();
   parallel_for(0, out.size(0) * channels, grain_of(t.total / out.size(0)), [&](int64_t from, int64_t to) {
@@ -165,10 +166,10 @@ void means_of_planes(const Tensor& out, const Tensor& images, const RegionBins& 
       list.read(t, bins, r, width, 1);
       for (int64_t c = begin; c < end; ++c) {
         T* mean = out.data<T>() + (r * channels + c) * count;
-        list.for_bins([&](int64_t bin, std::span<const Tap<T>> taps, T divisor) {
+        list.for_bins([&](int64_t bin, std::span<const Tap<T>> samples, T divisor) {
           const T* plane = images.data<T>() + planes.offset(image, c, bin);
           T sum = 0;
-          for (const Tap<T>& tap : taps) sum += plane[tap.offset] * tap.weight;
+          for (const Tap<T>& tap : samples) sum += plane[tap.offset] * tap.weight;
           mean[bin] = sum / divisor;
         });
       }
@@ -178,7 +179,7 @@ void means_of_planes(const Tensor& out, const Tensor& images, const RegionBins& 
 }
 
 template <class T>
-void spread_by_planes(const Tensor& images, const Tensor& gradient, const RegionBins& bins, const RegionTaps<T>& t) {
+void spread_by_planes(const Tensor& images, const Tensor& gradient, const RegionBins& bins, const RegionSamples<T>& t) {
   const Planes planes(images, bins);
   const int64_t channels = gradient.size(1), width = images.size(3), count = bins.count();
   parallel_for(0, channels, grain_of(t.total), [&](int64_t from, int64_t to) {
@@ -188,10 +189,10 @@ void spread_by_planes(const Tensor& images, const Tensor& gradient, const Region
       list.read(t, bins, r, width, 1);
       for (int64_t c = from; c < to; ++c) {
         const T* given = gradient.data<T>() + (r * channels + c) * count;
-        list.for_bins([&](int64_t bin, std::span<const Tap<T>> taps, T divisor) {
+        list.for_bins([&](int64_t bin, std::span<const Tap<T>> samples, T divisor) {
           T* plane = images.data<T>() + planes.offset(image, c, bin);
           const T g = given[bin] / divisor;
-          for (const Tap<T>& tap : taps) plane[tap.offset] += g * tap.weight;
+          for (const Tap<T>& tap : samples) plane[tap.offset] += g * tap.weight;
         });
       }
     }
@@ -201,9 +202,9 @@ void spread_by_planes(const Tensor& images, const Tensor& gradient, const Region
 void region_means_cpu(const Tensor& out, const Tensor& images, const Tensor& rois, const RegionBins& bins) {
   LockRelease release(out.numel() > kGrain);
   visit_types(Floats{}, out.dtype(), [&]<class T>(TypeTag<T>) {
-    const RegionTaps<T> taps(rois, images.sizes(), bins);
-    if (has_channels_last(images)) means_of_channels(out, images, bins, taps);
-    else means_of_planes(out, images, bins, taps);
+    const RegionSamples<T> samples(rois, images.sizes(), bins);
+    if (has_channels_last(images)) means_of_channels(out, images, bins, samples);
+    else means_of_planes(out, images, bins, samples);
   });
 }
 
@@ -211,9 +212,9 @@ void region_means_gradient_cpu(const Tensor& images, const Tensor& gradient, con
                                const RegionBins& bins) {
   LockRelease release(gradient.numel() > kGrain);
   visit_types(Floats{}, images.dtype(), [&]<class T>(TypeTag<T>) {
-    const RegionTaps<T> taps(rois, images.sizes(), bins);
-    if (has_channels_last(images)) spread_by_channels(images, gradient, bins, taps);
-    else spread_by_planes(images, gradient, bins, taps);
+    const RegionSamples<T> samples(rois, images.sizes(), bins);
+    if (has_channels_last(images)) spread_by_channels(images, gradient, bins, samples);
+    else spread_by_planes(images, gradient, bins, samples);
   });
 }
 

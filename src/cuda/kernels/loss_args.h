@@ -22,7 +22,7 @@ struct ClassArgs {
   Reporter reporter;
 };
 
-/// See CtcProblem. `room` and `links` hold 2 x (2 * longest + 1) elements for each sequence.
+/// See CtcInputs. `room` and `links` hold 2 x (2 * longest + 1) elements for each sequence.
 struct CtcArgs {
   long long steps, batch, classes, longest, blank;
   const long long *input_lengths, *target_lengths, *offsets, *targets;

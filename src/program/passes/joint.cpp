@@ -179,15 +179,15 @@ Start start_of(Recorder& recorder, const std::vector<Value>& outputs, int loss) 
     FACULA_CHECK(static_cast<size_t>(loss) < outputs.size(), ErrorKind::Index, "joint: the program has ",
                  outputs.size(), " outputs, got number ", loss);
     const Value& value = outputs[static_cast<size_t>(loss)];
-    FACULA_CHECK(value.is_tensor() && value.tensor().numel() == 1 && marks_of(value.tensor()), ErrorKind::Runtime,
-                 "joint: output ", loss, " must be a scalar that requires a gradient, got ",
+    FACULA_CHECK(value.is_tensor() && value.tensor().numel() == 1 && recorded_flags_of(value.tensor()),
+                 ErrorKind::Runtime, "joint: output ", loss, " must be a scalar that requires a gradient, got ",
                  value.is_tensor() ? TensorMeta::of(value.tensor()).text() : name(value.kind()));
     start.seeds.push_back(ones_like(value.tensor()));
     start.roots.push_back(gradient_edge(value.tensor().impl()));
     return start;
   }
   for (const Value& value : outputs) {
-    if (!value.is_tensor() || !marks_of(value.tensor())) continue;
+    if (!value.is_tensor() || !recorded_flags_of(value.tensor())) continue;
     const std::string name = "tangents_" + std::to_string(start.seeds.size());
     const Tensor& result = value.tensor();
     const Unwatched unseen;

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
-from facula._quantized import products
+from facula.ao.nn.quantized import _products
 from facula.nn import functional as F
 
 from .modules._levels import requantized
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from facula import Tensor
@@ -162,42 +162,83 @@ def _prepared(input, weight, dtype):
     return weight
 
 
-_CONV = """Return nn.functional.conv{n}d of a quantised tensor and a quantised weight.
-
-Args:
-    input: of quint8, (N, C, ...).
-    weight: of qint8, (out channels, C / groups, ...).
-    bias: of float32, or None.
-    stride, padding, dilation, groups: those of nn.functional.conv{n}d; padding is given in numbers.
-    padding_mode: 'zeros', 'reflect', 'replicate' or 'circular'.
-    scale, zero_point: of the result.
-    dtype: of the result, quint8.
-
-Errors: ValueError for an input that is not quantised; NotImplementedError for another dtype.
-
->>> x = torch.quantize_per_tensor(torch.ones(1, 1{sizes}), 1.0, 0, torch.quint8)
->>> weight = torch.quantize_per_tensor(torch.ones(1, 1{sizes}), 1.0, 0, torch.qint8)
->>> torch.ao.nn.quantized.functional.conv{n}d(x, weight, None).dequantize().item() == 2**{n}
-True
-"""
+def _conv(dims, input, weight, bias, stride, padding, dilation, groups, padding_mode, scale, zero_point, dtype):
+    """Compute `conv1d` to `conv3d`, for 1 to 3 dims."""
+    weight = _prepared(_quantized(f"conv{dims}d", input), weight, dtype)
+    places = tuple(tuple(v) if isinstance(v, (list, tuple)) else (v,) * dims for v in (stride, padding, dilation))
+    return _products.conv(input, weight, bias, *places, groups, scale, zero_point, padding_mode=padding_mode)
 
 
-def _conv(dims):
-    def function(input, weight, bias, stride=1, padding=0, dilation=1, groups=1, padding_mode="zeros", scale=1.0, zero_point=0,
-                 dtype=facula.quint8):  # fmt: skip
-        weight = _prepared(_quantized(f"conv{dims}d", input), weight, dtype)
-        places = tuple(tuple(v) if isinstance(v, (list, tuple)) else (v,) * dims for v in (stride, padding, dilation))
-        return products.conv(input, weight, bias, *places, groups, scale, zero_point, padding_mode=padding_mode)
+def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: int | Sequence[int] = 1,
+           padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1, padding_mode: str = "zeros",
+           scale: float = 1.0, zero_point: int = 0, dtype: facula.dtype = facula.quint8) -> Tensor:  # fmt: skip
+    """Return nn.functional.conv1d of a quantized tensor and a quantized weight, (N, C_out, L_out).
 
-    function.__name__ = function.__qualname__ = f"conv{dims}d"
-    function.__doc__ = _CONV.format(n=dims, sizes=", 2" * dims)
-    return function
+    Args:
+        input: the values, of quint8, (N, C, L).
+        weight: the weight, of qint8, (C_out, C / groups, ...).
+        bias: the bias, of float32, (C_out,), or None.
+        stride, padding, dilation, groups: those of nn.functional.conv1d; padding is given in numbers.
+        padding_mode: 'zeros', 'reflect', 'replicate' or 'circular'.
+        scale, zero_point: those of the result.
+        dtype: the dtype of the result, quint8.
+
+    Errors: ValueError for an input that is not quantized; NotImplementedError for another dtype.
+
+    >>> x = torch.quantize_per_tensor(torch.ones(1, 1, 2), 1.0, 0, torch.quint8)
+    >>> weight = torch.quantize_per_tensor(torch.ones(1, 1, 2), 1.0, 0, torch.qint8)
+    >>> torch.ao.nn.quantized.functional.conv1d(x, weight, None).dequantize().item() == 2**1
+    True
+    """
+    return _conv(1, input, weight, bias, stride, padding, dilation, groups, padding_mode, scale, zero_point, dtype)
 
 
-conv1d: Callable[..., Tensor]
-conv2d: Callable[..., Tensor]
-conv3d: Callable[..., Tensor]
-conv1d, conv2d, conv3d = map(_conv, (1, 2, 3))
+def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: int | Sequence[int] = 1,
+           padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1, padding_mode: str = "zeros",
+           scale: float = 1.0, zero_point: int = 0, dtype: facula.dtype = facula.quint8) -> Tensor:  # fmt: skip
+    """Return nn.functional.conv2d of a quantized tensor and a quantized weight, (N, C_out, H_out, W_out).
+
+    Args:
+        input: the values, of quint8, (N, C, H, W).
+        weight: the weight, of qint8, (C_out, C / groups, ...).
+        bias: the bias, of float32, (C_out,), or None.
+        stride, padding, dilation, groups: those of nn.functional.conv2d; padding is given in numbers.
+        padding_mode: 'zeros', 'reflect', 'replicate' or 'circular'.
+        scale, zero_point: those of the result.
+        dtype: the dtype of the result, quint8.
+
+    Errors: ValueError for an input that is not quantized; NotImplementedError for another dtype.
+
+    >>> x = torch.quantize_per_tensor(torch.ones(1, 1, 2, 2), 1.0, 0, torch.quint8)
+    >>> weight = torch.quantize_per_tensor(torch.ones(1, 1, 2, 2), 1.0, 0, torch.qint8)
+    >>> torch.ao.nn.quantized.functional.conv2d(x, weight, None).dequantize().item() == 2**2
+    True
+    """
+    return _conv(2, input, weight, bias, stride, padding, dilation, groups, padding_mode, scale, zero_point, dtype)
+
+
+def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: int | Sequence[int] = 1,
+           padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1, padding_mode: str = "zeros",
+           scale: float = 1.0, zero_point: int = 0, dtype: facula.dtype = facula.quint8) -> Tensor:  # fmt: skip
+    """Return nn.functional.conv3d of a quantized tensor and a quantized weight, (N, C_out, D_out, H_out, W_out).
+
+    Args:
+        input: the values, of quint8, (N, C, D, H, W).
+        weight: the weight, of qint8, (C_out, C / groups, ...).
+        bias: the bias, of float32, (C_out,), or None.
+        stride, padding, dilation, groups: those of nn.functional.conv3d; padding is given in numbers.
+        padding_mode: 'zeros', 'reflect', 'replicate' or 'circular'.
+        scale, zero_point: those of the result.
+        dtype: the dtype of the result, quint8.
+
+    Errors: ValueError for an input that is not quantized; NotImplementedError for another dtype.
+
+    >>> x = torch.quantize_per_tensor(torch.ones(1, 1, 2, 2, 2), 1.0, 0, torch.quint8)
+    >>> weight = torch.quantize_per_tensor(torch.ones(1, 1, 2, 2, 2), 1.0, 0, torch.qint8)
+    >>> torch.ao.nn.quantized.functional.conv3d(x, weight, None).dequantize().item() == 2**3
+    True
+    """
+    return _conv(3, input, weight, bias, stride, padding, dilation, groups, padding_mode, scale, zero_point, dtype)
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, scale: float | None = None,
@@ -218,7 +259,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, scale: flo
     tensor([[2.]])
     """
     scale = _quantized("linear", input).q_scale() if scale is None else scale
-    return products.linear(input, weight, bias, scale, input.q_zero_point() if zero_point is None else zero_point)
+    return _products.linear(input, weight, bias, scale, input.q_zero_point() if zero_point is None else zero_point)
 
 
 def interpolate(input: Tensor, size: Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,

@@ -7,7 +7,7 @@ import functools
 from typing import TYPE_CHECKING
 
 import facula
-from facula._on_demand import _on_demand
+from facula._shared.on_demand import _on_demand
 from facula.utils import _pytree as pytree
 
 from .. import _registered, _rules

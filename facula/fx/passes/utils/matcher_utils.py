@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import facula
-from facula._ops import OpOverload
+from facula._operators.namespaces import OpOverload
 from facula.fx.node import Node
 from facula.fx.passes.utils._cycles import leads_back
 

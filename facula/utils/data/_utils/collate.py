@@ -59,11 +59,13 @@ def apply_to_parts(data, function):
 
 
 def default_convert(data: Any) -> Any:
-    """Convert NumPy arrays and scalars to tensors, through containers; everything else as it is. What a loader without batches
-    does.
+    """Convert NumPy arrays and scalars to tensors, through containers, and return everything else as it is. A loader without
+    batches does so.
 
     Args:
         data: a sample.
+
+    Returns: the sample, with tensors of the shapes of the arrays.
 
     >>> import numpy as np
     >>> torch.utils.data.default_convert({"x": np.array([1, 2]), "name": "a"})
@@ -86,11 +88,10 @@ def collate(batch, *, collate_fn_map=None):
     """Return one batch from a list of samples.
 
     Args:
-        batch: samples of equal structure.
-        collate_fn_map: type, or tuple of types, to function(batch, *, collate_fn_map).
-    Raises:
-        TypeError: there is no function for the samples' type.
-        RuntimeError: lists or tuples of different lengths.
+        batch: a list of samples of one structure.
+        collate_fn_map: a dict from a type, or tuple of types, to a function(batch, *, collate_fn_map).
+
+    Errors: TypeError for samples of a type without a function; RuntimeError for lists or tuples of different lengths.
     """
     first = batch[0]
     if collate_fn_map is not None:
@@ -177,7 +178,9 @@ def default_collate(batch: Any) -> Any:
     NumPy arrays and scalars tensors of their dtype; text a list; dicts, lists and tuples the same with each part collated.
 
     Args:
-        batch: samples of equal structure.
+        batch: a list of samples of one structure.
+
+    Returns: a batch of the structure of a sample.
 
     Errors: TypeError for samples of other types, RuntimeError for tensors of different shapes, and lists of different lengths.
 

@@ -46,3 +46,16 @@ class _MapDatasetFetcher(_BaseDatasetFetcher):
         if getattr(self.dataset, "__getitems__", None):
             return self.collate_fn(self.dataset.__getitems__(possibly_batched_index))
         return self.collate_fn([self.dataset[index] for index in possibly_batched_index])
+
+
+class _DatasetKind:
+    """Whether samples come by index or as a stream."""
+
+    Map = 0
+    Iterable = 1
+
+    @staticmethod
+    def create_fetcher(kind, dataset, auto_collation, collate_fn, drop_last):
+        if kind == _DatasetKind.Map:
+            return _MapDatasetFetcher(dataset, auto_collation, collate_fn, drop_last)
+        return _IterableDatasetFetcher(dataset, auto_collation, collate_fn, drop_last)

@@ -6,7 +6,7 @@ import select
 import threading
 
 import facula
-from facula._utils import ExceptionWrapper
+from facula._serialization.rebuild import ExceptionWrapper
 
 from .collate import apply_to_parts
 

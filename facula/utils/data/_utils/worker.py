@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import facula
-from facula._utils import ExceptionWrapper
+from facula._serialization.rebuild import ExceptionWrapper
 
 from . import channel as _channel
+from .fetch import _DatasetKind
 
 if TYPE_CHECKING:
     from typing import Any
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """What `get_worker_info` gives.
+    """Hold what `get_worker_info` returns.
 
     Attributes:
-        id: which worker this is, from 0.
-        num_workers: how many there are.
-        seed: what `random` and Facula were seeded with; in a thread, `rng`.
+        id: the number of this worker, from 0.
+        num_workers: the number of workers.
+        seed: the seed of `random` and Facula; in a thread, `rng`.
         dataset: this process's copy of the dataset; of threads, the one that all share.
         rng: None in a process; in a thread its own generators, as `random` and Facula's are those of the whole process.
         worker_method: "multiprocessing" or "thread".
@@ -63,7 +64,7 @@ _of_thread = threading.local()
 def get_worker_info() -> Any:
     """Return what a dataset can know of the worker that reads it: its number ``id``, ``num_workers``, ``seed``, ``dataset``.
 
-    Returns a WorkerInfo; None outside of workers of a DataLoader.
+    Returns: a WorkerInfo; None outside of workers of a DataLoader.
 
     >>> torch.utils.data.get_worker_info() is None
     True
@@ -222,10 +223,8 @@ def _worker_loop(
 
 
 def _serve(fetching, channel):
-    from . import MP_STATUS_CHECK_INTERVAL
-
     sender = _Sender(channel)
-    for request in _Requests(channel, MP_STATUS_CHECK_INTERVAL):
+    for request in _Requests(channel, facula.utils.data._utils.MP_STATUS_CHECK_INTERVAL):
         if isinstance(request, _ResumeIteration):
             fetching.restart()
             sender.send((request, None), fetching.where)
@@ -269,8 +268,6 @@ class _Fetching:
 
     def restart(self):
         """Begin the dataset anew."""
-        from ..dataloader import _DatasetKind
-
         self.ended = False
         try:
             if self._drawn is not None:
@@ -289,8 +286,6 @@ class _Fetching:
         try:
             return self._fetcher.fetch(index)
         except StopIteration:
-            from ..dataloader import _DatasetKind
-
             if self._parts[0] != _DatasetKind.Iterable:
                 return ExceptionWrapper(where=self.where)
             self.ended = True

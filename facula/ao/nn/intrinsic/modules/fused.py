@@ -35,109 +35,334 @@ class _FusedModule(nn.Sequential):
         return modules
 
 
-class _ConvReLU(_FusedModule):
-    def __init__(self, conv, relu) -> None:
-        super().__init__(*self._checked(conv, relu))
-
-
-class _ConvBn(_FusedModule):
-    def __init__(self, conv, bn) -> None:
-        super().__init__(*self._checked(conv, bn))
-
-
-class _ConvBnReLU(_FusedModule):
-    def __init__(self, conv, bn, relu) -> None:
-        super().__init__(*self._checked(conv, bn, relu))
-
-
-class _BNReLU(_FusedModule):
-    def __init__(self, batch_norm, relu) -> None:
-        super().__init__(*self._checked(batch_norm, relu))
-
-
-_DOC = """{what}.
+class ConvReLU1d(_FusedModule):
+    """Hold a convolution and a ReLU, which `convert` makes one layer.
 
     Args:
-        {arguments}: {kinds}.
+        conv: an `nn.Conv1d`.
+        relu: an `nn.ReLU`.
+
+    Shapes: those of the layers one after the other.
 
     Errors: AssertionError for other layers.
 
-    >>> layer = torch.ao.nn.intrinsic.{name}({made})
-    >>> tuple(layer(torch.ones({size})).shape)
-    {result}
+    >>> layer = torch.ao.nn.intrinsic.ConvReLU1d(nn.Conv1d(2, 2, 3), nn.ReLU())
+    >>> tuple(layer(torch.ones(4, 2, 3)).shape)
+    (4, 2, 1)
     """
-_WORDS = {_ConvReLU: "conv relu", _ConvBn: "conv bn", _ConvBnReLU: "conv bn relu", _BNReLU: "batch_norm relu"}
-_LONG = {
-    "conv": "a convolution", "bn": "a batch normalisation", "relu": "a ReLU", "batch_norm": "a batch normalisation",
-}  # fmt: skip
+
+    _KINDS = (nn.Conv1d, nn.ReLU)
+
+    def __init__(self, conv: Module, relu: Module) -> None:
+        super().__init__(*self._checked(conv, relu))
 
 
-def _doc(name, what, arguments, kinds):
-    names = [f"nn.{kind.__name__}" for kind in kinds]
-    sizes = {"Conv": "2, 2, 3", "Batc": "2", "Line": "2, 2"}
-    n = 0 if kinds[0] is nn.Linear else int(names[0][-2])
-    return _DOC.format(
-        name=name, what=what, arguments=arguments, kinds=f"{', '.join(names[:-1])} and {names[-1]}",
-        made=", ".join(f"{kind}({sizes.get(kind[3:7], '')})" for kind in names), size=", ".join(["4", "2"] + ["3"] * n),
-        result=(4, 2, *[1 if "Conv" in names[0] else 3] * n),
-    )  # fmt: skip
+class ConvReLU2d(_FusedModule):
+    """Hold a convolution and a ReLU, which `convert` makes one layer.
+
+    Args:
+        conv: an `nn.Conv2d`.
+        relu: an `nn.ReLU`.
+
+    Shapes: those of the layers one after the other.
+
+    Errors: AssertionError for other layers.
+
+    >>> layer = torch.ao.nn.intrinsic.ConvReLU2d(nn.Conv2d(2, 2, 3), nn.ReLU())
+    >>> tuple(layer(torch.ones(4, 2, 3, 3)).shape)
+    (4, 2, 1, 1)
+    """
+
+    _KINDS = (nn.Conv2d, nn.ReLU)
+
+    def __init__(self, conv: Module, relu: Module) -> None:
+        super().__init__(*self._checked(conv, relu))
 
 
-def _sizes(name, base, *kinds):
-    """Yield the classes of one, two and three dimensions, those of the layers that there are."""
-    arguments = _WORDS[base].split()
-    long = [_LONG[argument] for argument in arguments]
-    what = f"{', '.join(long[:-1])} and {long[-1]}"
-    for n in (1, 2, 3):
-        layers = tuple(getattr(nn, kind.format(n)) for kind in kinds)
-        doc = _doc(f"{name}{n}d", what[0].upper() + what[1:], ", ".join(arguments), layers)
-        yield type(base)(f"{name}{n}d", (base,), {"_KINDS": layers, "__doc__": doc, "__module__": __name__})
+class ConvReLU3d(_FusedModule):
+    """Hold a convolution and a ReLU, which `convert` makes one layer.
+
+    Args:
+        conv: an `nn.Conv3d`.
+        relu: an `nn.ReLU`.
+
+    Shapes: those of the layers one after the other.
+
+    Errors: AssertionError for other layers.
+
+    >>> layer = torch.ao.nn.intrinsic.ConvReLU3d(nn.Conv3d(2, 2, 3), nn.ReLU())
+    >>> tuple(layer(torch.ones(4, 2, 3, 3, 3)).shape)
+    (4, 2, 1, 1, 1)
+    """
+
+    _KINDS = (nn.Conv3d, nn.ReLU)
+
+    def __init__(self, conv: Module, relu: Module) -> None:
+        super().__init__(*self._checked(conv, relu))
 
 
-ConvReLU1d: type[Any]
-ConvReLU2d: type[Any]
-ConvReLU3d: type[Any]
-ConvBn1d: type[Any]
-ConvBn2d: type[Any]
-ConvBn3d: type[Any]
-ConvBnReLU1d: type[Any]
-ConvBnReLU2d: type[Any]
-ConvBnReLU3d: type[Any]
-ConvReLU1d, ConvReLU2d, ConvReLU3d = _sizes("ConvReLU", _ConvReLU, "Conv{}d", "ReLU")
-ConvBn1d, ConvBn2d, ConvBn3d = _sizes("ConvBn", _ConvBn, "Conv{}d", "BatchNorm{}d")
-ConvBnReLU1d, ConvBnReLU2d, ConvBnReLU3d = _sizes("ConvBnReLU", _ConvBnReLU, "Conv{}d", "BatchNorm{}d", "ReLU")
-BNReLU2d: type[Any]
-BNReLU3d: type[Any]
-_, BNReLU2d, BNReLU3d = _sizes("BNReLU", _BNReLU, "BatchNorm{}d", "ReLU")
+class ConvBn1d(_FusedModule):
+    """Hold a convolution and a batch normalization, which `convert` makes one layer.
+
+    Args:
+        conv: an `nn.Conv1d`.
+        bn: an `nn.BatchNorm1d`.
+
+    Shapes: those of the layers one after the other.
+
+    Errors: AssertionError for other layers.
+
+    >>> layer = torch.ao.nn.intrinsic.ConvBn1d(nn.Conv1d(2, 2, 3), nn.BatchNorm1d(2))
+    >>> tuple(layer(torch.ones(4, 2, 3)).shape)
+    (4, 2, 1)
+    """
+
+    _KINDS = (nn.Conv1d, nn.BatchNorm1d)
+
+    def __init__(self, conv: Module, bn: Module) -> None:
+        super().__init__(*self._checked(conv, bn))
+
+
+class ConvBn2d(_FusedModule):
+    """Hold a convolution and a batch normalization, which `convert` makes one layer.
+
+    Args:
+        conv: an `nn.Conv2d`.
+        bn: an `nn.BatchNorm2d`.
+
+    Shapes: those of the layers one after the other.
+
+    Errors: AssertionError for other layers.
+
+    >>> layer = torch.ao.nn.intrinsic.ConvBn2d(nn.Conv2d(2, 2, 3), nn.BatchNorm2d(2))
+    >>> tuple(layer(torch.ones(4, 2, 3, 3)).shape)
+    (4, 2, 1, 1)
+    """
+
+    _KINDS = (nn.Conv2d, nn.BatchNorm2d)
+
+    def __init__(self, conv: Module, bn: Module) -> None:
+        super().__init__(*self._checked(conv, bn))
+
+
+class ConvBn3d(_FusedModule):
+    """Hold a convolution and a batch normalization, which `convert` makes one layer.
+
+    Args:
+        conv: an `nn.Conv3d`.
+        bn: an `nn.BatchNorm3d`.
+
+    Shapes: those of the layers one after the other.
+
+    Errors: AssertionError for other layers.
+
+    >>> layer = torch.ao.nn.intrinsic.ConvBn3d(nn.Conv3d(2, 2, 3), nn.BatchNorm3d(2))
+    >>> tuple(layer(torch.ones(4, 2, 3, 3, 3)).shape)
+    (4, 2, 1, 1, 1)
+    """
+
+    _KINDS = (nn.Conv3d, nn.BatchNorm3d)
+
+    def __init__(self, conv: Module, bn: Module) -> None:
+        super().__init__(*self._checked(conv, bn))
+
+
+class ConvBnReLU1d(_FusedModule):
+    """Hold a convolution, a batch normalization and a ReLU, which `convert` makes one layer.
+
+    Args:
+        conv: an `nn.Conv1d`.
+        bn: an `nn.BatchNorm1d`.
+        relu: an `nn.ReLU`.
+
+    Shapes: those of the layers one after the other.
+
+    Errors: AssertionError for other layers.
+
+    >>> layer = torch.ao.nn.intrinsic.ConvBnReLU1d(nn.Conv1d(2, 2, 3), nn.BatchNorm1d(2), nn.ReLU())
+    >>> tuple(layer(torch.ones(4, 2, 3)).shape)
+    (4, 2, 1)
+    """
+
+    _KINDS = (nn.Conv1d, nn.BatchNorm1d, nn.ReLU)
+
+    def __init__(self, conv: Module, bn: Module, relu: Module) -> None:
+        super().__init__(*self._checked(conv, bn, relu))
+
+
+class ConvBnReLU2d(_FusedModule):
+    """Hold a convolution, a batch normalization and a ReLU, which `convert` makes one layer.
+
+    Args:
+        conv: an `nn.Conv2d`.
+        bn: an `nn.BatchNorm2d`.
+        relu: an `nn.ReLU`.
+
+    Shapes: those of the layers one after the other.
+
+    Errors: AssertionError for other layers.
+
+    >>> layer = torch.ao.nn.intrinsic.ConvBnReLU2d(nn.Conv2d(2, 2, 3), nn.BatchNorm2d(2), nn.ReLU())
+    >>> tuple(layer(torch.ones(4, 2, 3, 3)).shape)
+    (4, 2, 1, 1)
+    """
+
+    _KINDS = (nn.Conv2d, nn.BatchNorm2d, nn.ReLU)
+
+    def __init__(self, conv: Module, bn: Module, relu: Module) -> None:
+        super().__init__(*self._checked(conv, bn, relu))
+
+
+class ConvBnReLU3d(_FusedModule):
+    """Hold a convolution, a batch normalization and a ReLU, which `convert` makes one layer.
+
+    Args:
+        conv: an `nn.Conv3d`.
+        bn: an `nn.BatchNorm3d`.
+        relu: an `nn.ReLU`.
+
+    Shapes: those of the layers one after the other.
+
+    Errors: AssertionError for other layers.
+
+    >>> layer = torch.ao.nn.intrinsic.ConvBnReLU3d(nn.Conv3d(2, 2, 3), nn.BatchNorm3d(2), nn.ReLU())
+    >>> tuple(layer(torch.ones(4, 2, 3, 3, 3)).shape)
+    (4, 2, 1, 1, 1)
+    """
+
+    _KINDS = (nn.Conv3d, nn.BatchNorm3d, nn.ReLU)
+
+    def __init__(self, conv: Module, bn: Module, relu: Module) -> None:
+        super().__init__(*self._checked(conv, bn, relu))
+
+
+class BNReLU2d(_FusedModule):
+    """Hold a batch normalization and a ReLU, which `convert` makes one layer.
+
+    Args:
+        batch_norm: an `nn.BatchNorm2d`.
+        relu: an `nn.ReLU`.
+
+    Shapes: those of the layers one after the other.
+
+    Errors: AssertionError for other layers.
+
+    >>> layer = torch.ao.nn.intrinsic.BNReLU2d(nn.BatchNorm2d(2), nn.ReLU())
+    >>> tuple(layer(torch.ones(4, 2, 3, 3)).shape)
+    (4, 2, 3, 3)
+    """
+
+    _KINDS = (nn.BatchNorm2d, nn.ReLU)
+
+    def __init__(self, batch_norm: Module, relu: Module) -> None:
+        super().__init__(*self._checked(batch_norm, relu))
+
+
+class BNReLU3d(_FusedModule):
+    """Hold a batch normalization and a ReLU, which `convert` makes one layer.
+
+    Args:
+        batch_norm: an `nn.BatchNorm3d`.
+        relu: an `nn.ReLU`.
+
+    Shapes: those of the layers one after the other.
+
+    Errors: AssertionError for other layers.
+
+    >>> layer = torch.ao.nn.intrinsic.BNReLU3d(nn.BatchNorm3d(2), nn.ReLU())
+    >>> tuple(layer(torch.ones(4, 2, 3, 3, 3)).shape)
+    (4, 2, 3, 3, 3)
+    """
+
+    _KINDS = (nn.BatchNorm3d, nn.ReLU)
+
+    def __init__(self, batch_norm: Module, relu: Module) -> None:
+        super().__init__(*self._checked(batch_norm, relu))
 
 
 class LinearReLU(_FusedModule):
+    """Hold a linear layer and a ReLU, which `convert` makes one layer.
+
+    Args:
+        linear: an `nn.Linear`.
+        relu: an `nn.ReLU`.
+
+    Shapes: those of the layers one after the other.
+
+    Errors: AssertionError for other layers.
+
+    >>> layer = torch.ao.nn.intrinsic.LinearReLU(nn.Linear(2, 2), nn.ReLU())
+    >>> tuple(layer(torch.ones(4, 2)).shape)
+    (4, 2)
+    """
+
     _KINDS = (nn.Linear, nn.ReLU)
-    __doc__ = _doc("LinearReLU", "A linear layer and a ReLU", "linear, relu", _KINDS)
 
     def __init__(self, linear: Module, relu: Module) -> None:
         super().__init__(*self._checked(linear, relu))
 
 
 class LinearBn1d(_FusedModule):
+    """Hold a linear layer and a batch normalization, which `convert` makes one layer.
+
+    Args:
+        linear: an `nn.Linear`.
+        bn: an `nn.BatchNorm1d`.
+
+    Shapes: those of the layers one after the other.
+
+    Errors: AssertionError for other layers.
+
+    >>> layer = torch.ao.nn.intrinsic.LinearBn1d(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    >>> tuple(layer(torch.ones(4, 2)).shape)
+    (4, 2)
+    """
+
     _KINDS = (nn.Linear, nn.BatchNorm1d)
-    __doc__ = _doc("LinearBn1d", "A linear layer and a batch normalisation", "linear, bn", _KINDS)
 
     def __init__(self, linear: Module, bn: Module) -> None:
         super().__init__(*self._checked(linear, bn))
 
 
 class LinearLeakyReLU(_FusedModule):
+    """Hold a linear layer and a leaky ReLU, which `convert` makes one layer.
+
+    Args:
+        linear: an `nn.Linear`.
+        leaky_relu: an `nn.LeakyReLU`.
+
+    Shapes: those of the layers one after the other.
+
+    Errors: AssertionError for other layers.
+
+    >>> layer = torch.ao.nn.intrinsic.LinearLeakyReLU(nn.Linear(2, 2), nn.LeakyReLU())
+    >>> tuple(layer(torch.ones(4, 2)).shape)
+    (4, 2)
+    """
+
     _KINDS = (nn.Linear, nn.LeakyReLU)
-    __doc__ = _doc("LinearLeakyReLU", "A linear layer and a leaky ReLU", "linear, leaky_relu", _KINDS)
 
     def __init__(self, linear: Module, leaky_relu: Module) -> None:
         super().__init__(*self._checked(linear, leaky_relu))
 
 
 class LinearTanh(_FusedModule):
+    """Hold a linear layer and a hyperbolic tangent, which `convert` makes one layer.
+
+    Args:
+        linear: an `nn.Linear`.
+        tanh: an `nn.Tanh`.
+
+    Shapes: those of the layers one after the other.
+
+    Errors: AssertionError for other layers.
+
+    >>> layer = torch.ao.nn.intrinsic.LinearTanh(nn.Linear(2, 2), nn.Tanh())
+    >>> tuple(layer(torch.ones(4, 2)).shape)
+    (4, 2)
+    """
+
     _KINDS = (nn.Linear, nn.Tanh)
-    __doc__ = _doc("LinearTanh", "A linear layer and a hyperbolic tangent", "linear, tanh", _KINDS)
 
     def __init__(self, linear: Module, tanh: Module) -> None:
         super().__init__(*self._checked(linear, tanh))

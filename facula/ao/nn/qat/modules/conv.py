@@ -78,32 +78,64 @@ class _ConvNd(nn.modules.conv._ConvNd):
         return made.train(self.training)
 
 
-_DOC = """nn.{name} whose weight is rounded as `convert` will round it.
+class Conv1d(_ConvNd, nn.Conv1d):
+    """Convolve as nn.Conv1d with a weight rounded as `convert` will round it.
 
     Args:
         in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as for
-            nn.{name}.
-        qconfig: its `weight` says how.
+            nn.Conv1d.
+        qconfig: its `weight` says how the weight is rounded.
+
+    Shapes: as for nn.Conv1d.
 
     Errors: AssertionError without a qconfig.
 
     >>> from torch.ao.quantization import default_qat_qconfig
-    >>> layer = torch.ao.nn.qat.{name}(1, 2, 3, qconfig=default_qat_qconfig)
-    >>> layer(torch.ones(1, {size})).flatten().shape
+    >>> layer = torch.ao.nn.qat.Conv1d(1, 2, 3, qconfig=default_qat_qconfig)
+    >>> layer(torch.ones(1, 1, 3)).flatten().shape
     torch.Size([2])
     """
 
-
-class Conv1d(_ConvNd, nn.Conv1d):
-    __doc__ = _DOC.format(name="Conv1d", size="1, 3")
     _FLOAT_MODULE = _FLOAT_CONV_MODULE = nn.Conv1d
 
 
 class Conv2d(_ConvNd, nn.Conv2d):
-    __doc__ = _DOC.format(name="Conv2d", size="1, 3, 3")
+    """Convolve as nn.Conv2d with a weight rounded as `convert` will round it.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as for
+            nn.Conv2d.
+        qconfig: its `weight` says how the weight is rounded.
+
+    Shapes: as for nn.Conv2d.
+
+    Errors: AssertionError without a qconfig.
+
+    >>> from torch.ao.quantization import default_qat_qconfig
+    >>> layer = torch.ao.nn.qat.Conv2d(1, 2, 3, qconfig=default_qat_qconfig)
+    >>> layer(torch.ones(1, 1, 3, 3)).flatten().shape
+    torch.Size([2])
+    """
+
     _FLOAT_MODULE = _FLOAT_CONV_MODULE = nn.Conv2d
 
 
 class Conv3d(_ConvNd, nn.Conv3d):
-    __doc__ = _DOC.format(name="Conv3d", size="1, 3, 3, 3")
+    """Convolve as nn.Conv3d with a weight rounded as `convert` will round it.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as for
+            nn.Conv3d.
+        qconfig: its `weight` says how the weight is rounded.
+
+    Shapes: as for nn.Conv3d.
+
+    Errors: AssertionError without a qconfig.
+
+    >>> from torch.ao.quantization import default_qat_qconfig
+    >>> layer = torch.ao.nn.qat.Conv3d(1, 2, 3, qconfig=default_qat_qconfig)
+    >>> layer(torch.ones(1, 1, 3, 3, 3)).flatten().shape
+    torch.Size([2])
+    """
+
     _FLOAT_MODULE = _FLOAT_CONV_MODULE = nn.Conv3d

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import nn
-from facula._quantized import products
+from facula.ao.nn.quantized import _products
 
 from .utils import WeightedQuantizedModule, observed_weight, output_levels, quantize_weight
 
@@ -123,7 +123,7 @@ class _Conv(WeightedQuantizedModule):
         """Return the quantised outputs of quantised inputs. Errors: ValueError for inputs of another number of dimensions."""
         if input.dim() != self._DIMS + 2:
             raise ValueError(f"{self._get_name()}: expected {self._DIMS + 2} dimensions, got shape {list(input.shape)}")
-        return products.conv(
+        return _products.conv(
             input, self._weight, self._bias, self.stride, self.padding, self.dilation, self.groups, self.scale,
             self.zero_point, self._RELU, self.padding_mode, self.transposed, self.output_padding,
         )  # fmt: skip
@@ -206,39 +206,127 @@ class _Transposed(_Conv):
         )
 
 
-_DOC = """A {kind} on quantised inputs, computed on levels of eight bits and quantised again.
+class Conv1d(_Plain):
+    """Convolve quantized inputs, on levels of eight bits, and quantize the result.
 
     Args:
-        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode{more}: as for
-            nn.{name}; padding is given in numbers.
-        device, dtype: accepted, and without effect.
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as for nn.Conv1d; padding
+            is given in numbers.
+        device, dtype: accepted without effect.
 
-    Shapes: as for nn.{name}. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`, of
-    float32.
+    Shapes: as for nn.Conv1d. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`,
+    of float32.
 
-    >>> layer = torch.ao.nn.quantized.{name}(2, 3, 3)
-    >>> x = torch.quantize_per_tensor(torch.ones(1, 2{sizes}), 1.0, 0, torch.quint8)
+    >>> layer = torch.ao.nn.quantized.Conv1d(2, 3, 3)
+    >>> x = torch.quantize_per_tensor(torch.ones(1, 2, 5), 1.0, 0, torch.quint8)
     >>> tuple(layer(x).shape)
-    {shape}
+    (1, 3, 3)
     """
 
-
-def _named(name, base, dims, kind):
-    float_class = getattr(nn, name)
-    side = 7 if base is _Transposed else 3
-    more = ", output_padding" if base is _Transposed else ""
-    doc = _DOC.format(kind=kind, name=name, more=more, sizes=", 5" * dims, shape=(1, 3, *[side] * dims))
-    body = {"_DIMS": dims, "_FLOAT": float_class, "_FLOAT_MODULE": float_class, "__doc__": doc, "__module__": __name__}
-    return type(base)(name, (base,), body)
+    _DIMS = 1
+    _FLOAT = _FLOAT_MODULE = nn.Conv1d
 
 
-Conv1d: type[Any]
-Conv2d: type[Any]
-Conv3d: type[Any]
-ConvTranspose1d: type[Any]
-ConvTranspose2d: type[Any]
-ConvTranspose3d: type[Any]
-Conv1d, Conv2d, Conv3d = (_named(f"Conv{n}d", _Plain, n, "convolution") for n in (1, 2, 3))
-ConvTranspose1d, ConvTranspose2d, ConvTranspose3d = (
-    _named(f"ConvTranspose{n}d", _Transposed, n, "transposed convolution") for n in (1, 2, 3)
-)
+class Conv2d(_Plain):
+    """Convolve quantized inputs, on levels of eight bits, and quantize the result.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as for nn.Conv2d; padding
+            is given in numbers.
+        device, dtype: accepted without effect.
+
+    Shapes: as for nn.Conv2d. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`,
+    of float32.
+
+    >>> layer = torch.ao.nn.quantized.Conv2d(2, 3, 3)
+    >>> x = torch.quantize_per_tensor(torch.ones(1, 2, 5, 5), 1.0, 0, torch.quint8)
+    >>> tuple(layer(x).shape)
+    (1, 3, 3, 3)
+    """
+
+    _DIMS = 2
+    _FLOAT = _FLOAT_MODULE = nn.Conv2d
+
+
+class Conv3d(_Plain):
+    """Convolve quantized inputs, on levels of eight bits, and quantize the result.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as for nn.Conv3d; padding
+            is given in numbers.
+        device, dtype: accepted without effect.
+
+    Shapes: as for nn.Conv3d. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`,
+    of float32.
+
+    >>> layer = torch.ao.nn.quantized.Conv3d(2, 3, 3)
+    >>> x = torch.quantize_per_tensor(torch.ones(1, 2, 5, 5, 5), 1.0, 0, torch.quint8)
+    >>> tuple(layer(x).shape)
+    (1, 3, 3, 3, 3)
+    """
+
+    _DIMS = 3
+    _FLOAT = _FLOAT_MODULE = nn.Conv3d
+
+
+class ConvTranspose1d(_Transposed):
+    """Convolve quantized inputs by the transpose of a convolution, on levels of eight bits, and quantize the result.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, output_padding: as for
+            nn.ConvTranspose1d; padding is given in numbers.
+        device, dtype: accepted without effect.
+
+    Shapes: as for nn.ConvTranspose1d. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`,
+    of float32.
+
+    >>> layer = torch.ao.nn.quantized.ConvTranspose1d(2, 3, 3)
+    >>> x = torch.quantize_per_tensor(torch.ones(1, 2, 5), 1.0, 0, torch.quint8)
+    >>> tuple(layer(x).shape)
+    (1, 3, 7)
+    """
+
+    _DIMS = 1
+    _FLOAT = _FLOAT_MODULE = nn.ConvTranspose1d
+
+
+class ConvTranspose2d(_Transposed):
+    """Convolve quantized inputs by the transpose of a convolution, on levels of eight bits, and quantize the result.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, output_padding: as for
+            nn.ConvTranspose2d; padding is given in numbers.
+        device, dtype: accepted without effect.
+
+    Shapes: as for nn.ConvTranspose2d. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`,
+    of float32.
+
+    >>> layer = torch.ao.nn.quantized.ConvTranspose2d(2, 3, 3)
+    >>> x = torch.quantize_per_tensor(torch.ones(1, 2, 5, 5), 1.0, 0, torch.quint8)
+    >>> tuple(layer(x).shape)
+    (1, 3, 7, 7)
+    """
+
+    _DIMS = 2
+    _FLOAT = _FLOAT_MODULE = nn.ConvTranspose2d
+
+
+class ConvTranspose3d(_Transposed):
+    """Convolve quantized inputs by the transpose of a convolution, on levels of eight bits, and quantize the result.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, output_padding: as for
+            nn.ConvTranspose3d; padding is given in numbers.
+        device, dtype: accepted without effect.
+
+    Shapes: as for nn.ConvTranspose3d. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`,
+    of float32.
+
+    >>> layer = torch.ao.nn.quantized.ConvTranspose3d(2, 3, 3)
+    >>> x = torch.quantize_per_tensor(torch.ones(1, 2, 5, 5, 5), 1.0, 0, torch.quint8)
+    >>> tuple(layer(x).shape)
+    (1, 3, 7, 7, 7)
+    """
+
+    _DIMS = 3
+    _FLOAT = _FLOAT_MODULE = nn.ConvTranspose3d

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import nn
-from facula._quantized.tensor import levels_of
+from facula._tensor.quantized.tensor import levels_of
 from facula.nn import functional as F
 
 from .utils import quantize_weight

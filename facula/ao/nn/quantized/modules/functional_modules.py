@@ -318,7 +318,7 @@ class QFunctional(OutputLevels, nn.Module):
 
 
 def _limits(x):
-    from facula._quantized.schemes import limits
+    from facula._tensor.quantized.schemes import limits
 
     return limits("QFunctional", x.dtype)
 
@@ -349,8 +349,8 @@ def _scaled(x, number):
 
 def _as(x, scale, zero_point, levels=None, zeros=False):
     """Return the levels of x, or others, with another meaning."""
-    from facula._quantized.schemes import PerTensor
-    from facula._quantized.tensor import wrap
+    from facula._tensor.quantized.schemes import PerTensor
+    from facula._tensor.quantized.tensor import wrap
 
     kept = x.int_repr() if levels is None else levels.to(x.dtype._levels)
     return wrap(kept.zero_() if zeros else kept, PerTensor(x.dtype, scale, zero_point))

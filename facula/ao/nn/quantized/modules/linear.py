@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import nn
-from facula._quantized import products
+from facula.ao.nn.quantized import _products
 from facula.nn.utils.fusion import fuse_linear_bn_weights
 
 from .utils import OutputLevels, WeightedQuantizedModule, observed_weight, output_levels, quantize_weight
@@ -154,7 +154,7 @@ class Linear(OutputLevels, WeightedQuantizedModule):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the quantised outputs of quantised inputs."""
-        return products.linear(x, self.weight(), self.bias(), self.scale, self.zero_point, relu=self._RELU)
+        return _products.linear(x, self.weight(), self.bias(), self.scale, self.zero_point, relu=self._RELU)
 
     def _weight_bias(self):
         return self._packed_params._weight_bias()

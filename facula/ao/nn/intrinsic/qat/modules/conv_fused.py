@@ -109,80 +109,223 @@ class _ConvBnNd(Folded, nn.modules.conv._ConvNd, _FusedModule):
         return made.train(self.training)
 
 
-_BN_DOC = """A convolution and a batch normalisation{more}, whose weight is rounded as `convert` will round that of both in one.
+
+class ConvBn1d(_ConvBnNd, nn.Conv1d):
+    """Convolve and normalize with a weight rounded as `convert` will round that of both in one.
 
     Args:
-        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as for nn.Conv{n}d.
-        eps, momentum: as for nn.BatchNorm{n}d.
-        freeze_bn: whether the normalisation uses its statistics as they are.
-        qconfig: its `weight` says how.
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as for nn.Conv1d.
+        eps, momentum: as for nn.BatchNorm1d.
+        freeze_bn: if True, normalize with the statistics as they are.
+        qconfig: its `weight` says how the weight is rounded.
+
+    Shapes: as for nn.Conv1d.
 
     Errors: AssertionError without a qconfig.
 
     >>> from torch.ao.quantization import default_qat_qconfig
-    >>> layer = torch.ao.nn.intrinsic.qat.{name}(1, 2, 3, qconfig=default_qat_qconfig)
-    >>> layer(torch.ones(4, 1{sizes})).flatten().shape
+    >>> layer = torch.ao.nn.intrinsic.qat.ConvBn1d(1, 2, 3, qconfig=default_qat_qconfig)
+    >>> layer(torch.ones(4, 1, 3)).flatten().shape
     torch.Size([8])
     """
-_RELU_DOC = """A convolution and a ReLU, whose weight is rounded as `convert` will round it.
+
+    _FLOAT_MODULE = nni.ConvBn1d
+    _FLOAT_CONV_MODULE = nn.Conv1d
+    _FLOAT_BN_MODULE = nn.BatchNorm1d
+
+
+class ConvBn2d(_ConvBnNd, nn.Conv2d):
+    """Convolve and normalize with a weight rounded as `convert` will round that of both in one.
 
     Args:
-        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype:
-            as for nn.Conv{n}d.
-        qconfig: its `weight` says how.
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as for nn.Conv2d.
+        eps, momentum: as for nn.BatchNorm2d.
+        freeze_bn: if True, normalize with the statistics as they are.
+        qconfig: its `weight` says how the weight is rounded.
+
+    Shapes: as for nn.Conv2d.
 
     Errors: AssertionError without a qconfig.
 
     >>> from torch.ao.quantization import default_qat_qconfig
-    >>> layer = torch.ao.nn.intrinsic.qat.ConvReLU{n}d(1, 2, 3, qconfig=default_qat_qconfig)
-    >>> layer(torch.ones(4, 1{sizes})).flatten().shape
+    >>> layer = torch.ao.nn.intrinsic.qat.ConvBn2d(1, 2, 3, qconfig=default_qat_qconfig)
+    >>> layer(torch.ones(4, 1, 3, 3)).flatten().shape
     torch.Size([8])
     """
 
-
-def _conv_bn(n):
-    """Return ConvBn1d to 3d."""
-    conv, bn = getattr(nn, f"Conv{n}d"), getattr(nn, f"BatchNorm{n}d")
-    body = {
-        "__doc__": _BN_DOC.format(n=n, more="", name=f"ConvBn{n}d", sizes=", 3" * n), "__module__": __name__,
-        "_FLOAT_MODULE": getattr(nni, f"ConvBn{n}d"),
-        "_FLOAT_CONV_MODULE": conv, "_FLOAT_BN_MODULE": bn,
-    }  # fmt: skip
-    return type(f"ConvBn{n}d", (_ConvBnNd, conv), body)
+    _FLOAT_MODULE = nni.ConvBn2d
+    _FLOAT_CONV_MODULE = nn.Conv2d
+    _FLOAT_BN_MODULE = nn.BatchNorm2d
 
 
-def _conv_bn_relu(n, base):
-    """Return ConvBnReLU1d to 3d."""
-    body = {
-        "__doc__": _BN_DOC.format(n=n, more=" and a ReLU", name=f"ConvBnReLU{n}d", sizes=", 3" * n), "__module__": __name__,
-        "_FLOAT_MODULE": getattr(nni, f"ConvBnReLU{n}d"), "_FLOAT_RELU_MODULE": nn.ReLU,
-        "_FUSED_FLOAT_MODULE": getattr(nni, f"ConvReLU{n}d"),
-    }  # fmt: skip
-    return type(f"ConvBnReLU{n}d", (base,), body)
+class ConvBn3d(_ConvBnNd, nn.Conv3d):
+    """Convolve and normalize with a weight rounded as `convert` will round that of both in one.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as for nn.Conv3d.
+        eps, momentum: as for nn.BatchNorm3d.
+        freeze_bn: if True, normalize with the statistics as they are.
+        qconfig: its `weight` says how the weight is rounded.
+
+    Shapes: as for nn.Conv3d.
+
+    Errors: AssertionError without a qconfig.
+
+    >>> from torch.ao.quantization import default_qat_qconfig
+    >>> layer = torch.ao.nn.intrinsic.qat.ConvBn3d(1, 2, 3, qconfig=default_qat_qconfig)
+    >>> layer(torch.ones(4, 1, 3, 3, 3)).flatten().shape
+    torch.Size([8])
+    """
+
+    _FLOAT_MODULE = nni.ConvBn3d
+    _FLOAT_CONV_MODULE = nn.Conv3d
+    _FLOAT_BN_MODULE = nn.BatchNorm3d
 
 
-def _conv_relu(n):
-    """Return ConvReLU1d to 3d."""
+class ConvBnReLU1d(ConvBn1d):
+    """Convolve and normalize, and set what is negative to zero, with a weight rounded as `convert` will round that of both.
 
-    def forward(self, input):
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as for nn.Conv1d.
+        eps, momentum: as for nn.BatchNorm1d.
+        freeze_bn: if True, normalize with the statistics as they are.
+        qconfig: its `weight` says how the weight is rounded.
+
+    Shapes: as for nn.Conv1d.
+
+    Errors: AssertionError without a qconfig.
+
+    >>> from torch.ao.quantization import default_qat_qconfig
+    >>> layer = torch.ao.nn.intrinsic.qat.ConvBnReLU1d(1, 2, 3, qconfig=default_qat_qconfig)
+    >>> layer(torch.ones(4, 1, 3)).flatten().shape
+    torch.Size([8])
+    """
+
+    _FLOAT_MODULE = nni.ConvBnReLU1d
+    _FLOAT_RELU_MODULE = nn.ReLU
+    _FUSED_FLOAT_MODULE = nni.ConvReLU1d
+
+
+class ConvBnReLU2d(ConvBn2d):
+    """Convolve and normalize, and set what is negative to zero, with a weight rounded as `convert` will round that of both.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as for nn.Conv2d.
+        eps, momentum: as for nn.BatchNorm2d.
+        freeze_bn: if True, normalize with the statistics as they are.
+        qconfig: its `weight` says how the weight is rounded.
+
+    Shapes: as for nn.Conv2d.
+
+    Errors: AssertionError without a qconfig.
+
+    >>> from torch.ao.quantization import default_qat_qconfig
+    >>> layer = torch.ao.nn.intrinsic.qat.ConvBnReLU2d(1, 2, 3, qconfig=default_qat_qconfig)
+    >>> layer(torch.ones(4, 1, 3, 3)).flatten().shape
+    torch.Size([8])
+    """
+
+    _FLOAT_MODULE = nni.ConvBnReLU2d
+    _FLOAT_RELU_MODULE = nn.ReLU
+    _FUSED_FLOAT_MODULE = nni.ConvReLU2d
+
+
+class ConvBnReLU3d(ConvBn3d):
+    """Convolve and normalize, and set what is negative to zero, with a weight rounded as `convert` will round that of both.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as for nn.Conv3d.
+        eps, momentum: as for nn.BatchNorm3d.
+        freeze_bn: if True, normalize with the statistics as they are.
+        qconfig: its `weight` says how the weight is rounded.
+
+    Shapes: as for nn.Conv3d.
+
+    Errors: AssertionError without a qconfig.
+
+    >>> from torch.ao.quantization import default_qat_qconfig
+    >>> layer = torch.ao.nn.intrinsic.qat.ConvBnReLU3d(1, 2, 3, qconfig=default_qat_qconfig)
+    >>> layer(torch.ones(4, 1, 3, 3, 3)).flatten().shape
+    torch.Size([8])
+    """
+
+    _FLOAT_MODULE = nni.ConvBnReLU3d
+    _FLOAT_RELU_MODULE = nn.ReLU
+    _FUSED_FLOAT_MODULE = nni.ConvReLU3d
+
+
+class _ConvReLU:
+    """What convolutions with a ReLU share."""
+
+    _FLOAT_BN_MODULE = None
+    _FLOAT_RELU_MODULE = nn.ReLU
+
+    def forward(self, input: Tensor) -> Tensor:
         """Return the convolution with the rounded weight, and zero for what is negative."""
         return F.relu(self._conv_forward(input, self.weight_fake_quant(self.weight), self.bias))
 
-    body = {
-        "__doc__": _RELU_DOC.format(n=n, sizes=", 3" * n), "__module__": __name__,
-        "_FLOAT_MODULE": getattr(nni, f"ConvReLU{n}d"),
-        "_FLOAT_CONV_MODULE": getattr(nn, f"Conv{n}d"), "_FLOAT_BN_MODULE": None, "_FLOAT_RELU_MODULE": nn.ReLU,
-        "forward": forward,
-    }  # fmt: skip
-    return type(f"ConvReLU{n}d", (getattr(nnqat, f"Conv{n}d"), _FusedModule), body)
+
+class ConvReLU1d(_ConvReLU, nnqat.Conv1d, _FusedModule):
+    """Convolve, and set what is negative to zero, with a weight rounded as `convert` will round it.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as for
+            nn.Conv1d.
+        qconfig: its `weight` says how the weight is rounded.
+
+    Shapes: as for nn.Conv1d.
+
+    Errors: AssertionError without a qconfig.
+
+    >>> from torch.ao.quantization import default_qat_qconfig
+    >>> layer = torch.ao.nn.intrinsic.qat.ConvReLU1d(1, 2, 3, qconfig=default_qat_qconfig)
+    >>> layer(torch.ones(4, 1, 3)).flatten().shape
+    torch.Size([8])
+    """
+
+    _FLOAT_MODULE = nni.ConvReLU1d
+    _FLOAT_CONV_MODULE = nn.Conv1d
 
 
-ConvBn1d: type[Any]
-ConvBn2d: type[Any]
-ConvBn3d: type[Any]
-ConvBnReLU1d: type[Any]
-ConvBnReLU2d: type[Any]
-ConvBnReLU3d: type[Any]
-ConvBn1d, ConvBn2d, ConvBn3d = map(_conv_bn, (1, 2, 3))
-ConvBnReLU1d, ConvBnReLU2d, ConvBnReLU3d = map(_conv_bn_relu, (1, 2, 3), (ConvBn1d, ConvBn2d, ConvBn3d))
-ConvReLU1d, ConvReLU2d, ConvReLU3d = map(_conv_relu, (1, 2, 3))
+class ConvReLU2d(_ConvReLU, nnqat.Conv2d, _FusedModule):
+    """Convolve, and set what is negative to zero, with a weight rounded as `convert` will round it.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as for
+            nn.Conv2d.
+        qconfig: its `weight` says how the weight is rounded.
+
+    Shapes: as for nn.Conv2d.
+
+    Errors: AssertionError without a qconfig.
+
+    >>> from torch.ao.quantization import default_qat_qconfig
+    >>> layer = torch.ao.nn.intrinsic.qat.ConvReLU2d(1, 2, 3, qconfig=default_qat_qconfig)
+    >>> layer(torch.ones(4, 1, 3, 3)).flatten().shape
+    torch.Size([8])
+    """
+
+    _FLOAT_MODULE = nni.ConvReLU2d
+    _FLOAT_CONV_MODULE = nn.Conv2d
+
+
+class ConvReLU3d(_ConvReLU, nnqat.Conv3d, _FusedModule):
+    """Convolve, and set what is negative to zero, with a weight rounded as `convert` will round it.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as for
+            nn.Conv3d.
+        qconfig: its `weight` says how the weight is rounded.
+
+    Shapes: as for nn.Conv3d.
+
+    Errors: AssertionError without a qconfig.
+
+    >>> from torch.ao.quantization import default_qat_qconfig
+    >>> layer = torch.ao.nn.intrinsic.qat.ConvReLU3d(1, 2, 3, qconfig=default_qat_qconfig)
+    >>> layer(torch.ones(4, 1, 3, 3, 3)).flatten().shape
+    torch.Size([8])
+    """
+
+    _FLOAT_MODULE = nni.ConvReLU3d
+    _FLOAT_CONV_MODULE = nn.Conv3d

@@ -2,39 +2,71 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import facula.ao.nn.quantized as nnq
 from facula.ao.nn import intrinsic as nni
 from facula.ao.nn.intrinsic.quantized._base import Fused
 
-if TYPE_CHECKING:
-    from typing import Any
-
 __all__ = ["ConvReLU1d", "ConvReLU2d", "ConvReLU3d"]
 
-_DOC = """A convolution and a ReLU on quantised inputs.
+
+class ConvReLU1d(Fused, nnq.Conv1d):
+    """Convolve quantized inputs, and set what is negative to zero.
 
     Args:
         in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as for
-            `nn.quantized.Conv{n}d`.
+            `nn.quantized.Conv1d`.
 
-    >>> layer = torch.ao.nn.intrinsic.quantized.ConvReLU{n}d(2, 3, 3)
-    >>> layer(torch.quantize_per_tensor(torch.ones(1, 2{sizes}), 1.0, 0, torch.quint8)).flatten().shape
+    Shapes: as for `nn.Conv1d`.
+
+    >>> layer = torch.ao.nn.intrinsic.quantized.ConvReLU1d(2, 3, 3)
+    >>> layer(torch.quantize_per_tensor(torch.ones(1, 2, 3), 1.0, 0, torch.quint8)).flatten().shape
     torch.Size([3])
     """
 
+    _RELU = True
+    _FLOAT_MODULE = nni.ConvReLU1d
 
-def _conv_relu(n):
-    body = {
-        "__doc__": _DOC.format(n=n, sizes=", 3" * n), "__module__": __name__, "_RELU": True,
-        "_FLOAT_MODULE": getattr(nni, f"ConvReLU{n}d"),
-        "_get_name": lambda self: f"QuantizedConvReLU{n}d",
-    }  # fmt: skip
-    return type(f"ConvReLU{n}d", (Fused, getattr(nnq, f"Conv{n}d")), body)
+    def _get_name(self) -> str:
+        return "QuantizedConvReLU1d"
 
 
-ConvReLU1d: type[Any]
-ConvReLU2d: type[Any]
-ConvReLU3d: type[Any]
-ConvReLU1d, ConvReLU2d, ConvReLU3d = map(_conv_relu, (1, 2, 3))
+class ConvReLU2d(Fused, nnq.Conv2d):
+    """Convolve quantized inputs, and set what is negative to zero.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as for
+            `nn.quantized.Conv2d`.
+
+    Shapes: as for `nn.Conv2d`.
+
+    >>> layer = torch.ao.nn.intrinsic.quantized.ConvReLU2d(2, 3, 3)
+    >>> layer(torch.quantize_per_tensor(torch.ones(1, 2, 3, 3), 1.0, 0, torch.quint8)).flatten().shape
+    torch.Size([3])
+    """
+
+    _RELU = True
+    _FLOAT_MODULE = nni.ConvReLU2d
+
+    def _get_name(self) -> str:
+        return "QuantizedConvReLU2d"
+
+
+class ConvReLU3d(Fused, nnq.Conv3d):
+    """Convolve quantized inputs, and set what is negative to zero.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as for
+            `nn.quantized.Conv3d`.
+
+    Shapes: as for `nn.Conv3d`.
+
+    >>> layer = torch.ao.nn.intrinsic.quantized.ConvReLU3d(2, 3, 3)
+    >>> layer(torch.quantize_per_tensor(torch.ones(1, 2, 3, 3, 3), 1.0, 0, torch.quint8)).flatten().shape
+    torch.Size([3])
+    """
+
+    _RELU = True
+    _FLOAT_MODULE = nni.ConvReLU3d
+
+    def _get_name(self) -> str:
+        return "QuantizedConvReLU3d"

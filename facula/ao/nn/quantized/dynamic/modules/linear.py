@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula._C import _dynamic_int8_linear, float32
-from facula._quantized.products import weight_rows
-from facula._quantized.tensor import QuantizedTensor
+from facula._tensor.quantized.tensor import QuantizedTensor
+from facula.ao.nn.quantized._products import weight_rows
 from facula.ao.nn.quantized.modules import linear as quantized
 from facula.ao.nn.quantized.modules.utils import observed_weight, quantize_weight
 from facula.nn import functional as F

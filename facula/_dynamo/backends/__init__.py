@@ -1,5 +1,0 @@
-"""Backends of `torch.compile`, by name."""
-
-from facula._on_demand import _on_demand
-
-__getattr__ = _on_demand(__name__, ("common", "debugging", "registry", "stretches"))

@@ -1,9 +1,0 @@
-"""Control flow on values, under the names by which PyTorch's programs reach it."""
-
-from facula._higher_order_ops.associative_scan import associative_scan
-from facula._higher_order_ops.cond import cond
-from facula._higher_order_ops.map import map
-from facula._higher_order_ops.scan import scan
-from facula._higher_order_ops.while_loop import while_loop
-
-__all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]

@@ -1,9 +1,0 @@
-"""Quantised tensors: values that are stored as integers of one or four bytes, with a scale and a zero point.
-
-schemes   how integers stand for values
-tensor    the tensors
-rules     what functions do with them
-products  linear layers and convolutions
-
-Public functions are in facula/functions/quantize.py, modules in facula/ao.
-"""

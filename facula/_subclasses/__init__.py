@@ -1,5 +1,0 @@
-"""Tensors that only have shapes: programs run on them without memory and without arithmetic."""
-
-from .fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode, UnsupportedFakeTensorException
-
-__all__ = ["DataDependentOutputException", "FakeTensor", "FakeTensorMode", "UnsupportedFakeTensorException"]

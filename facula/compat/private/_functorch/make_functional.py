@@ -1,0 +1,7 @@
+"""`torch._functorch.make_functional`: PyTorch's private name of `facula.func._make_functional`."""
+
+import sys
+
+from facula.func import _make_functional
+
+sys.modules[__name__] = _make_functional
