@@ -54,7 +54,10 @@ def test_what_follows_a_norm(name):
     alike(net(ACTIVATIONS[name], (8, 32, 16, 16)), 75)
 
 
-@pytest.mark.parametrize("sizes", [(64, 24, 7, 5), (300, 257), (70, 1030), (12, 3, 50, 50), (3, 2, 70, 71), (16, 5000), (40, 17, 30)])
+SIZES = [(64, 24, 7, 5), (300, 257), (70, 1030), (12, 3, 50, 50), (3, 2, 70, 71), (16, 5000), (40, 17, 30)]
+
+
+@pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("last", [False, True])
 def test_sizes(sizes, last):
     if last and len(sizes) < 4:
@@ -118,7 +121,7 @@ def test_norms_in_evaluation_have_no_statistics_to_know():
     alike(make, 75)
 
 
-def test_each_op_is_told():
+def test_each_op_is_reported():
     """What runs at once counts as the ops that it stands for."""
     blocks = [(nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(inplace=True)) for _ in range(8)]
     model, x = nn.Sequential(*(part for block in blocks for part in block)), facula.randn(8, 16, 32, 32)

@@ -157,8 +157,8 @@ class Repetition {
       if (item.bytes || item.moved || !item.cell->step->writes) continue;
       Item& before = items_[item.reads[0]];
       if (before.bytes || before.moved || before.uses != 1 || !can_follow(*item.cell->step, *before.cell)) continue;
-      before.waits = begins_together(*before.cell->step) ||
-                     (before.cell->step->writes && items_[before.reads[0]].waits);
+      before.waits =
+          begins_together(*before.cell->step) || (before.cell->step->writes && items_[before.reads[0]].waits);
     }
   }
   bool is_listed(uint32_t i) const { return i < listed_.size() && listed_[i]; }

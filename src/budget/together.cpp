@@ -26,8 +26,7 @@ LoopFn loop_of(const Step& step, DType dtype) {
 
 std::vector<Scalar> numbers_of(const Step& step) {
   std::vector<Scalar> numbers;
-  for (size_t i = step.inputs.size(); i < step.arguments.size(); ++i)
-    numbers.push_back(step.arguments[i].to_scalar());
+  for (size_t i = step.inputs.size(); i < step.arguments.size(); ++i) numbers.push_back(step.arguments[i].to_scalar());
   return numbers;
 }
 
