@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "budget/budget.h"
+#include "budget/modelled.h"
 #include "budget/moved.h"
 #include "budget/report.h"
 #include "budget/times.h"
@@ -144,7 +145,7 @@ class Reading {
       Locked locked;
       if (Cell* cell = cell_of(storage)) {
         input.cell = Ref<Cell>::share(cell);
-        cell->last_use = clock_ns();
+        cell->last_use = time_of_use();
       }
     }
     if (input.cell) input.geometry = Geometry(t);
@@ -210,7 +211,7 @@ Ref<Cell> new_cell(const Tensor& t, const Ref<Step>& step, uint32_t which) {
   cell->device = t.device();
   cell->bytes = t.storage()->nbytes;
   cell->version = t.storage()->current_version();
-  cell->last_use = clock_ns();
+  cell->last_use = time_of_use();
   cell->result = Geometry(t);
   cell->step = step;
   cell->which = which;

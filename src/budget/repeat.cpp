@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "budget/budget.h"
+#include "budget/modelled.h"
 #include "budget/moved.h"
 #include "budget/report.h"
 #include "budget/times.h"
@@ -108,7 +109,7 @@ class Repetition {
     made.cell = cell;
     if (cell->is_here() && cell_of(cell->storage) == cell.get()) {
       made.bytes = Ref<Storage>::share(cell->storage);
-      cell->last_use = clock_ns();
+      cell->last_use = time_of_use();
     } else if (cell->moved && (cell->moved->is_there() || !cell->step->repeatable)) {
       made.moved = cell->moved;  // where it is not there, reading says why
     }
@@ -339,7 +340,7 @@ class Repetition {
     bytes->version.store(cell.version, std::memory_order_relaxed);
     bytes->writer.store(cell.writer, std::memory_order_relaxed);
     put(cell, bytes.get());
-    cell.last_use = clock_ns();
+    cell.last_use = time_of_use();
   }
 
   std::vector<Item> items_;
@@ -362,7 +363,7 @@ Ref<Storage> overwritten_bytes(const Cell& cell) {
 Ref<Storage> present_bytes(Cell& cell) {
   const Locked locked;
   if (!cell.storage) return {};
-  cell.last_use = clock_ns();
+  cell.last_use = time_of_use();
   return Ref<Storage>::share(cell.storage);
 }
 
