@@ -403,5 +403,5 @@ def test_truth_values_alone_choose_nothing_or_all():
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float32])
 def test_index_fill_takes_no_complex_number_for_a_real_tensor(dtype):
-    with pytest.raises(RuntimeError, match="^index_fill: a real number"):
+    with pytest.raises(RuntimeError, match="^index_fill: expected a real number"):
         torch.zeros(2, dtype=dtype).index_fill_(0, torch.tensor([0]), 1j)

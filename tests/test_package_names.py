@@ -64,7 +64,7 @@ def test_modules_as_functions_of_their_parameters():
     assert names == ("weight", "bias") and facula.vmap(function)(weights, (facula.ones(3, 5, 2),)).shape == (3, 5, 4)
     weights, buffers, function, _, names = functional_init_with_buffers(nn.BatchNorm1d)(2)
     assert "running_mean" in names and function(weights, buffers, (facula.ones(3, 2),)).shape == (3, 2)
-    with pytest.raises(ValueError, match=r"functional_init: ensemble_shape of at most 1 element, got \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"functional_init: expected ensemble_shape of at most 1 element, got \(1, 2\)"):
         functional_init(nn.Linear, (1, 2))(2, 2)
 
 

@@ -70,7 +70,7 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
     chosen = {}
     if profile is not None:
         if profile not in _PROFILES:
-            raise ValueError(f"set_printoptions: profile is one of {', '.join(map(repr, _PROFILES))}, got {profile!r}")
+            raise ValueError(f"set_printoptions: profile must be {_C._one_of(profile, _PROFILES)}")
         chosen.update(_PROFILES[profile])
     named = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     chosen.update({name: value for name, value in named.items() if value is not None})

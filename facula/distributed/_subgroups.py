@@ -87,7 +87,7 @@ def new_group(ranks: Sequence[int] | None = None, timeout: timedelta | None = No
     if sort_ranks:
         chosen.sort()
     if len(set(chosen)) != len(chosen) or any(not 0 <= r < world.size() for r in chosen):
-        raise ValueError(f"new_group: ranks below the world size {world.size()}, each once, got {chosen}")
+        raise ValueError(f"new_group: expected ranks below the world size {world.size()}, each once, got {chosen}")
     name = Backend(backend) if backend else world.name()
     nccl = _engines_of(name)[1] if backend else _group._uses_nccl
     seconds = _rendezvous.seconds(timeout, world._timeout)

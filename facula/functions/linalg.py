@@ -136,7 +136,7 @@ def frobenius_norm(input: Tensor, dim: int | Sequence[int], keepdim: bool = Fals
         raise TypeError(f"frobenius_norm: dim is an int or a list of ints, got {type(dim).__name__}")
     dims = [dim] if isinstance(dim, int) else list(dim)
     if len(dims) > 2:
-        raise RuntimeError(f"frobenius_norm: at most two dimensions, got {dim}")
+        raise RuntimeError(f"frobenius_norm: expected at most two dimensions, got {dim}")
     return _C.linalg.vector_norm(input, 2, dims or None, keepdim, out=out)
 
 
@@ -160,7 +160,7 @@ def nuclear_norm(input: Tensor, dim: Sequence[int] | None = None, keepdim: bool 
     from facula import linalg
 
     if dim is None and input.dim() != 2:
-        raise RuntimeError(f"nuclear_norm: a matrix, or two dimensions in dim, got shape {list(input.shape)}")
+        raise RuntimeError(f"nuclear_norm: a matrix, or two dimensions in dim, got shape {tuple(input.shape)}")
     return linalg.matrix_norm(input, "nuc", (0, 1) if dim is None else tuple(dim), keepdim, out=out)
 
 

@@ -280,7 +280,7 @@ def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: facula
     """
     dtype = dtype or input.dtype
     if dtype not in _FLOATS:
-        raise ValueError(f"median: a floating-point dtype, got {dtype}")
+        raise ValueError(f"median: expected a floating-point dtype, got {dtype}")
     x = input.to(dtype)
     if mask is None:
         return _f.median(x, dim, keepdim).values
@@ -331,7 +331,7 @@ def logaddexp(input: Tensor, other: Tensor, *, dtype: facula.dtype | None = None
     """
     dtype = dtype or input.dtype
     if dtype not in _FLOATS and dtype not in _COMPLEX:
-        raise ValueError(f"logaddexp: a floating-point dtype, got {dtype}")
+        raise ValueError(f"logaddexp: expected a floating-point dtype, got {dtype}")
     a = _filled("logaddexp", input.to(dtype), input_mask, -math.inf)
     return _f.logaddexp(a, _filled("logaddexp", other.to(dtype), other_mask, -math.inf))
 

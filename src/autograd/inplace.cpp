@@ -126,8 +126,8 @@ Tensor before_write(const Tensor& self) {
 }
 
 void assign(const Tensor& self, const Tensor& value, uint16_t op) {
-  FACULA_CHECK(broadcasts_to(value.sizes(), self.sizes()), ErrorKind::Runtime, op_name(op), "_: the result has shape ",
-               value.sizes(), " and does not fit in place into shape ", self.sizes());
+  FACULA_CHECK(broadcasts_to(value.sizes(), self.sizes()), ErrorKind::Runtime, op_name(op),
+               "_: the result must fit in place into shape ", self.sizes(), ", got ", value.sizes());
   check_castable(value, self, op_name(op) + std::string("_"));
   auto node = Ref<Node>::adopt(new CopyBackwards(value.device()));
   node->flags = recorded_flags_of(value);

@@ -105,8 +105,8 @@ CUfunction load(int device, const KernelSource& source, const Family& family) {
 }  // namespace
 
 void TemplateArgument::refuse_number(int number) {
-  throw_error(ErrorKind::Assertion, current_op(), ": a kernel's template argument from 0 to ", kMostNumber, ", got ",
-              number);
+  throw_error(ErrorKind::Assertion, current_op(), ": expected a kernel's template argument from 0 to ", kMostNumber,
+              ", got ", number);
 }
 
 void refuse_arguments(size_t count) {

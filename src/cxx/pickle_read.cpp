@@ -429,7 +429,9 @@ std::shared_ptr<Node> read_tree(std::string_view archive, const optional<Device>
   auto tree = std::make_shared<Node>();
   if (top->kind == Kind::Object) machine.fill(*tree, top);
   else if (top->kind == Kind::Dict) machine.fill_from_dict(*tree, top);
-  else facula::throw_error(ErrorKind::Runtime, "archive: a module or a dictionary of tensors is expected");
+  else
+    facula::throw_error(ErrorKind::Runtime,
+                        "archive: a module or a dictionary of tensors is expected, got another value");
   return tree;
 }
 

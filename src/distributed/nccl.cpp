@@ -161,7 +161,7 @@ class NcclEngine final : public Engine {
       slot->stream = take_stream(t.device.index);
     }
     FACULA_CHECK(slot->device == t.device.index, ErrorKind::Value,
-                 "a group's tensors of one process are on one device, ", slot->stream.device,
+                 "nccl: a group's tensors of one process are on one device, ", slot->stream.device,
                  " here (set_device() chooses it), got one on ", t.device);
     return *slot;
   }

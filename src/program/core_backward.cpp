@@ -106,7 +106,7 @@ Three group_norm_backward(const Tensor& grad, const Tensor& input, const Tensor&
 Three batch_norm_backward(const Tensor& grad, const Tensor& input, OptTensor weight, OptTensor mean, OptTensor var,
                           OptTensor save_mean, OptTensor save_rstd, bool train, double eps, Mask mask) {
   constexpr const char* kOp = "native_batch_norm_backward";
-  FACULA_CHECK(input.dim() >= 2, ErrorKind::Runtime, kOp, ": an input with channels, got ", input.sizes());
+  FACULA_CHECK(input.dim() >= 2, ErrorKind::Runtime, kOp, ": expected an input with channels, got ", input.sizes());
   const int64_t channels = input.size(1);
   check_norm(kOp, grad, input, weight, channels, mask);
   const Tensor center = statistics(kOp, train ? save_mean : mean, channels);

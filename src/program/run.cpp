@@ -306,7 +306,7 @@ void check_gaps(const BoxedOp& op, const Value* const* given) {
   for (size_t i = 0; i < op.arguments.size(); ++i) {
     const BoxedArgument& wanted = op.arguments[i];
     const bool needs = wanted.type.is_tensor() && !wanted.type.optional && !wanted.has_gaps();
-    FACULA_CHECK(!needs || !missing(*given[i]), ErrorKind::Type, op.name, "(): argument '", wanted.name, "' is a ",
+    FACULA_CHECK(!needs || !missing(*given[i]), ErrorKind::Type, op.name, ": argument '", wanted.name, "' is a ",
                  wanted.type.text(), ", got None");
   }
 }

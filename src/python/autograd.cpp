@@ -75,7 +75,9 @@ Tensor checked_gradient(PyObject* given_grad, const Shape& shape, Py_ssize_t i, 
 
 [[noreturn]] void report_no_history(Py_ssize_t i, IntList sizes, DType dtype) {
   throw_error(ErrorKind::Runtime, "backward: element ", i,
-              " of tensors does not require grad and has no grad_fn, got shape ", sizes, " of ", dtype);
+              " of tensors does not require grad and has no grad_fn (no input of it requires grad, or it was computed "
+              "under no_grad()), got shape ",
+              sizes, " of ", dtype);
 }
 
 /// An input of a transform: an identity whose history leads on to that of the tensor. `begins`: tangents start there.

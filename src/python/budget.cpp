@@ -50,8 +50,8 @@ struct Given {
   }
   Device device() const {
     const Device given = to_device_value(PyTuple_GET_ITEM(args_, 0));
-    FACULA_CHECK(given.is_cpu() || given.is_cuda(), ErrorKind::Value, "memory_budget: the CPU or a CUDA device, got ",
-                 given);
+    FACULA_CHECK(given.is_cpu() || given.is_cuda(), ErrorKind::Value,
+                 "memory_budget: expected the CPU or a CUDA device, got ", given);
     return given.is_cpu() ? kCPU : Device{DeviceType::CUDA, std::max<int8_t>(given.index, 0)};
   }
   Report& report() const { return budget::report_of(device()); }

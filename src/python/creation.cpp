@@ -135,10 +135,10 @@ T element(PyObject* o) {
       int overflow = 0;
       const long long value = PyLong_AsLongLongAndOverflow(o, &overflow);
       constexpr bool widest = std::is_same_v<T, uint64_t>;
-      FACULA_CHECK(!widest || overflow || value >= 0, ErrorKind::Value, "tensor: an integer with a value in ", dtype,
-                   ", got ", value);
-      FACULA_CHECK(!overflow || (widest && overflow > 0), ErrorKind::Value, "tensor: an integer with a value in ",
-                   dtype, ", got one of ", bit_length(o), " bits");
+      FACULA_CHECK(!widest || overflow || value >= 0, ErrorKind::Value, "tensor: expected an integer with a value in ",
+                   dtype, ", got ", value);
+      FACULA_CHECK(!overflow || (widest && overflow > 0), ErrorKind::Value,
+                   "tensor: expected an integer with a value in ", dtype, ", got one of ", bit_length(o), " bits");
     } else {
       const double value = PyLong_AsDouble(o);
       if (value == -1.0 && PyErr_Occurred()) throw PythonError{};
@@ -148,12 +148,12 @@ T element(PyObject* o) {
   if constexpr (std::is_same_v<T, bool>) {
     if (PyComplex_Check(o)) return PyObject_IsTrue(o) == 1;
   }
-  FACULA_CHECK(is_complex(dtype) || !PyComplex_Check(o), ErrorKind::Type, "tensor: a real number for ", dtype,
+  FACULA_CHECK(is_complex(dtype) || !PyComplex_Check(o), ErrorKind::Type, "tensor: expected a real number for ", dtype,
                ", got a complex one");
   const Scalar value = to_scalar(o);
   constexpr bool narrow = dtype == DType::Float16 || dtype == DType::BFloat16 || dtype == DType::Float32;
-  FACULA_CHECK(narrow || has_value<T>(value), ErrorKind::Runtime, "tensor: a number with a value in ", dtype, ", got ",
-               value);
+  FACULA_CHECK(narrow || has_value<T>(value), ErrorKind::Runtime, "tensor: expected a number with a value in ", dtype,
+               ", got ", value);
   return value.to<T>();
 }
 

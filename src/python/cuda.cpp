@@ -116,7 +116,8 @@ PyObject* error_text(PyObject*, PyObject* args) {
 // Graphs compare addresses: unlike data_ptr() this does not say that others may write there.
 PyObject* address_of(PyObject*, PyObject* tensor) {
   return guarded([&] {
-    FACULA_CHECK(is_tensor(tensor), ErrorKind::Type, "_cuda_address: a tensor, got ", Py_TYPE(tensor)->tp_name);
+    FACULA_CHECK(is_tensor(tensor), ErrorKind::Type, "_cuda_address: expected a tensor, got ",
+                 Py_TYPE(tensor)->tp_name);
     const Tensor& t = tensor_of(tensor);
     materialize_bytes(t);
     return check(PyLong_FromVoidPtr(t.impl()->data));

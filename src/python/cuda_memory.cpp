@@ -25,7 +25,7 @@ PyObject* raw_allocate(PyObject*, PyObject* args) {
     int device;
     unsigned long long stream;
     if (!PyArg_ParseTuple(args, "LiK", &bytes, &device, &stream)) return nullptr;
-    FACULA_CHECK(bytes >= 0, ErrorKind::Value, name, ": a size of at least 0, got ", bytes);
+    FACULA_CHECK(bytes >= 0, ErrorKind::Value, name, ": expected a size of at least 0, got ", bytes);
     const Stream on{{DeviceType::CUDA, static_cast<int8_t>(device_argument(device, name))}, stream};
     cuda::set_current_op(name);
     return PyLong_FromVoidPtr(bytes ? cuda::allocate(static_cast<size_t>(bytes), device, on) : nullptr);
@@ -113,7 +113,7 @@ PyObject* set_most_fft_plans(PyObject*, PyObject* args) {
     int device;
     long long most;
     if (!PyArg_ParseTuple(args, "iL", &device, &most)) throw PythonError{};
-    FACULA_CHECK(most >= 0, ErrorKind::Runtime, "cufft_plan_cache: max_size of at least 0, got ", most);
+    FACULA_CHECK(most >= 0, ErrorKind::Runtime, "cufft_plan_cache: expected max_size of at least 0, got ", most);
     cuda::set_most_fft_plans(device_argument(device, "cufft_plan_cache"), static_cast<size_t>(most));
   });
 }

@@ -122,7 +122,7 @@ PyObject* allocator_settings(PyObject*, PyObject*) {
 }
 PyObject* set_allocator_settings(PyObject*, PyObject* settings) {
   return none_after([&] {
-    FACULA_CHECK(PyUnicode_Check(settings), ErrorKind::Type, "_set_allocator_settings: a str, got ",
+    FACULA_CHECK(PyUnicode_Check(settings), ErrorKind::Type, "_set_allocator_settings: expected a str, got ",
                  Py_TYPE(settings)->tp_name);
     cuda::set_allocator_settings(utf8(settings));
   });

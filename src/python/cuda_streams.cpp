@@ -55,10 +55,10 @@ PyObject* synchronize_stream(PyObject*, PyObject* args) {
 PyObject* record_stream(PyObject*, PyObject* args) {
   return none_after([&] {
     const CudaArguments given(args, 3, "record_stream");
-    FACULA_CHECK(is_tensor(given.object(0)), ErrorKind::Type, "record_stream: a tensor, got ",
+    FACULA_CHECK(is_tensor(given.object(0)), ErrorKind::Type, "record_stream: expected a tensor, got ",
                  Py_TYPE(given.object(0))->tp_name);
     const Tensor& t = tensor_of(given.object(0));
-    FACULA_CHECK(t.device().is_cuda(), ErrorKind::NotImplemented, "record_stream: a CUDA tensor, got one on ",
+    FACULA_CHECK(t.device().is_cuda(), ErrorKind::NotImplemented, "record_stream: expected a CUDA tensor, got one on ",
                  t.device());
     materialize_bytes(t);
     if (t.storage()->data) cuda::record_stream(t.storage()->data, given.stream(1, "record_stream"));

@@ -164,7 +164,7 @@ PyObject* dispatch_possible(PyObject*, PyObject*) {
 // The same tensor for kernels: no class stands in for them.
 PyObject* without_dispatch(PyObject*, PyObject* o) {
   return guarded([&] {
-    FACULA_CHECK(is_tensor(o), ErrorKind::Type, "_without_dispatch: a Tensor, got ", Py_TYPE(o)->tp_name);
+    FACULA_CHECK(is_tensor(o), ErrorKind::Type, "_without_dispatch: expected a Tensor, got ", Py_TYPE(o)->tp_name);
     const Tensor& t = tensor_of(o);
     Tensor plain = make_view(t, t.sizes(), t.strides(), 0, false);
     plain.impl()->flags &= ~static_cast<uint32_t>(kPythonDispatch);

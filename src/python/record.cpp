@@ -375,7 +375,7 @@ ProgramInput::Kind input_kind(std::string_view word) {
                     ProgramInput::Kind::Constant}) {
     if (word == name(kind)) return kind;
   }
-  throw_error(ErrorKind::Value, "recorder: a kind of input, got ", word);
+  throw_error(ErrorKind::Value, "recorder: expected a kind of input, got ", word);
 }
 
 // _record_input(tensor, kind, name, path, persistent, sizes): the number of its value; sizes are integers or texts

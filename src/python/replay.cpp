@@ -477,7 +477,7 @@ void read_program(ReplayProgram& program, PyObject* spec) {
   FACULA_CHECK(program.registers <= kMostRegisters, ErrorKind::Value, "_Replay: at most ", kMostRegisters,
                " values, got ", program.registers);
   for (const Step& step : program.steps)
-    FACULA_CHECK(step.operand_count <= kMostOperands, ErrorKind::Value, "_Replay: at most ", kMostOperands,
+    FACULA_CHECK(step.operand_count <= kMostOperands, ErrorKind::Value, "_Replay: expected at most ", kMostOperands,
                  " operands, got ", step.operand_count);
   find_ends(program);
   program.facts.read(part(spec, 7), reinterpret_cast<PyObject*>(replay_type));

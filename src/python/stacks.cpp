@@ -162,7 +162,7 @@ PyObject* function_stack(PyObject*, PyObject* number) {
   return guarded([&] {
     const auto given_number = static_cast<size_t>(to_int(number));
     const std::vector<Place> lines = lines_of(given_number);
-    FACULA_CHECK(given_number == 0 || !lines.empty(), ErrorKind::Value, "_stack: the number of a stack, got ",
+    FACULA_CHECK(given_number == 0 || !lines.empty(), ErrorKind::Value, "_stack: expected the number of a stack, got ",
                  given_number);
     Owned list(check(PyList_New(0)));
     for (const Place& place : lines) {

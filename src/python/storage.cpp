@@ -47,11 +47,11 @@ void fill_bytes(const Tensor& bytes, uint8_t value) {
 
 Storage* storage_with(PyObject* values, Device where) {
   Owned list(PySequence_List(values));
-  FACULA_CHECK(list, ErrorKind::Type, "UntypedStorage(): size is an int or a sequence of bytes, got ",
+  FACULA_CHECK(list, ErrorKind::Type, "UntypedStorage: size is an int or a sequence of bytes, got ",
                Py_TYPE(values)->tp_name);
   Owned bytes(PyBytes_FromObject(list.get()));
   if (!bytes) PyErr_Clear();
-  FACULA_CHECK(bytes, ErrorKind::Type, "UntypedStorage(): a sequence of ints from 0 to 255, got ",
+  FACULA_CHECK(bytes, ErrorKind::Type, "UntypedStorage: a sequence of ints from 0 to 255, got ",
                Py_TYPE(values)->tp_name, " of something else");
   Storage* s = make_storage(static_cast<size_t>(PyBytes_GET_SIZE(bytes.get())), kCPU);
   std::memcpy(s->data, PyBytes_AS_STRING(bytes.get()), s->nbytes);
@@ -99,11 +99,11 @@ PyObject* storage_same(PyObject* o, PyObject*) { return Py_NewRef(o); }
 PyObject* storage_is_shared(PyObject* o, PyObject*) { return PyBool_FromLong(is_shared(self_of(o)->storage)); }
 // PyTorch's argument, which names the device that would use the memory: there is one kind.
 void check_pinning_device(PyObject* args, const char* method) {
-  FACULA_CHECK(PyTuple_GET_SIZE(args) <= 1, ErrorKind::Type, method, ": at most a device, got ", PyTuple_GET_SIZE(args),
-               " arguments");
+  FACULA_CHECK(PyTuple_GET_SIZE(args) <= 1, ErrorKind::Type, method, ": expected at most a device, got ",
+               PyTuple_GET_SIZE(args), " arguments");
   if (PyTuple_GET_SIZE(args) == 0 || PyTuple_GET_ITEM(args, 0) == Py_None) return;
   const Device device = to_device_value(PyTuple_GET_ITEM(args, 0));
-  FACULA_CHECK(device.is_cuda(), ErrorKind::Runtime, method, ": a CUDA device, got ", device);
+  FACULA_CHECK(device.is_cuda(), ErrorKind::Runtime, method, ": expected a CUDA device, got ", device);
 }
 PyObject* storage_is_pinned(PyObject* o, PyObject* args) {
   return with(o, [&](Storage* s) {
@@ -165,7 +165,7 @@ PyObject* storage_cuda(PyObject* o, PyObject* args, PyObject* kwargs) {
   if (!parse_keywords(args, kwargs, "|Op:cuda", names, &given, &non_blocking)) return nullptr;
   return guarded([&] {
     const Device device = concrete(given == Py_None ? Device{DeviceType::CUDA} : to_device_value(given));
-    FACULA_CHECK(device.is_cuda(), ErrorKind::Runtime, "cuda: a CUDA device, got ", device);
+    FACULA_CHECK(device.is_cuda(), ErrorKind::Runtime, "cuda: expected a CUDA device, got ", device);
     const NonBlocking scope(non_blocking);
     return moved_to(o, device);
   });
@@ -287,10 +287,11 @@ PyObject* storage_iter(PyObject* o) {
 // Each element's bytes in reverse order: what was written on a machine of the other order.
 PyObject* storage_byteswap(PyObject* o, PyObject* dtype) {
   return with(o, [&](Storage* s) {
-    FACULA_CHECK(is_dtype(dtype), ErrorKind::Type, "byteswap: a dtype, got ", Py_TYPE(dtype)->tp_name);
+    FACULA_CHECK(is_dtype(dtype), ErrorKind::Type, "byteswap: expected a dtype, got ", Py_TYPE(dtype)->tp_name);
     const DType d = to_dtype_value(dtype);
     const size_t unit = static_cast<size_t>(item_size(d)) / (is_complex(d) ? 2 : 1);
-    FACULA_CHECK(s->device.is_cpu(), ErrorKind::Runtime, "byteswap: memory of the CPU, got device ", s->device);
+    FACULA_CHECK(s->device.is_cpu(), ErrorKind::Runtime, "byteswap: expected memory of the CPU, got device ",
+                 s->device);
     const WriteScope write(s, "byteswap");
     for (size_t at = 0; unit > 1 && at + unit <= s->nbytes; at += unit) std::reverse(s->data + at, s->data + at + unit);
     return Py_NewRef(Py_None);

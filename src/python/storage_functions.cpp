@@ -109,7 +109,7 @@ Storage* storage_of(PyObject* o, const char* op) {
   if (is_storage(o)) return storage_object(o)->storage;
   Owned inner(PyObject_GetAttrString(o, "_untyped_storage"));
   if (!inner) PyErr_Clear();
-  FACULA_CHECK(inner && is_storage(inner.get()), ErrorKind::Type, op, "(): expected a storage, got ",
+  FACULA_CHECK(inner && is_storage(inner.get()), ErrorKind::Type, op, ": expected a storage, got ",
                Py_TYPE(o)->tp_name);
   return storage_object(inner.get())->storage;  // kept alive by the outer object
 }
@@ -126,7 +126,7 @@ std::optional<DType> storage_dtype(PyObject* o) {
 Storage* storage_for(PyObject* o, DType dtype, const char* op) {
   Storage* storage = storage_of(o, op);
   const std::optional<DType> own = storage_dtype(o);
-  FACULA_CHECK(!own || *own == dtype, ErrorKind::Runtime, op, ": Expected a Storage of type ", dtype,
+  FACULA_CHECK(!own || *own == dtype, ErrorKind::Runtime, op, ": expected a Storage of type ", dtype,
                " or an UntypedStorage, got ", *own);
   return storage;
 }

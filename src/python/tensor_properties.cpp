@@ -268,7 +268,7 @@ PyObject* get_dict(PyObject* o, void* context) {
 }
 int set_dict(PyObject* o, PyObject* value, void* context) {
   if (!value || !PyDict_Check(value)) {
-    PyErr_SetString(PyExc_TypeError, "__dict__: expected a dict");
+    PyErr_SetString(PyExc_TypeError, "__dict__: expected a dict, got something else");
     return -1;
   }
   if (PyObject_GenericSetDict(o, value, context) < 0) return -1;
@@ -328,8 +328,8 @@ namespace {
 PyObject* only_argument(const char* method, const char* name, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   const Py_ssize_t given = n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
   const bool known = given == n || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), name) == 0;
-  FACULA_CHECK(given <= 1, ErrorKind::Type, method, "(): expected at most ", name, ", got ", given, " arguments");
-  FACULA_CHECK(known, ErrorKind::Type, method, "(): expected ", name, ", got ", utf8(PyTuple_GET_ITEM(kwnames, 0)));
+  FACULA_CHECK(given <= 1, ErrorKind::Type, method, ": expected at most ", name, ", got ", given, " arguments");
+  FACULA_CHECK(known, ErrorKind::Type, method, ": expected ", name, ", got ", utf8(PyTuple_GET_ITEM(kwnames, 0)));
   return given && args[0] != Py_None ? args[0] : nullptr;
 }
 

@@ -66,7 +66,8 @@ PyObject* dtype_to_real(PyObject* self, PyObject*) { return wrap_dtype(real_dtyp
 PyObject* dtype_to_complex(PyObject* self, PyObject*) {
   return guarded([&] {
     const DType dtype = value_of<DType>(self);
-    FACULA_CHECK(is_inexact(dtype), ErrorKind::Runtime, "to_complex: a floating or complex dtype, got ", dtype);
+    FACULA_CHECK(is_inexact(dtype), ErrorKind::Runtime, "to_complex: expected a floating or complex dtype, got ",
+                 dtype);
     return wrap_dtype(complex_dtype(dtype));
   });
 }

@@ -507,7 +507,7 @@ void Stretch::give(const std::vector<int>& numbers, std::vector<Tensor> made) {
     if (!is_wanted(static_cast<size_t>(v.result))) continue;
     Tensor t = std::exchange(made[i], Tensor());
     FACULA_CHECK(t.defined() && t.dtype() == v.form.dtype && t.sizes() == IntList(v.form.sizes), ErrorKind::Runtime,
-                 tree_->host->name(), " gave another result ", i, " than the program's: dtype ", name(v.form.dtype),
+                 tree_->host->name(), ": gave another result ", i, " than the program's: dtype ", name(v.form.dtype),
                  " and shape ", IntList(v.form.sizes), " are expected, got ", t.defined() ? name(t.dtype()) : "none",
                  t.defined() ? t.sizes() : IntList());
     materialize(t);

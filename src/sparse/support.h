@@ -33,7 +33,8 @@ Entries nonzero_entries(const Tensor& self, int64_t dense_dim);
 
 /// A dimension that the tensor has: one of no dimensions has none, not even 0.
 inline int64_t own_dim(const Tensor& self, int64_t dim, const char* op) {
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Index, op, ": a sparse tensor with dimensions, got a 0-d one and dim ", dim);
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Index, op,
+               ": expected a sparse tensor with dimensions, got a 0-d one and dim ", dim);
   return wrap_dim(dim, self.dim(), op);
 }
 

@@ -22,6 +22,7 @@ import socket
 import threading
 import time
 
+from facula import _C
 from facula.futures import run_callbacks
 
 from .._errors import DistNetworkError, DistStoreError
@@ -167,7 +168,7 @@ class Agent(Answers):
         if isinstance(to, str):
             found = self.by_name.get(to)
             if found is None:
-                raise RuntimeError(f"{what}: a worker's name is one of {', '.join(self.by_name)}, got {to!r}")
+                raise RuntimeError(f"{what}: a worker's name must be {_C._one_of(to, self.by_name)}")
             return found
         if isinstance(to, int) and not isinstance(to, bool):
             if to != self.rank and to not in self.peers:

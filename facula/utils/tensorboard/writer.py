@@ -484,7 +484,7 @@ class SummaryWriter:
         """
         points = _media.to_numpy(mat)
         if points.ndim != 2:
-            raise ValueError(f"SummaryWriter.add_embedding: mat is (N, D), got shape {points.shape}")
+            raise ValueError(f"SummaryWriter.add_embedding: mat is (N, D), got shape {tuple(points.shape)}")
         for name, given in (("metadata", metadata), ("label_img", label_img)):
             if given is not None and len(given) != len(points):
                 raise ValueError(

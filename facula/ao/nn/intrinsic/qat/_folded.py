@@ -65,7 +65,7 @@ class Folded(nn.Module):
         return self
 
     def _product(self, input, weight, bias):
-        raise NotImplementedError(f"{type(self).__name__}: a layer says what it does with its weight, got {input.shape}")
+        raise NotImplementedError(f"{type(self).__name__}: a layer says what it does with its weight, got {tuple(input.shape)}")
 
     def _folded(self, input):
         factor = self.bn.weight / facula.sqrt(self.bn.running_var + self.bn.eps)
