@@ -30,7 +30,6 @@ LAYERS = {
 # imports that run up: (file, what it imports) -> why
 UPWARD = {
     ("_operators/namespaces.py", "compat.packages"): "torch.ops.load_library gives other packages what stands for their libraries",
-    ("_tensor/printing.py", "autograd.forward_ad"): "a dual tensor prints its tangent",
     ("_tensor/__init__.py", "cuda._interface"): "the attribute __cuda_array_interface__ is one of Tensor",
     ("functions/lobpcg.py", "autograd.function"): "its derivative is a Function of its own",
     ("functions/reduce.py", "autograd"): "segment_reduce has a derivative of its own",
