@@ -225,7 +225,7 @@ def test_errors_of_an_op_say_where_it_was_recorded():
         ("%b: float32[s0, 2]]", "%a: float32[s0, 2]]", "defined twice, got 'a'"),
         ("float32[s0, 4] = add", "float31[s0, 4] = add", "line 4: expected a dtype"),
         ("[{4*s0}]", "[{4*}]", "expression: cannot be read"),
-        ("return", "retur", "line 9: expected '%'"),
+        ("return", "retur", "line 9: expected '%'"),  # codespell:ignore
         ("symbol s0 in [1, 64] sample 3", "symbol s0 in [1, 6x] sample 3", "a number in range"),
     ],
 )

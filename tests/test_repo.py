@@ -197,7 +197,7 @@ def test_the_lists_of_pyproject_can_be_installed_alone():
         done = subprocess.run([sys.executable, ROOT / ".ci" / "requirements.py", name], capture_output=True, text=True)
         return done.returncode, done.stdout.split(), done.stderr
 
-    assert listed("lint") == (0, ["clang-format==19.1.7", "ruff>=0.6"], "")
+    assert listed("lint") == (0, ["clang-format==19.1.7", "ruff>=0.6", "codespell>=2.4"], "")
     assert listed("types") == (0, ["pyright[nodejs]>=1.1.414"], "")
     assert listed("requires")[1][0].startswith("scikit-build-core")
     assert listed("nonsense") == (1, [], "pyproject.toml: no list 'nonsense'\n")

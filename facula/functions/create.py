@@ -179,7 +179,7 @@ def asarray(obj: Any, *, dtype: facula.dtype | None = None, device: Device = Non
 
 
 def _as_tensor(obj, dtype):
-    """Return (tensor, whether it is on the memory of `obj`)"""
+    """Return (tensor, whether it is on the memory of `obj`)."""
     if isinstance(obj, Tensor):
         return obj, True
     if isinstance(obj, np.ndarray) and obj.ndim:  # asking for the interface would build a dictionary

@@ -76,7 +76,7 @@ def _is_from_torch(obj):
 
 
 def _format_target(base, target):
-    """Return how `target` of `base` is called in a program: a.0.b -> getattr(base.a, "0").b"""
+    """Return how `target` of `base` is called in a program: a.0.b is getattr(base.a, "0").b."""
     text = base
     for part in target.split("."):
         named = part.isidentifier() and not keyword.iskeyword(part)
@@ -310,7 +310,7 @@ def _is_magic(name):
 
 
 def _snake_case(text):
-    """Return a name in snake case: transformerEncoder, TransformerEncoder -> transformer_encoder"""
+    """Return a name in snake case, transformer_encoder for TransformerEncoder."""
     found = []
     for at, letter in enumerate(text):
         if letter.isupper():

@@ -186,7 +186,7 @@ def _module_of(function):
 
 
 def torch_module(name):
-    """Return the name of a module in PyTorch: facula.nn.modules.linear -> torch.nn.modules.linear"""
+    """Return the name of a module in PyTorch, torch.nn.modules.linear for facula.nn.modules.linear."""
     return f"torch{name[len('facula') :]}" if name == "facula" or name.startswith("facula.") else name
 
 

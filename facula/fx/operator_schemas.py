@@ -79,7 +79,7 @@ def _signatures_of_docs(function):
 
 
 def _without_types(text):
-    """Return a signature without types: "Tensor input, int dim=0, *, out=None" -> "input, dim=0, *, out=None" """
+    """Return a signature without types: "input, dim=0" for "Tensor input, int dim=0"."""
     depth, parts, part = 0, [], ""
     for letter in text:
         depth += (letter in "([{") - (letter in ")]}")

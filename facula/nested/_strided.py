@@ -34,7 +34,7 @@ class StridedNestedTensor(OfRows):
 
     @property
     def layout(self):
-        """strided."""
+        """Return torch.strided."""
         return facula.strided
 
     @property

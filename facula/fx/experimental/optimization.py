@@ -20,7 +20,7 @@ __all__ = ["matches_module_pattern", "replace_node_module", "fuse", "remove_drop
 
 
 def _parent_name(target):
-    """Return (path of what holds it, its name there)"""
+    """Return (path of what holds it, its name there)."""
     parent, _, name = target.rpartition(".")
     return parent, name
 

@@ -188,7 +188,7 @@ class NestedTensor(OfRows):
 
     @property
     def layout(self):
-        """jagged."""
+        """Return torch.jagged."""
         return facula.jagged
 
     @property

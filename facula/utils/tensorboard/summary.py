@@ -218,7 +218,7 @@ _HPARAM_TYPES = ((bool, "DATA_TYPE_BOOL", "bool_value"), ((int, float), "DATA_TY
 
 
 def _hparam(name: str, value):
-    """Return (value as Python's, its type's name, the field that holds it)"""
+    """Return (value as Python's, its type's name, the field that holds it)."""
     if not isinstance(value, (bool, int, float, str)):
         value = _media.to_numpy(value).item()
     for kind, data_type, field in _HPARAM_TYPES:
