@@ -386,15 +386,15 @@ def test_public_names_stand_in_no_private_file():
 # layers of the Python package (ARCHITECTURE.md, "Layers of the Python package")
 
 # what stands in facula/ and has no name of PyTorch's
-OWN_ROOMS = set("_C _tensor _operators _shared _serialization compat functions array_api".split())
+OWN_FOLDERS = set("_C _tensor _operators _shared _serialization compat functions array_api".split())
 
 
-def test_the_ground_floor_has_public_names():
+def test_the_folder_of_the_package_has_public_names():
     """PyTorch's private names that packages import are in facula/compat/private."""
     names = set(re.findall(r"^torch\.(\w+)", (ROOT / "tests/data/pytorch_names.txt").read_text(), re.M))
     floor = {path.name.partition(".")[0] for path in (ROOT / "facula").iterdir()} - {"py", "__pycache__"}
     own = {name for name in floor if not re.fullmatch(r"__\w+__", name) and name not in names}
-    assert own == OWN_ROOMS, own ^ OWN_ROOMS
+    assert own == OWN_FOLDERS, own ^ OWN_FOLDERS
 
 
 def test_imports_of_the_package_run_down():
@@ -416,10 +416,10 @@ def test_files_of_the_package_form_no_circle():
 
 
 def test_documents_name_the_layers():
-    """Every room of tests/python_layers.py stands in the row of its layer."""
+    """Every module of tests/python_layers.py stands in the row of its layer."""
     rows = re.findall(r"^\| (\w+) \| (.*) \|$", (ROOT / "docs/internals/python.md").read_text(), re.M)
     stated = {name: set(re.findall(r"`([\w.]+)`", text)) for name, text in rows if name in python_layers.LAYERS}
-    assert stated == {name: set(rooms.split()) for name, rooms in python_layers.LAYERS.items()}
+    assert stated == {name: set(names.split()) for name, names in python_layers.LAYERS.items()}
 
 
 # results, settings and documents
