@@ -236,7 +236,7 @@ class BlockMask:
             BLOCK_SIZE: rows and columns of a block, or one number for both.
             mask_mod: the mask within blocks that are seen in part; default: everything.
             seq_lengths: (Q_LEN, KV_LEN); default: those of whole blocks.
-            compute_q_blocks: whether those of each block of keys are computed.
+            compute_q_blocks: if True, compute those of each block of keys.
             order: orders for compiled kernels: without effect.
 
         Errors: RuntimeError for indices of fewer than 2 dimensions; AssertionError for one of num_blocks and indices without
@@ -276,7 +276,7 @@ class BlockMask:
         """Return the arguments of the constructor.
 
         Args:
-            flatten: whether without nested tuples.
+            flatten: if True, return a flat tuple.
         """
         head, size = (self.seq_lengths, self.BLOCK_SIZE) if flatten else ((self.seq_lengths,), (self.BLOCK_SIZE,))
         order = (self.dq_write_order, self.dq_write_order_full, self._dq_kv_order, self._dq_kv_order_spt)
