@@ -26,7 +26,7 @@ __all__ = [
 
 
 class IterableWrapperIterDataPipe(IterDataPipe["Any"]):
-    """A stream of what an iterable gives.
+    """Yield what an iterable yields.
 
     Args:
         iterable: the samples.
@@ -58,7 +58,7 @@ class IterableWrapperIterDataPipe(IterDataPipe["Any"]):
 
 @functional_datapipe("map")
 class MapperIterDataPipe(IterDataPipe["Any"]):
-    """What a function gives for each sample.
+    """Apply a function to each sample.
 
     Args:
         datapipe: the stream.
@@ -97,7 +97,7 @@ class MapperIterDataPipe(IterDataPipe["Any"]):
 
 @functional_datapipe("filter")
 class FilterIterDataPipe(IterDataPipe["Any"]):
-    """The samples for which a function is True.
+    """Yield the samples for which a function is True.
 
     Args:
         datapipe: the stream.
@@ -316,7 +316,7 @@ class ConcaterIterDataPipe(IterDataPipe["Any"]):
 
 @functional_datapipe("mux")
 class MultiplexerIterDataPipe(ConcaterIterDataPipe):
-    """A sample of each stream in turn, until one is at its end.
+    """Yield a sample of each stream in turn, until one is at its end.
 
     Args:
         datapipes: the streams. ValueError for none; TypeError for anything else.

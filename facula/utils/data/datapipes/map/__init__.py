@@ -20,7 +20,7 @@ __all__ = ["Batcher", "Concater", "Mapper", "SequenceWrapper", "Shuffler", "Zipp
 
 
 class SequenceWrapperMapDataPipe(MapDataPipe["Any"]):
-    """The elements of a sequence or mapping.
+    """Hold the elements of a sequence or mapping.
 
     Args:
         sequence: what has them.
@@ -53,7 +53,7 @@ def default_fn(data: Any) -> Any:
 
 @functional_datapipe("map")
 class MapperMapDataPipe(MapDataPipe["Any"]):
-    """What a function gives for each sample.
+    """Apply a function to each sample.
 
     Args:
         datapipe: the samples.
@@ -167,7 +167,7 @@ class ZipperMapDataPipe(ConcaterMapDataPipe):
 
 
 class ShufflerIterDataPipe(_Shuffling, IterDataPipe):
-    """The samples of a pipe in another order, as a stream.
+    """Yield the samples of a pipe in another order, as a stream.
 
     Args:
         datapipe: the pipe.
