@@ -30,7 +30,7 @@ class IterableWrapperIterDataPipe(IterDataPipe["Any"]):
 
     Args:
         iterable: the samples.
-        deepcopy: whether each iterator reads a copy of it.
+        deepcopy: if True, each iterator reads a copy of it.
 
     >>> pipes = torch.utils.data.datapipes.iter
     >>> list(pipes.IterableWrapper([1, 2, 3]))
@@ -236,7 +236,7 @@ class GrouperIterDataPipe(IterDataPipe["Any"]):
         buffer_size: samples that wait for others of their key; None: any number.
         group_size: samples of a full group. Default: no group is full before the end.
         guaranteed_group_size: the least number of samples that a group must have when the buffer is full.
-        drop_remaining: whether groups that are too small then are left out.
+        drop_remaining: if True, leave out groups that are too small then.
 
     Errors: RuntimeError where the buffer is full and no group is large enough; AssertionError for sizes that do not fit it.
 

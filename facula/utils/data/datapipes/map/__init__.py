@@ -24,7 +24,7 @@ class SequenceWrapperMapDataPipe(MapDataPipe["Any"]):
 
     Args:
         sequence: what has them.
-        deepcopy: whether it is copied.
+        deepcopy: if True, copy it.
 
     >>> pipes = torch.utils.data.datapipes.map
     >>> pipe = pipes.SequenceWrapper([10, 20])
