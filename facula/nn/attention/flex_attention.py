@@ -447,27 +447,32 @@ class AuxOutput(NamedTuple):
     max_scores: Tensor | None = None
 
 
-FlexKernelOptions = TypedDict(
-    "FlexKernelOptions",
-    {
-        **dict.fromkeys(
-            "num_warps num_stages BLOCK_M BLOCK_N BLOCK_M1 BLOCK_N1 BLOCK_M2 BLOCK_N2 kpack matrix_instr_nonkdim "
-            "waves_per_eu".split(),
-            int,
-        ),
-        **dict.fromkeys(
-            "PRESCALE_QK ROWS_GUARANTEED_SAFE BLOCKS_ARE_CONTIGUOUS WRITE_DQ FORCE_USE_FLEX_ATTENTION USE_TMA".split(), bool
-        ),
-        "BACKEND": str,
-    },
-    total=False,
-)
-FlexKernelOptions.__doc__ = """Options of PyTorch's compiled kernels, a dict: `flex_attention` takes and ignores them.
+class FlexKernelOptions(TypedDict, total=False):
+    """Options of PyTorch's compiled kernels, a dict: `flex_attention` accepts and ignores them.
 
->>> from torch.nn.attention.flex_attention import FlexKernelOptions
->>> FlexKernelOptions(BLOCK_M=64, num_warps=4)
-{'BLOCK_M': 64, 'num_warps': 4}
-"""
+    >>> from torch.nn.attention.flex_attention import FlexKernelOptions
+    >>> FlexKernelOptions(BLOCK_M=64, num_warps=4)
+    {'BLOCK_M': 64, 'num_warps': 4}
+    """
+
+    num_warps: int
+    num_stages: int
+    BLOCK_M: int
+    BLOCK_N: int
+    BLOCK_M1: int
+    BLOCK_N1: int
+    BLOCK_M2: int
+    BLOCK_N2: int
+    kpack: int
+    matrix_instr_nonkdim: int
+    waves_per_eu: int
+    PRESCALE_QK: bool
+    ROWS_GUARANTEED_SAFE: bool
+    BLOCKS_ARE_CONTIGUOUS: bool
+    WRITE_DQ: bool
+    FORCE_USE_FLEX_ATTENTION: bool
+    USE_TMA: bool
+    BACKEND: str
 
 
 def _check(query, key, value, block_mask, enable_gqa):
