@@ -102,9 +102,11 @@ def test_long_files_say_why():
 
 
 HOMES = """
-facula facula.ao.quantization facula.ao.quantization.observer facula.autograd facula.distributions facula.distributions.constraints
+facula facula.ao.nn.intrinsic facula.ao.nn.intrinsic.qat facula.ao.nn.intrinsic.quantized facula.ao.nn.qat facula.ao.nn.quantized
+facula.ao.quantization facula.ao.quantization.observer facula.autograd facula.distributions facula.distributions.constraints
 facula.distributions.transforms facula.export facula.fx facula.nn facula.nn.attention.flex_attention facula.nn.modules.module
-facula.nn.parallel facula.nn.utils.prune facula.optim facula.optim.lr_scheduler facula.utils._pytree facula.utils.data
+facula.nn.parallel facula.nn.utils.prune facula.optim facula.optim.lr_scheduler facula.package facula.utils._pytree
+facula.utils.checkpoint facula.utils.data
 """.split()
 
 
@@ -116,6 +118,7 @@ def test_classes_stand_in_the_file_that_their_module_is(home):
     ours = {cls for cls in public if cls.__module__.startswith("facula.") and not cls.__module__.startswith("facula._C")}
     wrong = [cls for cls in ours if inspect.getsourcefile(cls) != sys.modules[cls.__module__].__file__]
     assert ours and not wrong, wrong
+    assert all(map(inspect.getsource, ours))  # there is a class statement
 
 
 def test_kernels_include_no_standard_header():

@@ -27,7 +27,7 @@ def fuse_known_modules(mod_list: Sequence[Module], is_qat: bool,
 
     Args:
         mod_list: layers that follow each other.
-        is_qat: whether they go on training.
+        is_qat: if True, they go on training.
         additional_fuser_method_mapping: as for `get_fuser_method`.
 
     Errors: AssertionError for other layers.
@@ -85,7 +85,7 @@ def fuse_modules(model: Module, modules_to_fuse: Sequence[Sequence[str] | str], 
     Args:
         model: in evaluation mode, where batch normalisations are among the layers.
         modules_to_fuse: a list of names of layers, or a list of such lists.
-        inplace: whether to change the model, rather than a copy.
+        inplace: if True, change the model, otherwise a copy.
         fuser_func: what makes a list of modules of a list of modules, `fuse_known_modules`.
         fuse_custom_config_dict: a dictionary with `additional_fuser_method_mapping`, as for `get_fuser_method`.
 

@@ -54,7 +54,7 @@ def fuse_conv_bn(is_qat: bool, conv: Module, bn: Module) -> Conv2d | ConvBn2d:
     """Return one module for a convolution and the batch normalisation after it.
 
     Args:
-        is_qat: whether they go on training, in a container of both; otherwise the normalisation goes into the weight.
+        is_qat: if True, they go on training, in a container of both; otherwise the normalization goes into the weight.
         conv, bn: the layers, of two dimensions, say.
 
     Errors: AssertionError where one of them trains and the other does not.
@@ -75,7 +75,7 @@ def fuse_conv_bn_relu(is_qat: bool, conv: Module, bn: Module, relu: Module) -> C
     """Return one module for a convolution, the batch normalisation and the ReLU after it.
 
     Args:
-        is_qat: whether they go on training, in a container of all; otherwise the normalisation goes into the weight.
+        is_qat: if True, they go on training, in a container of all; otherwise the normalization goes into the weight.
         conv, bn, relu: the layers.
 
     Errors: AssertionError where some of them train and others do not; NotImplementedError for other layers.
@@ -98,7 +98,7 @@ def fuse_linear_bn(is_qat: bool, linear: Module, bn: Module) -> LinearBn1d:
     """Return one module for a linear layer and the batch normalisation after it.
 
     Args:
-        is_qat: whether they go on training, in a container of both; otherwise the normalisation goes into the weight.
+        is_qat: if True, they go on training, in a container of both; otherwise the normalization goes into the weight.
         linear, bn: the layers.
 
     Errors: AssertionError where one of them trains and the other does not.

@@ -78,8 +78,8 @@ def fuse(model: Module, inplace: bool = False, no_trace: bool = False) -> GraphM
 
     Args:
         model: the module.
-        inplace: whether the module itself may be changed.
-        no_trace: whether it is a GraphModule already.
+        inplace: if True, the module itself may be changed.
+        no_trace: if True, it is a GraphModule already.
 
     >>> from facula.fx.experimental.optimization import fuse
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).eval()

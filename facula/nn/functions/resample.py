@@ -300,7 +300,7 @@ def _grid(theta, size, align_corners: bool):
 
 
 class _AffineGrid(Function):
-    """The product of all places with the maps. It saves nothing, so that backward may be asked for again."""
+    """Multiply all places by the maps. It saves nothing, so that backward can run again."""
 
     @staticmethod
     def forward(theta, size, align_corners):

@@ -25,7 +25,7 @@ __all__ = [
 
 
 class _InstanceNorm(_NormBase):
-    """What the instance normalisation layers share.
+    """Base class of the instance normalisation layers.
 
     Args:
         num_features: number of channels C.

@@ -13,7 +13,7 @@ __all__ = ["LazyModuleMixin"]
 
 
 class LazyModuleMixin:
-    """What makes a module wait for its first input before its parameters have shapes; it stands before the Module class
+    """Make a module wait for its first input before its parameters have shapes; it stands before the Module class
     among the bases.
 
     A subclass registers `UninitializedParameter` and `UninitializedBuffer` objects in its constructor and defines

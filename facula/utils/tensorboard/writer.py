@@ -361,7 +361,7 @@ class SummaryWriter:
 
         Args:
             figure: the figure, or a list of figures of one size.
-            close: whether it is closed afterwards.
+            close: if True, close it afterwards.
 
         >>> import tempfile
         >>> from matplotlib.figure import Figure
@@ -442,8 +442,8 @@ class SummaryWriter:
         Args:
             model: the module.
             input_to_model: what it is called with: a tensor, or a tuple of arguments.
-            verbose: whether the nodes are printed.
-            use_strict_trace: whether results in a dict are refused, as PyTorch's tracer does.
+            verbose: if True, print the nodes.
+            use_strict_trace: if True, refuse results in a dict, as PyTorch's tracer does.
 
         Errors: ValueError without input_to_model; RuntimeError for results in a dict where use_strict_trace is True.
         """

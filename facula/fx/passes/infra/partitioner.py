@@ -74,10 +74,10 @@ class CapabilityBasedPartitioner:
     Args:
         graph_module: the GraphModule.
         operator_support: says which nodes are supported.
-        allows_single_node_partition: whether a part may be one node.
+        allows_single_node_partition: if True, a part may be one node.
         non_compute_ops: names of ops that do not count as computation.
         allowed_single_node_partition_ops: names of ops that may be a part alone.
-        skip_horizontal_fusion: whether parts that only share an input stay apart.
+        skip_horizontal_fusion: if True, parts that only share an input stay apart.
 
     >>> from facula.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     >>> from facula.fx.passes.operator_support import OperatorSupport

@@ -36,7 +36,7 @@ _FIRST_NAMES = {
 
 
 class _ConvBnNd(Folded, nn.modules.conv._ConvNd, _FusedModule):
-    """What they share; a class names the layers that it is made of."""
+    """Base class of convolutions with a normalization; a class names the layers that it is made of."""
 
     _version = 2
     _FLOAT_MODULE: type
@@ -255,7 +255,7 @@ class ConvBnReLU3d(ConvBn3d):
 
 
 class _ConvReLU:
-    """What convolutions with a ReLU share."""
+    """Base class of convolutions with a ReLU."""
 
     _FLOAT_BN_MODULE = None
     _FLOAT_RELU_MODULE = nn.ReLU

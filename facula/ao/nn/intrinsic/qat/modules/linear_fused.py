@@ -30,7 +30,7 @@ class LinearBn1d(Folded, nn.Linear, _FusedModule):
     Args:
         in_features, out_features, bias: as for nn.Linear.
         eps, momentum: as for nn.BatchNorm1d.
-        freeze_bn: whether the normalisation uses its statistics as they are.
+        freeze_bn: if True, normalize with the statistics as they are.
         qconfig: its `weight` says how.
 
     Errors: AssertionError without a qconfig.
