@@ -38,7 +38,6 @@ UPWARD = {
     ("functions/loss.py", "nn.functional"): "PyTorch has these losses at its top level, too",
     ("functions/resample.py", "nn.functional"): "affine_grid_generator is PyTorch's first name of nn.functional.affine_grid",
     ("functions/rnn.py", "nn.functions.rnn"): "PyTorch has recurrent networks as functions at its top level, too",
-    ("nn/modules/_sync_batchnorm.py", "distributed"): "SyncBatchNorm adds up over processes",
     ("nn/modules/batchnorm.py", "distributed"): "SyncBatchNorm adds up over processes",
     ("nn/parallel/distributed.py", "distributed"): "DistributedDataParallel stands in nn.parallel",
     ("nn/parallel/distributed.py", "distributed._reducer"): "DistributedDataParallel stands in nn.parallel",

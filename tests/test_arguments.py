@@ -208,8 +208,9 @@ EXCEPTIONS = {
             """,
     },
     "of the registration itself: its owner, tags, and what may be overridden": {
+        "_operators/custom.py": "CustomOpDef.register_torch_dispatch(torch_dispatch_class)",
         "library.py": """
-            CustomOpDef.register_torch_dispatch(torch_dispatch_class) define(alias_analysis lib tags) impl(lib) register_kernel(lib)
+            define(alias_analysis lib tags) impl(lib) register_kernel(lib)
             register_fake(allow_override lib) register_autograd(lib) register_vmap(lib)
             register_torch_dispatch(allow_override lib) register_autocast(lib) Library.define(alias_analysis tags)
             Library.impl(allow_override with_keyset)

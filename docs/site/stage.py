@@ -16,10 +16,14 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatch
 from pathlib import Path
 
 import api
 import charts
+import densities  # noqa: F401  (adds its pictures)
+import masks  # noqa: F401  (adds its pictures)
+import pictures
 import tutorial
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,6 +66,24 @@ def places() -> dict[str, str]:
         "ops/README.md": "internals/ops",
         "bindings/rust/README.md": "rust", "examples": "examples/index",
     }  # fmt: skip
+
+
+def with_readme(text: str, source: str) -> str:
+    """Return the text of a page with sections of README in the place of what refers to them: `<!-- of README: title -->`."""
+    readme = (ROOT / "README.md").read_text()
+
+    def near(match: re.Match) -> str:
+        outside = re.match(r"\w+:", match.group(2))
+        target = match.group(2) if outside else posixpath.relpath(match.group(2), posixpath.dirname(source) or ".")
+        return match.group(1) + target + match.group(3)
+
+    def section(match: re.Match) -> str:
+        found = re.search(rf"(?ms)^## {re.escape(match.group(1))}\n(.*?)(?=^## |\Z)", readme)
+        if found is None:
+            raise SystemExit(f"{source}: README has no section '{match.group(1)}'")
+        return LINK.sub(near, found.group(1).strip()) + "\n"
+
+    return re.sub(r"(?ms)^<!-- of README: ([^\n]+) -->\n.*?^<!-- end -->\n", section, text)
 
 
 class Stage:
@@ -116,7 +138,7 @@ class Stage:
         if more:
             head, blank, rest = text.partition("\n\n")
             text = head + blank + more + rest
-        self.write(f"{page}.md", self.turned(text, source, page))
+        self.write(f"{page}.md", self.turned(with_readme(text, source), source, page))
 
     def example(self, path: Path) -> None:
         text = path.read_text()
@@ -202,6 +224,7 @@ class Stage:
             self.example(path)
         self.example_index()
         charts.write(self.folder)
+        pictures.write(self.folder)
         site = api.Site()
         count = api.write(self.folder, site.build())
         self.names(site)
@@ -211,6 +234,16 @@ class Stage:
         self.clear()
         return count
 
+    def some(self, pattern: str) -> int:
+        """Write the pages of the API whose names match, with their pictures, and a page that lists them."""
+        pages = {name: page for name, page in api.Site().build().items() if fnmatch(name.removeprefix("api/"), pattern)}
+        shown = json.dumps(list(pages.values()))
+        pictures.write(self.folder, lambda file: f"pictures/{file}" in shown)
+        self.write("_static/names.js", "const NAMES = [];\n")
+        listed = "\n".join(pages)
+        self.write("index.md", f"# Some pages\n\n```{{toctree}}\n{listed}\n```\n")
+        return api.write(self.folder, {name: {**page, "sidebar": True, "toctree": []} for name, page in pages.items()})
+
     def clear(self) -> None:
         """Take away pages whose sources are gone."""
         for path in self.folder.rglob("*.md"):
@@ -218,11 +251,11 @@ class Stage:
                 path.unlink()
 
 
-def stage(folder: Path) -> int:
-    """Write all sources of the site below `folder`; return the number of pages of the API."""
+def stage(folder: Path, only: str = "") -> int:
+    """Write all sources of the site below `folder`, or those of some pages of the API; return how many of these there are."""
     folder.mkdir(parents=True, exist_ok=True)
-    return Stage(folder).everything()
+    return Stage(folder).some(only) if only else Stage(folder).everything()
 
 
 if __name__ == "__main__":
-    print(stage(Path(sys.argv[1])))
+    print(stage(Path(sys.argv[1]), *sys.argv[2:]))

@@ -89,8 +89,6 @@ def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False
         pickle.dump(_snapshot(), file)
 
 
-
-
 def _has_devices():
     return _C._cuda_device_count() > 0 and not _C._cuda_is_in_bad_fork()
 

@@ -22,6 +22,8 @@ __all__ = ["Binomial"]
 class Binomial(ProbsOrLogits, Distribution):
     """How many of ``total_count`` trials succeed, each with probability ``probs``.
 
+    Formula: p = comb(total_count, x) * probs ** x * (1 - probs) ** (total_count - x)
+
     Args:
         total_count: the number of trials, a number or a tensor of whole numbers that are not negative.
         probs: the probability of success, in [0, 1]; or

@@ -94,7 +94,7 @@ class RuleOptimizer(Optimizer):
                 if grad is None:
                     continue
                 sparse = check_layout(self, grad)
-                state = self.state[param] or self._start(group, param)
+                state = self.state[param] or self._start(group, param)  # an empty dict before the first step
                 state["step"] += 1
                 if sparse:
                     self._update_sparse(group, param, grad, state)

@@ -303,6 +303,8 @@ class _LambdaScheduler(LRScheduler):
 class LambdaLR(_LambdaScheduler):
     """Set the initial rate times a function of the epoch.
 
+    Formula: lr = initial_lr * lr_lambda(epoch)
+
     Args:
         optimizer: the optimizer whose rates are set.
         lr_lambda: a function from the epoch to the factor, or a list with one for each group. The state dict has the attributes
@@ -364,6 +366,8 @@ class MultiplicativeLR(_LambdaScheduler):
 
 class StepLR(LRScheduler):
     """Multiply the rate by ``gamma`` every ``step_size`` epochs.
+
+    Formula: lr = initial_lr * gamma ** (epoch // step_size)
 
     Args:
         optimizer: the optimizer whose rates are set.
@@ -447,6 +451,8 @@ class MultiStepLR(LRScheduler):
 class ConstantLR(LRScheduler):
     """Multiply the rate by ``factor`` during the first epochs, and then restore it.
 
+    Formula: lr = initial_lr * factor if epoch < total_iters else initial_lr
+
     Args:
         optimizer: the optimizer whose rates are set.
         factor: the factor, in [0, 1]. The step that would undo a factor of 0 raises ZeroDivisionError.
@@ -490,6 +496,8 @@ class ConstantLR(LRScheduler):
 
 class LinearLR(LRScheduler):
     """Multiply the rate by a factor that moves along a line, such as for a warm-up.
+
+    Formula: lr = initial_lr * (start_factor + (end_factor - start_factor) * min(epoch, total_iters) / total_iters)
 
     Args:
         optimizer: the optimizer whose rates are set.
@@ -545,6 +553,8 @@ class LinearLR(LRScheduler):
 class ExponentialLR(LRScheduler):
     """Multiply the rate by ``gamma`` every epoch.
 
+    Formula: lr = initial_lr * gamma ** epoch
+
     Args:
         optimizer: the optimizer whose rates are set.
         gamma: the factor.
@@ -577,7 +587,9 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Set the initial rate times ``(1 - epoch / total_iters) ** power``, then 0.
+    """Move the rate along a polynomial from the initial one to 0.
+
+    Formula: lr = initial_lr * (1 - min(epoch, total_iters) / total_iters) ** power
 
     Args:
         optimizer: the optimizer whose rates are set.
@@ -626,7 +638,7 @@ class PolynomialLR(LRScheduler):
 class CosineAnnealingLR(LRScheduler):
     """Move the rate along half a cosine from the initial one to ``eta_min`` in ``T_max`` epochs, and back again.
 
-    It is ``eta_min + (initial - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``.
+    Formula: lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2
 
     Args:
         optimizer: the optimizer whose rates are set.
@@ -679,6 +691,8 @@ class CosineAnnealingLR(LRScheduler):
 
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Move the rate along half a cosine from the initial one to ``eta_min``, again and again (Loshchilov, Hutter 2017).
+
+    Formula: lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * T_cur / T_i)) / 2  # T_cur of the T_i epochs of a fall
 
     Args:
         optimizer: the optimizer whose rates are set.

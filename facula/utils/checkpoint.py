@@ -396,7 +396,7 @@ class _Frame:
 
     def values(self, key):
         if key not in self.recomputed:
-            self.recomputed.clear()
+            self.recomputed.clear()  # values of an earlier pass, which nobody reads any more
             found = {}
             self.compute(found)
             if not key:  # asked for outside of a pass, after which nobody would let them go
@@ -413,7 +413,7 @@ class _Frame:
                 found[position] = tensor.detach()
             position += 1
             if self.early_stop and position == len(self.described):
-                raise _StopRecomputation
+                raise _StopRecomputation  # everything that backward needs is there
             return tensor.detach()
 
         with contextlib.suppress(_StopRecomputation), self.surroundings.replayed(), enable_grad():

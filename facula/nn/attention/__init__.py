@@ -36,9 +36,11 @@ def sdpa_kernel(backends: SDPBackend | Iterable[SDPBackend], set_priority: bool 
 
     Args:
         backends: one `SDPBackend` or several.
-        set_priority: whether the order of ``backends`` is their priority.
+        set_priority: if True, the order of ``backends`` is their priority.
 
-    Errors: AssertionError for something else; RuntimeError, with the reasons, of a call that none of those that are allowed can
+    Returns: a context manager.
+
+    Errors: AssertionError for something else; RuntimeError, with the reasons, from a call that none of the allowed ones can
     compute.
 
     >>> from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -110,7 +112,7 @@ def activate_flash_attention_impl(impl: str) -> None:
 
 
 def current_flash_attention_impl() -> str | None:
-    """Return None: Facula's own.
+    """Return None, which stands for Facula's own implementation.
 
     >>> nn.attention.current_flash_attention_impl() is None
     True

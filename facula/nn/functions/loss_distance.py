@@ -52,7 +52,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
             "got "
             f"{tuple(input1.shape)}, {tuple(input2.shape)} and {tuple(target.shape)}"
         )
-    epsilon = 1e-12
+    epsilon = 1e-12  # makes the gradient of a vector of zeros finite
     dot = (input1 * input2).sum(-1)
     squares1 = (input1 * input1).sum(-1) + epsilon
     squares2 = (input2 * input2).sum(-1) + epsilon
@@ -83,6 +83,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, siz
     tensor([0.5000, 0.7500])
     """
     reduction = _reduction.resolve(size_average, reduce, reduction)
+    # Targets that are neither 1 nor -1 count in both sums, as they do in PyTorch.
     zeros = facula.zeros_like(input)
     far = facula.where(target != 1, (margin - input).clamp_min(0), zeros)
     near = facula.where(target != -1, input, zeros)

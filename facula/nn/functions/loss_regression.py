@@ -223,6 +223,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = F
                 f"{tuple(var.shape)}"
             )
     code = _reduction.get_enum(reduction)
+    # The limit is not recorded, so that a variance below eps has a gradient that lifts it.
     var = var.clone()
     with facula.no_grad():
         var.clamp_(min=eps)

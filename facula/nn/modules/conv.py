@@ -337,6 +337,10 @@ class _Conv(_ConvNd):
 class Conv1d(_Conv):
     """Convolve (cross-correlate) the input with learned kernels over 1 dimension.
 
+    Formula:
+        y[o, i] = bias[o] + sum(weight[o, c, k] * x[c, stride * i + dilation * k - padding] for c in channels for k in window)
+        L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
+
     Args:
         in_channels: C_in, the number of channels of the input.
         out_channels: C_out, the number of channels of the output, each computed with a kernel of its own.
@@ -352,7 +356,7 @@ class Conv1d(_Conv):
         device, dtype: the device and the dtype of the parameters.
 
     Shapes: input (N, C_in, L) or (C_in, L); output (N, C_out, L_out) or (C_out, L_out), where a dimension of size L becomes
-    ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``. ``weight`` is (C_out, C_in / groups, *kernel_size)
+    L_out. ``weight`` is (C_out, C_in / groups, *kernel_size)
     and ``bias`` (C_out,); both are drawn uniformly within 1 / sqrt(C_in / groups * number of elements of a window).
 
     Errors: ValueError for channels that groups does not divide, for 'same' with a stride, and for unknown words; RuntimeError,
@@ -370,6 +374,10 @@ class Conv1d(_Conv):
 class Conv2d(_Conv):
     """Convolve (cross-correlate) the input with learned kernels over 2 dimensions.
 
+    Formula:
+        y[o, i] = bias[o] + sum(weight[o, c, k] * x[c, stride * i + dilation * k - padding] for c in channels for k in window)
+        L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
+
     Args:
         in_channels: C_in, the number of channels of the input.
         out_channels: C_out, the number of channels of the output, each computed with a kernel of its own.
@@ -385,7 +393,7 @@ class Conv2d(_Conv):
         device, dtype: the device and the dtype of the parameters.
 
     Shapes: input (N, C_in, H, W) or (C_in, H, W); output (N, C_out, H_out, W_out) or (C_out, H_out, W_out), where a dimension
-    of size L becomes ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``. ``weight`` is
+    of size L becomes L_out. ``weight`` is
     (C_out, C_in / groups, *kernel_size) and ``bias`` (C_out,); both are drawn uniformly within 1 /
     sqrt(C_in / groups * number of elements of a window).
 
@@ -404,6 +412,10 @@ class Conv2d(_Conv):
 class Conv3d(_Conv):
     """Convolve (cross-correlate) the input with learned kernels over 3 dimensions.
 
+    Formula:
+        y[o, i] = bias[o] + sum(weight[o, c, k] * x[c, stride * i + dilation * k - padding] for c in channels for k in window)
+        L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
+
     Args:
         in_channels: C_in, the number of channels of the input.
         out_channels: C_out, the number of channels of the output, each computed with a kernel of its own.
@@ -419,7 +431,7 @@ class Conv3d(_Conv):
         device, dtype: the device and the dtype of the parameters.
 
     Shapes: input (N, C_in, D, H, W) or (C_in, D, H, W); output (N, C_out, D_out, H_out, W_out) or (C_out, D_out, H_out, W_out),
-    where a dimension of size L becomes ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``. ``weight`` is
+    where a dimension of size L becomes L_out. ``weight`` is
     (C_out, C_in / groups, *kernel_size) and ``bias`` (C_out,); both are drawn uniformly within 1 /
     sqrt(C_in / groups * number of elements of a window).
 
@@ -563,6 +575,8 @@ class _ConvTranspose(_ConvTransposeNd):
 class ConvTranspose1d(_ConvTranspose):
     """Apply the transpose of a convolution over 1 dimension: the map that `Conv1d` applies to gradients, not its inverse.
 
+    Formula: L_out = (L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1
+
     Args:
         in_channels: C_in, the number of channels of the input.
         out_channels: C_out, the number of channels of the output.
@@ -578,7 +592,7 @@ class ConvTranspose1d(_ConvTranspose):
         device, dtype: the device and the dtype of the parameters.
 
     Shapes: input (N, C_in, L) or (C_in, L); output (N, C_out, L_out) or (C_out, L_out), where a dimension of size L becomes
-    ``(L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``. A call may give the sizes as
+    L_out. A call may give the sizes as
     ``output_size`` instead of an output_padding. ``weight`` is (C_in, C_out / groups, *kernel_size) and ``bias`` (C_out,).
 
     Errors: ValueError for channels that groups does not divide, for another padding_mode, and, when called, for an
@@ -596,6 +610,8 @@ class ConvTranspose1d(_ConvTranspose):
 class ConvTranspose2d(_ConvTranspose):
     """Apply the transpose of a convolution over 2 dimensions: the map that `Conv2d` applies to gradients, not its inverse.
 
+    Formula: L_out = (L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1
+
     Args:
         in_channels: C_in, the number of channels of the input.
         out_channels: C_out, the number of channels of the output.
@@ -612,7 +628,7 @@ class ConvTranspose2d(_ConvTranspose):
         device, dtype: the device and the dtype of the parameters.
 
     Shapes: input (N, C_in, H, W) or (C_in, H, W); output (N, C_out, H_out, W_out) or (C_out, H_out, W_out), where a dimension
-    of size L becomes ``(L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``. A call may give
+    of size L becomes L_out. A call may give
     the sizes as ``output_size`` instead of an output_padding. ``weight`` is (C_in, C_out / groups, *kernel_size) and ``bias``
     (C_out,).
 
@@ -631,6 +647,8 @@ class ConvTranspose2d(_ConvTranspose):
 class ConvTranspose3d(_ConvTranspose):
     """Apply the transpose of a convolution over 3 dimensions: the map that `Conv3d` applies to gradients, not its inverse.
 
+    Formula: L_out = (L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1
+
     Args:
         in_channels: C_in, the number of channels of the input.
         out_channels: C_out, the number of channels of the output.
@@ -647,7 +665,7 @@ class ConvTranspose3d(_ConvTranspose):
         device, dtype: the device and the dtype of the parameters.
 
     Shapes: input (N, C_in, D, H, W) or (C_in, D, H, W); output (N, C_out, D_out, H_out, W_out) or (C_out, D_out, H_out, W_out),
-    where a dimension of size L becomes ``(L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``.
+    where a dimension of size L becomes L_out.
     A call may give the sizes as ``output_size`` instead of an output_padding. ``weight`` is
     (C_in, C_out / groups, *kernel_size) and ``bias`` (C_out,).
 
