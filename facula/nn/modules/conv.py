@@ -153,7 +153,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    """What all convolutions share: checks, parameters, their initialisation and the repr."""
+    """What all convolutions share: checks, parameters, their initialization and the repr."""
 
     __constants__: ClassVar[list[str]] = [
         "stride",

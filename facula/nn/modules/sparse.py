@@ -21,7 +21,7 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class _EmbeddingBase(Module):
-    """What both layers share: the table, its initialisation and the padding row."""
+    """What both layers share: the table, its initialization and the padding row."""
 
     num_embeddings: int
     embedding_dim: int

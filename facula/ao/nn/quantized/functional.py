@@ -271,7 +271,7 @@ def interpolate(input: Tensor, size: Sequence[int] | None = None, scale_factor: 
         size: the new sizes, a number or one for each spatial dimension; or
         scale_factor: the factor of each.
         mode: 'nearest', 'bilinear' or another one of nn.functional.interpolate.
-        align_corners: whether the centres of the corner elements of input and output coincide.
+        align_corners: whether the centers of the corner elements of input and output coincide.
 
     Errors: ValueError for an input that is not quantised.
 
