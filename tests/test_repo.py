@@ -185,13 +185,13 @@ def test_every_key_of_the_schema_is_read():
     assert not unread
 
 
-@pytest.mark.parametrize("row", ["| `colour` | what nothing reads |\n", ""])
+@pytest.mark.parametrize("row", ["| `color` | what nothing reads |\n", ""])
 def test_the_documented_keys_are_the_schemas(tmp_path, row):
     text = (ROOT / "ops" / "README.md").read_text()
     kind = "| `kind` | see below |\n"
     assert kind in text
     (tmp_path / "README.md").write_text(text.replace(kind, kind + row if row else ""))
-    with pytest.raises(schema.SchemaError, match=r"README\.md:1: .* differ in (colour|kind)$"):
+    with pytest.raises(schema.SchemaError, match=r"README\.md:1: .* differ in (color|kind)$"):
         schema.load(tmp_path)
 
 
@@ -317,7 +317,7 @@ def test_an_elementwise_op_touches_two_files(tmp_path):
         ("- op: f(Tensr self) -> Tensor\n  kind: native\n  doc: x\n", "op"),
         ("- op: f(Tensor self) -> Tensor\n  kind: unary\n  doc: x\n", "scalar"),
         ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  grad: {other: grad}\n", "grad"),
-        ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  colour: red\n", "colour"),
+        ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  color: red\n", "color"),
         ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  dtypes: float99\n", "dtypes"),
         ("- op: f(Tensor self) -> Tensor\n  kind: native\n", "doc"),
         ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  checks: [tensor]\n", "checks"),

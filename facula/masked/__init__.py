@@ -1,4 +1,4 @@
-"""Reductions and normalisations that see only the elements at which a boolean mask is True.
+"""Reductions and normalizations that see only the elements at which a boolean mask is True.
 
 Elements that are masked out take the value that leaves the operation unchanged (0 for sums, 1 for products,
 -inf for a maximum, ...). Every function takes `mask`, of any shape that broadcasts with the input, `None` for all

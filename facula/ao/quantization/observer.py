@@ -492,7 +492,7 @@ class PerAxis(Granularity):
 
 @dataclass(frozen=True)
 class PerGroup(Granularity):
-    """Every `group_size` neighbours along the last dimension do.
+    """Every `group_size` neighbors along the last dimension do.
 
     >>> from torch.ao.quantization.observer import PerGroup, get_block_size
     >>> get_block_size((4, 6), PerGroup(group_size=2))

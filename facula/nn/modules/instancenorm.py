@@ -1,4 +1,4 @@
-"""Instance normalisation layers: each channel of each sample is normalised over its positions."""
+"""Instance normalization layers: each channel of each sample is normalized over its positions."""
 
 from __future__ import annotations
 

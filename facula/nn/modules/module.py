@@ -541,7 +541,7 @@ class Module:
             )
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is part of the module's state, but not learned, like the running mean of batch normalisation.
+        """Add a tensor that is part of the module's state, but not learned, like the running mean of batch normalization.
 
         Args:
             name: the attribute under which it is found.
@@ -1663,7 +1663,7 @@ class Module:
     # Modes, gradients, devices and dtypes.
 
     def train(self, mode: bool = True) -> Self:
-        """Set ``training`` of this module and all below it: dropout, batch normalisation and some others do in training
+        """Set ``training`` of this module and all below it: dropout, batch normalization and some others do in training
         what they do not in evaluation.
 
         Args:
