@@ -35,7 +35,7 @@ __all__ = [
 
 
 class _NormBase(Module):
-    """Base class of batch and instance normalisation: affine parameters and running statistics."""
+    """Base class of batch and instance normalization: affine parameters and running statistics."""
 
     _version = 2
     __constants__: ClassVar[list[str]] = ["track_running_stats", "momentum", "eps", "num_features", "affine"]

@@ -154,7 +154,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    """Base class of all convolutions: checks, parameters, their initialisation and the repr."""
+    """Base class of all convolutions: checks, parameters, their initialization and the repr."""
 
     __constants__: ClassVar[list[str]] = [
         "stride",

@@ -25,7 +25,7 @@ __all__ = [
 
 
 class _InstanceNorm(_NormBase):
-    """Base class of the instance normalisation layers.
+    """Base class of the instance normalization layers.
 
     Args:
         num_features: number of channels C.
