@@ -267,7 +267,7 @@ class TypedStorage(_Casts):
 
         Args:
             source: a TypedStorage of as many elements, or of one, which all get.
-            non_blocking: whether a copy between page-locked memory and a GPU may go on while the program does.
+            non_blocking: if True, a copy between page-locked memory and a GPU may go on while the program does.
 
         Errors: RuntimeError where there are neither as many elements nor one.
 

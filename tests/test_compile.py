@@ -14,10 +14,10 @@ import weakref
 
 import pytest
 from compile_cases import from_nothing  # noqa: F401  before and after each test
-from facula._dynamo import exc
 
 import facula
 from facula import _dynamo, nn
+from facula._dynamo import exc
 
 
 def double(x):

@@ -9,15 +9,15 @@ import weakref
 
 import pytest
 from compile_cases import from_nothing  # noqa: F401  before and after each test
-from facula._dynamo import config, exc
-from facula._dynamo.backends.common import aot_autograd
-from facula._dynamo.testing import AotEagerAndRecordGraphs, CompileCounter, EagerAndRecordGraphs
 from test_compile_backends import Runs, compiled_by_graphs
 from test_compile_impure import plain
 
 import facula
 import facula.nn.functional as F
 from facula import _dynamo, nn
+from facula._dynamo import config, exc
+from facula._dynamo.backends.common import aot_autograd
+from facula._dynamo.testing import AotEagerAndRecordGraphs, CompileCounter, EagerAndRecordGraphs
 
 # ---- what a backend gives
 

@@ -29,7 +29,7 @@ KEYS = {
     "negative list": [-1, -4],
     "array": np.array([[0, 1], [3, 2]]),
     "array and slice": (np.array([1, 2]), slice(None), np.array([3, 0])),
-    "neighbours": (slice(None), np.array([1, 2]), np.array([[3], [0]])),
+    "neighbors": (slice(None), np.array([1, 2]), np.array([[3], [0]])),
     "separated by none": (np.array([1, 2]), None, np.array([3, 0])),
     "array after ellipsis": (..., np.array([5, 0])),
     "last": (slice(None), slice(None), np.array([5, 0, 0])),

@@ -49,7 +49,7 @@ def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=Non
 
 
 def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
-    """Return the first of every run of equal neighbours, of the flattened tensor or among its slices along `dim`.
+    """Return the first of every run of equal neighbors, of the flattened tensor or among its slices along `dim`.
 
     Args:
         return_inverse: whether also the run of each element (slice) is wanted.
@@ -77,7 +77,7 @@ def stft(
         hop_length: samples from one frame to the next; None for n_fft // 4.
         win_length: samples of the window, which lies in the middle of the frame; None for n_fft.
         window: (win_length), what frames are multiplied by; None for ones.
-        center: whether frames are centred on their samples, the signal padded by n_fft // 2 at both ends.
+        center: whether frames are centered on their samples, the signal padded by n_fft // 2 at both ends.
         pad_mode: how it is padded, a mode of nn.functional.pad.
         normalized: whether the transforms are divided by the root of n_fft.
         onesided: whether only the frequencies 0 to n_fft // 2 are given; None for that where signal and window are real.

@@ -109,7 +109,7 @@ def is_tf32_supported() -> bool:
 
 
 def is_initialized() -> bool:
-    """Return whether a device can be used without further ado: there is nothing to initialise. False in a forked child of a
+    """Return whether a device can be used without further ado: there is nothing to initialize. False in a forked child of a
     process that has begun to use one.
 
     >>> torch.cuda.is_initialized() == torch.cuda.is_available()

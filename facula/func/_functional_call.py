@@ -90,7 +90,7 @@ def _stacked(tensors):
 
 
 def replace_all_batch_norm_modules_(root: _M) -> _M:
-    """Make the batch normalisations in a module normalise by the batch at hand in training and evaluation alike.
+    """Make the batch normalizations in a module normalize by the batch at hand in training and evaluation alike.
 
     They keep no running statistics then, which vmap could not write.
 

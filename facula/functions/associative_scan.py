@@ -49,7 +49,7 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
 
 
 def _prefixes(combined, leaves):
-    """Return the prefixes along the first dimension: those of neighbours that were combined are every second one."""
+    """Return the prefixes along the first dimension: those of neighbors that were combined are every second one."""
     count = leaves[0].shape[0]
     if count < 2:
         return leaves

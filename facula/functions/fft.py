@@ -53,7 +53,7 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
         hop_length: samples from one frame to the next; None for n_fft // 4.
         win_length: samples of the window, which lies in the middle of the frame; None for n_fft.
         window: (win_length), what frames are multiplied by; None for ones.
-        center: whether frames are centred on their samples, the signal padded by n_fft // 2 at both ends.
+        center: whether frames are centered on their samples, the signal padded by n_fft // 2 at both ends.
         pad_mode: how it is padded, a mode of nn.functional.pad.
         normalized: whether the transforms are divided by the root of n_fft.
         onesided: whether only the frequencies 0 to n_fft // 2 are given; None for that where signal and window are real.

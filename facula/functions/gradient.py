@@ -17,7 +17,7 @@ def gradient(input: Tensor, *, spacing: Sequence[Tensor | float] | float = 1, di
              edge_order: int = 1) -> tuple[Tensor, ...]:  # fmt: skip
     """Return the derivatives of the samples `input` along each dimension, or along `dim`, by finite differences.
 
-    Inside, the difference quotient of second order of the two neighbours, weighted by their distances (Fornberg 1988);
+    Inside, the difference quotient of second order of the two neighbors, weighted by their distances (Fornberg 1988);
     at the two ends one of order `edge_order` from one side.
 
     Args:

@@ -43,7 +43,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Tensor | Non
 
 
 def _range_basis(A, q: int, niter: int, M):
-    """Return orthonormal columns that nearly span the range of A - M, by randomised subspace iteration (Halko et al. 2009)."""
+    """Return orthonormal columns that nearly span the range of A - M, by randomized subspace iteration (Halko et al. 2009)."""
 
     def times(x):
         return A @ x if M is None else A @ x - M @ x
@@ -182,7 +182,7 @@ def native_norm(input: Tensor, p: float = 2, dim: int | Sequence[int] | None = N
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """Return the norm of each slice along `dim`, in a shape that broadcasts with `v`: what weight normalisation divides by.
+    """Return the norm of each slice along `dim`, in a shape that broadcasts with `v`: what weight normalization divides by.
 
     Args:
         v: a floating tensor.

@@ -82,7 +82,7 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
 
 def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False,
                        dim: int | None = None) -> Tensor | Any:  # fmt: skip
-    """Return the first of every run of equal neighbours, of the flattened tensor or among its slices along `dim`.
+    """Return the first of every run of equal neighbors, of the flattened tensor or among its slices along `dim`.
 
     Args:
         input: the tensor.

@@ -189,7 +189,7 @@ class Tracer(TracerBase):
     Args:
         autowrap_modules: modules whose functions become nodes when they are given proxies.
         autowrap_functions: more such functions.
-        param_shapes_constant: whether shapes of parameters are numbers in the graph.
+        param_shapes_constant: if True, shapes of parameters are numbers in the graph.
 
     >>> class Whole(facula.fx.Tracer):
     ...     def is_leaf_module(self, m, module_qualified_name):
@@ -451,7 +451,7 @@ class Tracer(TracerBase):
 
         Args:
             root_fn: the function.
-            is_module: whether its first argument is the root.
+            is_module: if True, its first argument is the root.
             concrete_args: values instead of proxies, by name, or as a tuple for the last ones.
 
         Returns:

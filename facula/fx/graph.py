@@ -153,7 +153,7 @@ class Graph:
         Args:
             op: for example "call_function".
             target: the target, which call_function needs; None for all.
-            sort: whether they come in the order of the graph.
+            sort: if True, they come in the order of the graph.
 
         Errors: AssertionError for call_function without a target.
         """
@@ -188,7 +188,7 @@ class Graph:
         Args:
             g: the graph that is copied.
             val_map: node there -> node here; gets the new ones, and says what stands for inputs that are in it already.
-            return_output_node: whether the other's output node comes with the result.
+            return_output_node: if True, return the other's output node with the result.
 
         Returns:
             What `g` gives, in nodes of this graph; None if it gives nothing.
@@ -454,7 +454,7 @@ class Graph:
 
         Args:
             root_module: what the text calls the module, mostly "self".
-            verbose: whether lines say where nodes come from.
+            verbose: if True, lines say where nodes come from.
             include_stride, include_device, include_meta: what is said of tensors.
             colored, expanded_def, record_func, additional_meta: accepted; they change nothing here.
 

@@ -515,7 +515,7 @@ class GraphModule(facula.nn.Module):
         """Return the code of this module and of the GraphModules in it, with the lines where nodes come from.
 
         Args:
-            print_output: whether it is printed.
+            print_output: if True, print it.
             include_stride, include_device: what is said of tensors.
             colored, fast_sympy_print, expanded_def, additional_meta: accepted; they change nothing here.
 

@@ -32,7 +32,7 @@ class Interpreter:
 
     Args:
         module: the GraphModule.
-        garbage_collect_values: whether a value is let go after its last use.
+        garbage_collect_values: if True, free a value after its last use.
         graph: a graph to run in place of the module's own.
 
     A node's error is raised with the node's line and stack trace in its message.
@@ -65,7 +65,7 @@ class Interpreter:
         Args:
             args: the arguments, in the order of the inputs.
             initial_env: node -> value, for nodes that do not have to be run.
-            enable_io_processing: whether nested arguments are taken apart, and results put together, as the graph says.
+            enable_io_processing: if True, take nested arguments apart, and put results together, as the graph says.
 
         Errors: RuntimeError where an argument is missing.
         """

@@ -255,7 +255,7 @@ class Node:
         Args:
             replace_with: the node that takes its place.
             delete_user_cb: says for a user whether it is changed; by default all are.
-            propagate_meta: whether `replace_with` gets this node's `meta`, of which it has none yet.
+            propagate_meta: if True, `replace_with`, which has none yet, gets this node's `meta`.
 
         Returns:
             The list of changed nodes.
@@ -377,7 +377,7 @@ class Node:
         """Return whether the node does something beside computing its result, so that it must stay though nobody uses it.
 
         Args:
-            impure_random: whether drawing random numbers counts.
+            impure_random: if True, drawing random numbers counts.
 
         >>> gm = facula.fx.symbolic_trace(lambda x: facula.rand(2) + x)
         >>> graph = facula.fx.Graph()
@@ -403,7 +403,7 @@ class Node:
         Args:
             root: the module whose submodules the graph calls.
             arg_types, kwarg_types: types of the arguments; accepted, signatures are told apart by which arguments fit.
-            normalize_to_only_use_kwargs: whether all are given by keyword.
+            normalize_to_only_use_kwargs: if True, pass all by keyword.
 
         Returns:
             An ArgsKwargsPair, or None where the function's signature is not known or does not fit.
@@ -447,7 +447,7 @@ class Node:
         Args:
             placeholder_names: a list that gets the text of an input, which then has no line of its own.
             maybe_return_typename: a list whose first item becomes the type that the graph gives.
-            include_tensor_metadata: whether dtypes and shapes are shown.
+            include_tensor_metadata: if True, show dtypes and shapes.
             max_list_len: how many items of a list are shown.
 
         >>> gm = facula.fx.symbolic_trace(lambda x: facula.relu(x))

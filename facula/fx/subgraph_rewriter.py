@@ -126,7 +126,7 @@ def replace_pattern_with_filters(gm: Module, pattern: Callable[..., Any], replac
     Args:
         gm, pattern, replacement: as of replace_pattern.
         match_filters: functions (match, graph, pattern graph) -> bool, all of which must say yes.
-        ignore_literals: whether numbers and strings may differ.
+        ignore_literals: if True, numbers and strings may differ.
         replacement_callback: (match, graph, pattern graph) -> the graph that takes this occurrence's place.
         node_name_match: nodes whose name contains this match whatever they do.
 

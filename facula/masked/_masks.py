@@ -80,7 +80,7 @@ def output_mask(op: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     if name in _SAME_SHAPE:
         return input_mask(input, *args, **kwargs)
     if name not in _REDUCTIONS:
-        raise ValueError(f"masked: a masked reduction or normalisation, got {op!r}")
+        raise ValueError(f"masked: a masked reduction or normalization, got {op!r}")
     rest = args[1:] if name == "norm" else args  # the order of the norm
     dim = rest[0] if rest else kwargs.get("dim")
     result = input_mask(input, *args, **kwargs)

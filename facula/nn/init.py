@@ -291,12 +291,12 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     if tensor.size(0) % groups != 0:
         raise ValueError(f"dirac_: dimension 0 must be divisible by groups {groups}, got {tensor.size(0)}")
     per_group = tensor.size(0) // groups
-    centre = tuple(size // 2 for size in tensor.shape[2:])
+    center = tuple(size // 2 for size in tensor.shape[2:])
     with facula.no_grad():
         tensor.zero_()
         for group in range(groups):
             for channel in range(min(per_group, tensor.size(1))):
-                tensor[(group * per_group + channel, channel, *centre)] = 1
+                tensor[(group * per_group + channel, channel, *center)] = 1
     return tensor
 
 

@@ -272,7 +272,7 @@ def _watch_steps(optimizer: Optimizer) -> None:
 
 
 class _LambdaScheduler(LRScheduler):
-    """What `LambdaLR` and `MultiplicativeLR` share: a function per group, saved only when it is an object."""
+    """Base class of `LambdaLR` and `MultiplicativeLR`: a function per group, saved only when it is an object."""
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
                  last_epoch: int = -1) -> None:  # fmt: skip

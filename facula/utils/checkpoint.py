@@ -150,7 +150,7 @@ class SelectiveCheckpointContext:
     """Tell a policy function about a call; its first argument.
 
     Args:
-        is_recompute: whether this is the second computation.
+        is_recompute: True in the second computation.
         op_output: the result of the op, when it ran; else None.
 
     >>> torch.utils.checkpoint.SelectiveCheckpointContext(is_recompute=True).is_recompute

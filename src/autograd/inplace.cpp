@@ -2,6 +2,7 @@
 
 #include "autograd/copy_and_notify.h"
 #include "autograd/copy_slices.h"
+#include "autograd/function_support.h"
 #include "core/op_id.h"
 #include "core/region_copies.h"
 #include "core/several.h"
@@ -48,8 +49,6 @@ bool is_wanting_leaf(TensorImpl* t) {
 void add_flags(TensorImpl* impl, uint32_t flags) {
   if ((impl->flags & flags) != flags) impl->flags |= flags;
 }
-
-uint32_t recorded_flags_of(const Tensor& value) { return recorded(live_flags(value.impl())); }
 
 }  // namespace
 

@@ -18,7 +18,7 @@ MatrixDims matrix_dims(const char* op, const Tensor& self, IntList dim) {
   return d;
 }
 
-/// The tensor in the dtype asked for; norms are of floating point or complex elements.
+/// The tensor in the requested dtype; norms are of floating point or complex elements.
 Tensor typed(const char* op, const Tensor& self, std::optional<DType> dtype) {
   FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::NotImplemented, op,
                ": expected floating point or complex elements, got ", self.dtype());

@@ -99,7 +99,7 @@ Tensor with_storage(Storage* storage, DType dtype) {
   t->storage = storage;
   t->data = storage->data;
   t->dtype = dtype;
-  t->ndim = 0;  // what makes room for more asks for it
+  t->ndim = 0;  // read where room for more is made
   t->flags = inference_flag();
   return Tensor::adopt(t);
 }

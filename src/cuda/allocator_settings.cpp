@@ -154,4 +154,9 @@ void set_allocator_settings(std::string_view text) {
 
 size_t divisions_for(const AllocatorSettings& s, size_t bytes) { return s.divisions[place_of(bytes / kMiB)]; }
 
+bool detail::is_switched_on(const char* name) {
+  const char* text = std::getenv(name);
+  return text && *text && *text != '0';
+}
+
 }  // namespace facula::cuda

@@ -116,7 +116,7 @@ void refuse_arguments(size_t count) {
 
 std::string TemplateArgument::text() const { return code_ & 0x80 ? kTypeNames[code_ & 0x7f] : std::to_string(code_); }
 
-// Threads that ask for a kernel that is being compiled wait for it; others compile meanwhile.
+// Threads that need a kernel that is being compiled wait for it; others compile meanwhile.
 CUfunction compiled(int device, const std::string& source, const std::string& expression,
                     const std::vector<int>& argument_bytes, unsigned threads, const Family& family) {
   static std::mutex mutex;

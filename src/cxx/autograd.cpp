@@ -77,9 +77,9 @@ Tensor Tensor::data() const {
   made.impl()->storage = facula::borrow_storage(
       shared->data, shared->nbytes, shared->device,
       [](facula::Storage* own) {
-        auto* lender = static_cast<facula::Storage*>(own->context);
-        facula::conceal(lender);
-        facula::release(lender);
+        auto* owner = static_cast<facula::Storage*>(own->context);
+        facula::conceal(owner);
+        facula::release(owner);
       },
       shared);
   return Tensor(std::move(made));

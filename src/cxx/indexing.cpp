@@ -41,7 +41,7 @@ class Reader {
     FACULA_CHECK(consumed <= view.dim(), ErrorKind::Index, "index: too many indices for tensor of dimension ",
                  view.dim(), ", got ", consumed);
     rest_ = view.dim() - consumed;
-    for (const TensorIndex& index : indices) take(index);
+    for (const TensorIndex& index : indices) add(index);
   }
 
   facula::Tensor view;
@@ -58,7 +58,7 @@ class Reader {
     }
   }
 
-  void take(const TensorIndex& index) {
+  void add(const TensorIndex& index) {
     switch (index.type()) {
       case TensorIndexType::None: view = facula::unsqueeze(view, at_++); break;
       case TensorIndexType::Ellipsis: at_ += rest_; break;

@@ -97,14 +97,14 @@ void each_option(LBFGSOptions& o, F&& f) {
 }
 
 template <class T>
-void take(const IValue& value, T& option) {
+void assign(const IValue& value, T& option) {
   option = value.to<T>();
 }
 template <class T>
-void take(const IValue& value, optional<T>& option) {
+void assign(const IValue& value, optional<T>& option) {
   option = value.isNone() ? nullopt : optional<T>(value.to<T>());
 }
-void take(const IValue& value, AdamBetas& option) {
+void assign(const IValue& value, AdamBetas& option) {
   const auto& both = value.toTupleRef().elements();
   FACULA_CHECK(both.size() == 2, ErrorKind::Runtime, "load: betas: 2 numbers are expected, got ", both.size());
   option = {both[0].toDouble(), both[1].toDouble()};
@@ -127,7 +127,7 @@ void OptimizerOptions::serialize(serialize::InputArchive&) {
     each_option(*this, [&](const char* key, auto& option) {                                        \
       IValue value;                                                                                \
       archive.read(key, value);                                                                    \
-      take(value, option);                                                                         \
+      assign(value, option);                                                                       \
     });                                                                                            \
   }
 TORCH_SERIALIZE_OPTIONS(SGDOptions)
@@ -375,8 +375,8 @@ Tensor RMSprop::step(LossClosure closure) {
       for (size_t i = 0; i < 3; ++i)
         if (wanted[i] && !state.tensors[i].defined()) state.tensors[i] = zeros_for(param);
       ++state.step;
-      const auto kept = [&](size_t i) { return wanted[i] ? state.tensors[i].core() : facula::Tensor(); };
-      steps.add(OptimRule::RmsProp, param.core(), grad.core(), {kept(0), kept(1), kept(2)},
+      const auto wanted_state = [&](size_t i) { return wanted[i] ? state.tensors[i].core() : facula::Tensor(); };
+      steps.add(OptimRule::RmsProp, param.core(), grad.core(), {wanted_state(0), wanted_state(1), wanted_state(2)},
                 {1.0, o.weight_decay(), o.lr(), o.alpha(), o.eps(), o.momentum()});
     });
   }

@@ -262,16 +262,16 @@ Tensor borrowed(void* data, IntArrayRef sizes, IntArrayRef strides, const std::f
   const auto dtype = options.given_dtype().value_or(facula::default_dtype());
   const int64_t bytes = last_byte(sizes, strides, facula::item_size(dtype));
   FACULA_CHECK(data || bytes == 0, ErrorKind::Value, "from_blob: memory is expected, got a null pointer");
-  using Kept = std::pair<std::function<void(void*)>, void*>;
-  auto* kept = new Kept(deleter, data);
+  using Deleter = std::pair<std::function<void(void*)>, void*>;
+  auto* context = new Deleter(deleter, data);
   facula::Storage* storage = facula::borrow_storage(
       data, static_cast<size_t>(bytes), facula::concrete(detail::device_of(options.device())),
       [](facula::Storage* s) {
-        auto* mine = static_cast<Kept*>(s->context);
+        auto* mine = static_cast<Deleter*>(s->context);
         if (mine->first) mine->first(mine->second);
         delete mine;
       },
-      kept);
+      context);
   facula::expose_address(storage);
   auto made = facula::tensor_on_storage(storage, dtype, 0, detail::in(sizes), detail::in(strides), "from_blob");
   facula::release(storage);

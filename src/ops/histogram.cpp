@@ -142,11 +142,11 @@ std::tuple<Tensor, Tensor, Tensor> distinct(const Tensor& self, bool runs, bool 
   Tensor line = make_view(values, {n}, {1}, 0, false);
   if (!with_inverse && !with_counts) {
     if (n == 0) return {contiguous_copy(line), none, none};
-    Tensor kept = runs ? facula::empty({n}, self.dtype(), self.device()) : contiguous_copy(line);
-    if (!runs) sort_kernel(self.device(), as_matrix(kept, 1, n), Tensor(), false);
-    const int64_t found = distinct_values_kernel(self.device(), kept, runs ? line : kept);
-    const bool most = found > n / 2;  // then what is left over is kept rather than the rest copied
-    return {most ? make_view(kept, {found}, {1}, 0, false) : beginning_of(kept, found), none, none};
+    Tensor values = runs ? facula::empty({n}, self.dtype(), self.device()) : contiguous_copy(line);
+    if (!runs) sort_kernel(self.device(), as_matrix(values, 1, n), Tensor(), false);
+    const int64_t found = distinct_values_kernel(self.device(), values, runs ? line : values);
+    const bool most = found > n / 2;  // then what is left over stays allocated rather than the rest copied
+    return {most ? make_view(values, {found}, {1}, 0, false) : beginning_of(values, found), none, none};
   }
   Tensor inverse = with_inverse ? facula::empty(self.sizes(), DType::Int64, self.device()) : Tensor();
   Groups groups(n, self.device());

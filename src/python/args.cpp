@@ -127,7 +127,7 @@ thread_local SpreadArguments spread_arguments __attribute__((tls_model("initial-
 PyObject* spread_marker() {
   static struct {
     PyObject object;
-  } marker = {PyObject_HEAD_INIT(&PyBaseObject_Type)};  // whoever looks into slots may ask for its type
+  } marker = {PyObject_HEAD_INIT(&PyBaseObject_Type)};  // whoever looks into slots may read its type
   return &marker.object;
 }
 
@@ -428,8 +428,8 @@ template <class F>
 void for_items(PyObject* sequence, F&& use) {
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i) {
     const Item item = list_item(sequence, i);
-    const Owned kept = Owned::share(item.get());
-    if (kept.get()) use(kept.get());
+    const Owned shared = Owned::share(item.get());
+    if (shared.get()) use(shared.get());
   }
 }
 

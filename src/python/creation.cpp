@@ -76,13 +76,13 @@ int64_t bit_length(PyObject* integer) {
   return to_int(bits.get());
 }
 
-// An item of a sequence by a class of the program. What it raises tells why its shape cannot be known.
+// An item of a sequence by a class of the program. What it raises says why its shape cannot be known.
 Owned item_of(PyObject* sequence, Py_ssize_t i) {
   PyObject* item = call_python(PySequence_GetItem, sequence, i);
   if (!item && PyErr_ExceptionMatches(PyExc_Exception)) {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    const Owned raised(type), told(value), where(trace);
+    const Owned raised(type), raised_value(value), where(trace);
     throw_error(ErrorKind::Value, "tensor: a sequence gives its items, by which its shape is known, got ",
                 reinterpret_cast<PyTypeObject*>(type)->tp_name, " for item ", i, " of a ", Py_TYPE(sequence)->tp_name);
   }
@@ -209,7 +209,7 @@ char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
                depth, ", got ", n);
   const bool plain = depth + 1 == shape.size() && is_plain_sequence(data);
   for (Py_ssize_t i = 0; i < n; ++i) {
-    // what an item does when it is asked for its value may change the list
+    // what an item does when its value is read may change the list
     if (plain) {
       const Item number = list_item(data, i);
       if (number.get() && store_plain<T>(number, at)) {

@@ -1,7 +1,7 @@
 // DLPack in both directions, memory of CUDA that another library describes, and the buffer protocol of tensors: other
 // libraries see the same memory, at constant cost.
 //
-// The structures are DLPack's, version 1.1 and the unversioned form before it. Who exports is told the stream of who
+// The structures are DLPack's, version 1.1 and the unversioned form before it. The exporter is given the stream of who
 // will use the memory, and makes it wait for what is queued.
 #include <cstring>
 #include <memory>
@@ -146,7 +146,7 @@ void check_exportable(const Tensor& t) {
                "__dlpack__: the values are stored as conjugates (use resolve_conj()), got shape ", t.sizes());
 }
 
-/// Makes the stream that will use the tensor wait for what is queued on it. DLPack's numbers: -1 asks for nothing, 1
+/// Makes the stream that will use the tensor wait for what is queued on it. DLPack's numbers: -1 requires nothing, 1
 /// and None are the default stream, others are handles.
 void order_export(const Tensor& t, PyObject* given) {
   FACULA_CHECK(given == Py_None || (PyLong_Check(given) && !PyBool_Check(given)), ErrorKind::Type,

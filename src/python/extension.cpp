@@ -1,4 +1,4 @@
-// What C++ extensions ask the module for (extension_values.h), and the operators that they register
+// What C++ extensions get from the module (extension_values.h), and the operators that they register
 // (program/custom.h) as facula.library sees them.
 #include "program/custom.h"
 #include "python/extension_values.h"

@@ -63,7 +63,7 @@ class FunctionNode final : public Node {
  private:
   Owned arguments(const Tensor* grads) const;
   Owned needs() const;
-  void take(PyObject* result, Tensor* results) const;
+  void unpack(PyObject* result, Tensor* results) const;
 
   PyObject* context_;
   std::vector<int> input_edges_;  // per argument of forward: its edge, -1 for what is no tensor
@@ -120,10 +120,10 @@ void FunctionNode::apply(const Tensor* grads, Tensor* results) {
   Owned backward = attribute(forward_class.get(), NAME("_backward"));
   Owned tuple = arguments(grads);
   Owned result(check(call_python(PyObject_CallObject, backward.get(), tuple.get())));
-  take(result.get(), results);
+  unpack(result.get(), results);
 }
 
-void FunctionNode::take(PyObject* result, Tensor* results) const {
+void FunctionNode::unpack(PyObject* result, Tensor* results) const {
   Owned items(PyTuple_Check(result)  ? Py_NewRef(result)
               : PyList_Check(result) ? check(PyList_AsTuple(result))
                                      : check(PyTuple_Pack(1, result)));

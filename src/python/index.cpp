@@ -110,9 +110,9 @@ class Reader {
   explicit Reader(const Tensor& t) : result_{t, {}} {}
 
   Indexed read(PyObject* key) {
-    kept_ = Owned(treat_as_tuple(key) ? PySequence_Tuple(key) : PyTuple_Pack(1, key));
-    const List<PyObject*> items(&PyTuple_GET_ITEM(check(kept_.get()), 0),
-                                static_cast<size_t>(PyTuple_GET_SIZE(kept_.get())));
+    tuple_ = Owned(treat_as_tuple(key) ? PySequence_Tuple(key) : PyTuple_Pack(1, key));
+    const List<PyObject*> items(&PyTuple_GET_ITEM(check(tuple_.get()), 0),
+                                static_cast<size_t>(PyTuple_GET_SIZE(tuple_.get())));
     several_ = items.size() > 1;
     int64_t consumed = 0;
     int ellipses = 0;
@@ -124,12 +124,12 @@ class Reader {
     FACULA_CHECK(consumed <= result_.view.dim(), ErrorKind::Index, "index: too many indices for tensor of dimension ",
                  result_.view.dim(), ", got ", consumed);
     rest_ = result_.view.dim() - consumed;
-    for (PyObject* item : items) take(item);
+    for (PyObject* item : items) add(item);
     return std::move(result_);
   }
 
  private:
-  void take(PyObject* item) {
+  void add(PyObject* item) {
     Tensor& view = result_.view;
     if (item == Py_None) {
       view = unsqueeze(view, at_);
@@ -215,7 +215,7 @@ class Reader {
   }
 
   Indexed result_;
-  Owned kept_;  // holds the items
+  Owned tuple_;  // holds the items
   bool several_ = false;
   int64_t at_ = 0, rest_ = 0;
   int64_t taken_ = 0;  // dimensions that integers took away, less those that None and bools put in

@@ -86,7 +86,7 @@ void each_parameter(PyObject* group, OptimSteps& steps, F&& f) {
   steps.run();
 }
 
-/// The state of a parameter; asked of Python (which fills it) when there is none yet.
+/// The state of a parameter; Python fills it when there is none yet.
 Item parameter_state(PyObject* states, PyObject* param, PyObject* group, PyObject* start) {
   Item found = dict_item(states, param);
   if (found.get() && PyDict_Check(found) && PyDict_GET_SIZE(found.get())) return found;

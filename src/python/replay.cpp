@@ -164,7 +164,7 @@ bool hide_no_methods(const ReplayProgram& program) {
 }
 
 /// The values of a call. Arguments are borrowed; constants are not, since another thread may exchange them. What a
-/// direct step gives has no object before somebody asks for it.
+/// direct step gives has no object before one is needed.
 class Registers {
  public:
   Registers(const ReplayProgram& program, PyObject* const* args)

@@ -65,7 +65,8 @@ class PythonStretches final : public StretchHost {
     const Owned run = wrap_program(program), examples(check(PyTuple_New(static_cast<Py_ssize_t>(inputs.size()))));
     for (size_t i = 0; i < inputs.size(); ++i) {
       Owned example(check(wrap(originals[i])));
-      if (!is_plain_tensor(example.get())) example = Owned(check(wrap(inputs[i])));  // what a class adds is not asked
+      if (!is_plain_tensor(example.get()))
+        example = Owned(check(wrap(inputs[i])));  // what a class adds is not looked at
       PyTuple_SET_ITEM(examples.get(), static_cast<Py_ssize_t>(i), example.release());
     }
     const Owned code(check(call_python(PyObject_CallMethod, object_, "compile", "OOO", run.get(), examples.get(),

@@ -16,7 +16,7 @@
 namespace facula::python {
 namespace {
 
-/// What `to` was asked for.
+/// The arguments of `to`.
 struct Target {
   std::optional<DType> dtype;
   std::optional<Device> device;

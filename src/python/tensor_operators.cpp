@@ -270,8 +270,8 @@ PyObject* call_method_in_python(PyObject* self, const char* name, PyObject* arg 
     const Item function = dict_item(TensorType.tp_dict, key.get());
     if (!function.get())
       return PyErr_Format(PyExc_NotImplementedError, "Tensor.%s: the Python half of facula is not loaded", name);
-    const Owned kept(function.new_reference());
-    return call_python(PyObject_CallFunctionObjArgs, kept.get(), self, arg, nullptr);
+    const Owned owned(function.new_reference());
+    return call_python(PyObject_CallFunctionObjArgs, owned.get(), self, arg, nullptr);
   });
 }
 PyObject* repr_slot(PyObject* self) { return call_method_in_python(self, "__repr__"); }

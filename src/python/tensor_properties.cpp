@@ -1,4 +1,4 @@
-// Properties and methods of facula.Tensor that tell of it, or change what it is, and compute nothing.
+// Properties and methods of facula.Tensor that describe it, or change what it is, and compute nothing.
 #include "autograd/inplace.h"
 #include "core/sparse.h"
 #include "functions.h"
@@ -293,7 +293,7 @@ PyGetSetDef tensor_properties[] = {
     {"is_leaf", fact<get_is_leaf>, nullptr, docs::properties::kIsLeaf, const_cast<char*>("is_leaf.__get__")},
     {"_base", get_base, nullptr, "The tensor it is a view of, or None.", nullptr},
     {"grad", fact<get_grad>, set_grad, docs::properties::kGrad, const_cast<char*>("grad.__get__")},
-    {"_grad", get_grad_quietly, set_grad, "As grad, without a warning where it is not kept.", nullptr},
+    {"_grad", get_grad_quietly, set_grad, "As grad, without a warning where it is not retained.", nullptr},
     {"data", result<get_data>, set_data, docs::properties::kData, const_cast<char*>("data.__get__")},
     {"real", result<get_real>, set_real, docs::properties::kReal, const_cast<char*>("real.__get__")},
     {"imag", result<get_imag>, set_imag, docs::properties::kImag, const_cast<char*>("imag.__get__")},
@@ -388,7 +388,7 @@ PyObject* method_item(PyObject* self, PyObject*) {
     return wrap(tensor_of(self).item());
   });
 }
-/// Whether a class has an own say in what a tensor tells of itself; modes are not asked.
+/// Whether a class changes what a tensor says of itself; modes do not.
 bool tells_otherwise(PyObject* o) { return !is_plain_tensor(o) && has_own_override(o) && !overrides_disabled(); }
 
 PyObject* method_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {

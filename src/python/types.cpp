@@ -356,7 +356,7 @@ static Device read_device(PyObject* o) {
   throw_error(ErrorKind::Type, "device: expected a device, a string or an index, got ", Py_TYPE(o)->tp_name);
 }
 
-// There is one CPU, and tensors on it say so without an index, whatever the device that was asked for; of devices that
+// There is one CPU, and tensors on it say so without an index, whatever the requested device; of devices that
 // are numbered, no index means the current one.
 Device to_device_value(PyObject* o) {
   Device device = read_device(o);

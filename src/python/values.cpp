@@ -223,7 +223,7 @@ static PyObject* evaluate(PyObject*, PyObject* args) {
 static PyMethodDef functions[] = {
     {"_simplify", simplify, METH_O, "The text of an expression over sizes, simplified."},
     {"_evaluate", evaluate, METH_VARARGS, "_evaluate(text, values): the number that an expression is."},
-    {"_set_symint_class", set_symint_class, METH_O, "Tells the core which class integers with an expression have."},
+    {"_set_symint_class", set_symint_class, METH_O, "Sets which class integers with an expression have."},
     {}};
 
 void init_values(PyObject* module) { check(PyModule_AddFunctions(module, functions)); }

@@ -112,7 +112,7 @@ class ObserverBase(ABC, Module):
 
     Args:
         dtype: of the quantised tensor.
-        is_dynamic: whether scales are found anew for each input.
+        is_dynamic: if True, compute scales anew for each input.
 
     >>> from torch.ao.quantization import ObserverBase
     >>> class Largest(ObserverBase):
@@ -157,11 +157,11 @@ class UniformQuantizationObserverBase(ObserverBase):
     Args:
         dtype: of the quantised tensor.
         qscheme: how levels are laid out.
-        reduce_range: whether half of the levels are used, as products of eight bits without VNNI need it.
+        reduce_range: if True, use half of the levels, as products of eight bits without VNNI require.
         quant_min, quant_max: levels of one's own; both or none.
         factory_kwargs: device and dtype of buffers.
         eps: the least scale.
-        is_dynamic: whether scales are found anew for each input.
+        is_dynamic: if True, compute scales anew for each input.
         kwargs: for `ObserverBase`.
 
     Errors: AssertionError for a dtype or scheme without levels.
@@ -492,7 +492,7 @@ class PerAxis(Granularity):
 
 @dataclass(frozen=True)
 class PerGroup(Granularity):
-    """Every `group_size` neighbours along the last dimension do.
+    """Every `group_size` neighbors along the last dimension do.
 
     >>> from torch.ao.quantization.observer import PerGroup, get_block_size
     >>> get_block_size((4, 6), PerGroup(group_size=2))
@@ -566,7 +566,7 @@ class AffineQuantizedObserverBase(ABC, Module):
         quant_min, quant_max: the levels.
         eps: the least scale.
         scale_dtype, zero_point_dtype: of the scales and zero points.
-        preserve_zero: whether zero is a level.
+        preserve_zero: if True, zero is a level.
         zero_point_domain: a `ZeroPointDomain`.
         kwargs: ignored, for subclasses.
 

@@ -362,7 +362,7 @@ def calculate_qmin_qmax(quant_min: int | None, quant_max: int | None, has_custom
         quant_min, quant_max: levels of one's own, used with `has_customized_qrange`.
         has_customized_qrange: whether they count.
         dtype: whose levels are meant otherwise.
-        reduce_range: whether to use half of them.
+        reduce_range: if True, use half of them.
 
     Errors: AssertionError for more levels than the dtype has.
 

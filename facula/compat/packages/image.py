@@ -79,12 +79,12 @@ def decode_jpeg(data: Any, mode: str, apply_exif_orientation: bool = False) -> T
 
 
 def decode_png(data: Any, mode: str, apply_exif_orientation: bool = False) -> Tensor:
-    """Return a PNG file as (C, H, W), uint8, or uint16 where a grey image has 16 bits; palettes become colours."""
+    """Return a PNG file as (C, H, W), uint8, or uint16 where a grey image has 16 bits; palettes become colors."""
     name = "decode_png"
     wanted = _mode(name, mode, _MODES)
     content = _bytes(name, data)
     if content.startswith(_SIGNATURES["PNG"]) and len(content) > 25 and content[24] == 16 and content[25] != 0:
-        raise NotImplementedError(f"{name}: Pillow reads 16 bits of grey images only, got a colour type of {content[25]}")
+        raise NotImplementedError(f"{name}: Pillow reads 16 bits of grey images only, got a color type of {content[25]}")
     image = _open(name, content, "PNG")
     _read(name, image)
     image = ImageOps.exif_transpose(image) if apply_exif_orientation else image

@@ -104,8 +104,8 @@ def split_by_tags(gm: Module, tags: Any, return_fqn_mapping: bool = False, retur
     Args:
         gm: the GraphModule.
         tags: the tags, in the order in which the parts run.
-        return_fqn_mapping: whether {path in the result: path in `gm`} comes too.
-        return_tuple: whether every part gives a tuple.
+        return_fqn_mapping: if True, also return {path in the result: path in `gm`}.
+        return_tuple: if True, every part returns a tuple.
         GraphModuleCls: the class of the results.
 
     >>> from facula.fx.passes.split_utils import split_by_tags

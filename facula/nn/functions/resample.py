@@ -283,7 +283,7 @@ def affine_grid(theta: Tensor, size: int | Sequence[int] | None, align_corners: 
         )
     if align_corners and min(size[2:]) == 1:
         warnings.warn(
-            "affine_grid: align_corners=True with a dimension of size 1 samples its centre, got "
+            "affine_grid: align_corners=True with a dimension of size 1 samples its center, got "
             f"{tuple(size)}",
             stacklevel=2,
         )
@@ -300,7 +300,7 @@ def _grid(theta, size, align_corners: bool):
 
 
 class _AffineGrid(Function):
-    """The product of all places with the maps. It saves nothing, so that backward may be asked for again."""
+    """Multiply all places by the maps. It saves nothing, so that backward can run again."""
 
     @staticmethod
     def forward(theta, size, align_corners):
@@ -336,7 +336,7 @@ def _places(theta, size, align_corners: bool):
 
 
 def _grid_axis(theta, steps: int, align_corners: bool):
-    """Return the positions of ``steps`` pixel centres in [-1, 1]."""
+    """Return the positions of ``steps`` pixel centers in [-1, 1]."""
     if steps <= 1:
         return _C.zeros(steps, dtype=theta.dtype, device=theta.device)
     axis = facula.linspace(-1, 1, steps, dtype=theta.dtype, device=theta.device)

@@ -46,7 +46,7 @@ __all__ = [
 
 
 class _LazyConvXdMixin(LazyModuleMixin):
-    """A convolution whose ``in_channels`` is that of its first input."""
+    """Take ``in_channels`` of a convolution from its first input."""
 
     def __init__(self, out_channels: int, kernel_size: int | Sequence[int], *args: Any, bias: bool = True,
                  device: Device = None, dtype: facula.dtype | None = None, **kwargs: Any) -> None:  # fmt: skip
@@ -154,7 +154,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    """What all convolutions share: checks, parameters, their initialisation and the repr."""
+    """Base class of all convolutions: checks, parameters, their initialization and the repr."""
 
     __constants__: ClassVar[list[str]] = [
         "stride",
@@ -288,7 +288,7 @@ class _ConvNd(Module):
 
 
 class _Conv(_ConvNd):
-    """A convolution; subclasses name the kernel and how one number becomes a tuple."""
+    """Base class of convolutions; subclasses name the kernel and how one number becomes a tuple."""
 
     _function = None
     _tuple = None
@@ -449,7 +449,7 @@ class Conv3d(_Conv):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """What transposed convolutions share."""
+    """Hold what transposed convolutions share."""
 
     def __init__(
         self,
@@ -514,7 +514,7 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class _ConvTranspose(_ConvTransposeNd):
-    """A transposed convolution; subclasses name the kernel and how one number becomes a tuple."""
+    """Base class of transposed convolutions; subclasses name the kernel and how one number becomes a tuple."""
 
     _function = None
     _tuple = None

@@ -28,7 +28,7 @@ _REASONS = {
 
 
 class _Worker:
-    """The parent's side of one worker process."""
+    """Hold the parent's side of one worker process."""
 
     def __init__(self, number, process, channel):
         self.number, self.process, self.channel = number, process, channel

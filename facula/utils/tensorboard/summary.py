@@ -330,7 +330,7 @@ def custom_scalars(layout: dict[Any, Any]) -> Summary:
 
 
 def mesh(tag: str, vertices: Any, colors: Any = None, faces: Any = None, config: dict[Any, Any] | None = None) -> Summary:
-    """Return (B, N, 3) points, with colours (B, N, 3) from 0 to 255 and triangles (B, F, 3) of point numbers."""
+    """Return (B, N, 3) points, with colors (B, N, 3) from 0 to 255 and triangles (B, F, 3) of point numbers."""
     given = ((vertices, MeshPluginData.VERTEX), (faces, MeshPluginData.FACE), (colors, MeshPluginData.COLOR))
     parts = [(_media.to_numpy(value), kind) for value, kind in given if value is not None]
     components = mesh_plugin.get_components_bitmask([kind for _, kind in parts])

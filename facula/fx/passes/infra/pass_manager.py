@@ -59,8 +59,8 @@ class PassManager(_Ordered):
         passes: functions from a module to a PassResult.
         constraints: functions (pass, later pass) -> whether that order is right.
         steps: how often they run, until nothing changes.
-        run_checks_after_each_pass: whether `check` is called after each.
-        suppress_check_failures: whether an order that breaks a constraint is run all the same.
+        run_checks_after_each_pass: if True, call `check` after each.
+        suppress_check_failures: if True, run an order that breaks a constraint all the same.
 
     Calling it on a module gives a PassResult.
 

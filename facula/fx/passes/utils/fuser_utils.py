@@ -80,7 +80,7 @@ def fuse_as_graphmodule(gm: Module, nodes: Iterable[Node], module_name: str, par
         nodes: the nodes, each behind those that it takes.
         module_name: the name of its class.
         partition_lookup_table: the nodes as a dict.
-        always_return_tuple: whether it gives a tuple also of one value.
+        always_return_tuple: if True, return a tuple also of one value.
 
     Returns:
         (the GraphModule, the nodes that it takes, the nodes that it stands for outside).
@@ -187,7 +187,7 @@ def fuse_by_partitions(gm: Module, partitions: Sequence[dict[Node, None]], prefi
         gm: the GraphModule.
         partitions: dicts whose keys are nodes.
         prefix: of the submodules' names.
-        always_return_tuple: whether submodules give tuples also of one value.
+        always_return_tuple: if True, submodules return tuples also of one value.
 
     >>> from facula.fx.passes.utils.fuser_utils import fuse_by_partitions
     >>> gm = facula.fx.symbolic_trace(lambda x: (x + 1) * 2 - 3)

@@ -57,10 +57,10 @@ class SubgraphMatcher:
 
     Args:
         pattern: the graph to look for; its inputs stand for anything.
-        match_output: whether the pattern's output must be the graph's.
-        match_placeholder: whether the pattern's inputs must be inputs.
-        remove_overlapping_matches: whether a node is in one occurrence at most.
-        ignore_literals: whether numbers and strings may differ.
+        match_output: if True, the pattern's output must be the graph's.
+        match_placeholder: if True, the pattern's inputs must be inputs.
+        remove_overlapping_matches: if True, a node is in one occurrence at most.
+        ignore_literals: if True, numbers and strings may differ.
 
     Errors: ValueError for an empty pattern, AssertionError for one with nodes that nobody uses.
 

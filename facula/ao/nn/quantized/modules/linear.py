@@ -111,7 +111,7 @@ class Linear(OutputLevels, WeightedQuantizedModule):
 
     Args:
         in_features, out_features: sizes of the last dimension of inputs and outputs.
-        bias_: whether a bias, of float32, is added.
+        bias_: if True, add a bias, of float32.
         dtype: of the weight, qint8.
 
     Shapes: (*, in_features) to (*, out_features). Attributes: `scale` and `zero_point` of the outputs; `weight()` and `bias()`.

@@ -118,7 +118,7 @@ _COPIES = {None: None, "shallow": copying.copy, "deep": copying.deepcopy}
 
 
 class _ForkerIterDataPipe(_Shared):
-    """A stream of which every branch gets all samples."""
+    """Hand every sample of a stream to all branches."""
 
     def __init__(self, datapipe: IterDataPipe[Any], num_instances: int, buffer_size: int, copy: str | None) -> None:
         super().__init__(datapipe, num_instances, buffer_size)
@@ -133,7 +133,7 @@ class _ForkerIterDataPipe(_Shared):
 
 
 class _DemultiplexerIterDataPipe(_Shared):
-    """A stream each sample of which goes to one branch."""
+    """Hand every sample of a stream to one branch."""
 
     def __init__(self, datapipe: IterDataPipe[Any], num_instances: int, buffer_size: int, classifier_fn: Callable[..., Any],
                  drop_none: bool) -> None:  # fmt: skip

@@ -22,7 +22,7 @@ __all__ = ["SamplerIterDataPipe", "ShufflerIterDataPipe"]
 
 
 class SamplerIterDataPipe(IterDataPipe["Any"]):
-    """What a sampler gives for a pipe: indices.
+    """Yield the indices that a sampler yields for a pipe.
 
     Args:
         datapipe: samples by index.
@@ -49,7 +49,7 @@ class SamplerIterDataPipe(IterDataPipe["Any"]):
 
 @functional_datapipe("shuffle")
 class ShufflerIterDataPipe(_Shuffling, IterDataPipe):
-    """A stream whose samples leave a buffer at random.
+    """Yield the samples of a stream from a buffer, at random.
 
     Args:
         datapipe: the stream.

@@ -23,8 +23,8 @@ class FileListerIterDataPipe(IterDataPipe["Any"]):
     Args:
         root: a folder, several, or a stream of them.
         masks: patterns for names, one of which must fit; none: all.
-        recursive: whether folders within are gone through.
-        abspath: whether paths begin at the root of the file system.
+        recursive: if True, go through folders within.
+        abspath: if True, paths begin at the root of the file system.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -26,11 +26,11 @@ __all__ = [
 
 
 class IterableWrapperIterDataPipe(IterDataPipe["Any"]):
-    """A stream of what an iterable gives.
+    """Yield what an iterable yields.
 
     Args:
         iterable: the samples.
-        deepcopy: whether each iterator reads a copy of it.
+        deepcopy: if True, each iterator reads a copy of it.
 
     >>> pipes = torch.utils.data.datapipes.iter
     >>> list(pipes.IterableWrapper([1, 2, 3]))
@@ -58,7 +58,7 @@ class IterableWrapperIterDataPipe(IterDataPipe["Any"]):
 
 @functional_datapipe("map")
 class MapperIterDataPipe(IterDataPipe["Any"]):
-    """What a function gives for each sample.
+    """Apply a function to each sample.
 
     Args:
         datapipe: the stream.
@@ -97,7 +97,7 @@ class MapperIterDataPipe(IterDataPipe["Any"]):
 
 @functional_datapipe("filter")
 class FilterIterDataPipe(IterDataPipe["Any"]):
-    """The samples for which a function is True.
+    """Yield the samples for which a function is True.
 
     Args:
         datapipe: the stream.
@@ -236,7 +236,7 @@ class GrouperIterDataPipe(IterDataPipe["Any"]):
         buffer_size: samples that wait for others of their key; None: any number.
         group_size: samples of a full group. Default: no group is full before the end.
         guaranteed_group_size: the least number of samples that a group must have when the buffer is full.
-        drop_remaining: whether groups that are too small then are left out.
+        drop_remaining: if True, leave out groups that are too small then.
 
     Errors: RuntimeError where the buffer is full and no group is large enough; AssertionError for sizes that do not fit it.
 
@@ -318,7 +318,7 @@ class ConcaterIterDataPipe(IterDataPipe["Any"]):
 
 @functional_datapipe("mux")
 class MultiplexerIterDataPipe(ConcaterIterDataPipe):
-    """A sample of each stream in turn, until one is at its end.
+    """Yield a sample of each stream in turn, until one is at its end.
 
     Args:
         datapipes: the streams. ValueError for none; TypeError for anything else.

@@ -20,11 +20,11 @@ __all__ = ["Batcher", "Concater", "Mapper", "SequenceWrapper", "Shuffler", "Zipp
 
 
 class SequenceWrapperMapDataPipe(MapDataPipe["Any"]):
-    """The elements of a sequence or mapping.
+    """Hold the elements of a sequence or mapping.
 
     Args:
         sequence: what has them.
-        deepcopy: whether it is copied.
+        deepcopy: if True, copy it.
 
     >>> pipes = torch.utils.data.datapipes.map
     >>> pipe = pipes.SequenceWrapper([10, 20])
@@ -53,7 +53,7 @@ def default_fn(data: Any) -> Any:
 
 @functional_datapipe("map")
 class MapperMapDataPipe(MapDataPipe["Any"]):
-    """What a function gives for each sample.
+    """Apply a function to each sample.
 
     Args:
         datapipe: the samples.
@@ -167,7 +167,7 @@ class ZipperMapDataPipe(ConcaterMapDataPipe):
 
 
 class ShufflerIterDataPipe(_Shuffling, IterDataPipe):
-    """The samples of a pipe in another order, as a stream.
+    """Yield the samples of a pipe in another order, as a stream.
 
     Args:
         datapipe: the pipe.
