@@ -195,7 +195,7 @@ def test_errors():
     x = leaf([1.0, 2.0])
     for returned, text in [
         (lambda g: g, r"incorrect number of gradients \(expected 2, got 1\)"),
-        (lambda g: (g, g), "different from None at position 2"),
+        (lambda g: (g, g), "got a gradient at position 2"),
         (lambda g: (g.sum().expand(3), None), "invalid gradient at index 0"),
         (lambda g: ("no", None), "expected a Tensor or None"),
     ]:

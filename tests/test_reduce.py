@@ -259,7 +259,7 @@ def test_errors_begin_with_the_op():
         t.sum(5)
     with pytest.raises(RuntimeError, match="sum"):
         t.sum((0, 0))
-    with pytest.raises(RuntimeError, match=r"mean\(\)"):
+    with pytest.raises(RuntimeError, match="^mean: "):
         facula.ones(3, dtype=facula.int64).mean()
     with pytest.raises(RuntimeError, match="equal"):
         facula.equal(t, facula.ones(2, 3, device="meta"))
