@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Union
 
 import facula
+from facula import _C
 from facula._operators.namespaces import OpOverload
 from facula.fx import _public
 from facula.fx._compatibility import compatibility
@@ -145,7 +146,7 @@ class Node:
     def __init__(self, graph: Graph, name: str, op: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any],
                  return_type: Any = None) -> None:  # fmt: skip
         if op not in _legal_ops:
-            raise AssertionError(f"op '{op}' is not in _legal_ops")
+            raise AssertionError(f"Node: op must be {_C._one_of(op, _legal_ops)}")
         _check_target(graph, name, op, target)
         self.graph, self.name, self._op, self._target, self.type = graph, name, op, target, return_type
         self._input_nodes, self.users, self.meta = {}, {}, {}
@@ -391,7 +392,7 @@ class Node:
         if self.op == "call_module":
             owner = self.graph.owning_module
             if owner is None:
-                raise AssertionError("is_impure: a call_module node needs a graph that has a module")
+                raise AssertionError("is_impure: a call_module node needs a graph that has a module, got one without")
             return getattr(owner.get_submodule(self.target), "_is_impure", False)
         return False
 
@@ -497,7 +498,7 @@ def _check_target(graph, name, op, target):
 
 def _refuse_target(graph, name, target, expected):
     kind = _type_repr(type(target))
-    raise ValueError(f"Node [graph = {graph}, name = '{name}'] target {target} has type {kind} but a {expected} is expected")
+    raise ValueError(f"Node: the target of {name!r} must be a {expected}, got {target!r} of type {kind}")
 
 
 def _metadata_text(node):

@@ -1,4 +1,4 @@
-"""Reductions and normalisations that see only the elements at which a boolean mask is True.
+"""Reductions and normalizations that see only the elements at which a boolean mask is True.
 
 Elements that are masked out take the value that leaves the operation unchanged (0 for sums, 1 for products,
 -inf for a maximum, ...). Every function takes `mask`, of any shape that broadcasts with the input, `None` for all
@@ -280,7 +280,7 @@ def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: facula
     """
     dtype = dtype or input.dtype
     if dtype not in _FLOATS:
-        raise ValueError(f"median: a floating-point dtype, got {dtype}")
+        raise ValueError(f"median: expected a floating-point dtype, got {dtype}")
     x = input.to(dtype)
     if mask is None:
         return _f.median(x, dim, keepdim).values
@@ -331,7 +331,7 @@ def logaddexp(input: Tensor, other: Tensor, *, dtype: facula.dtype | None = None
     """
     dtype = dtype or input.dtype
     if dtype not in _FLOATS and dtype not in _COMPLEX:
-        raise ValueError(f"logaddexp: a floating-point dtype, got {dtype}")
+        raise ValueError(f"logaddexp: expected a floating-point dtype, got {dtype}")
     a = _filled("logaddexp", input.to(dtype), input_mask, -math.inf)
     return _f.logaddexp(a, _filled("logaddexp", other.to(dtype), other_mask, -math.inf))
 

@@ -73,7 +73,7 @@ class FakeQuantizeBase(ABC, Module):
     @abstractmethod
     def forward(self, x: Tensor) -> Any:
         """Watch and round the tensor."""
-        raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {x.shape}")
+        raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {tuple(x.shape)}")
 
     @abstractmethod
     def calculate_qparams(self, **kwargs: Any) -> Any:

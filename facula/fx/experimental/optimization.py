@@ -1,4 +1,4 @@
-"""Making models faster to run: batch normalisation folded into what is before it, dropout left out."""
+"""Making models faster to run: batch normalization folded into what is before it, dropout left out."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _PATTERNS = [
 
 
 def fuse(model: Module, inplace: bool = False, no_trace: bool = False) -> GraphModule:
-    """Fold batch normalisations into the convolutions and linear layers before them; for evaluation.
+    """Fold batch normalizations into the convolutions and linear layers before them; for evaluation.
 
     Args:
         model: the module.
@@ -152,7 +152,7 @@ def extract_subgraph(orig_module: Any, nodes: Iterable[Node], inputs: Any, outpu
 
 
 def optimize_for_inference(model: Module, pass_config: Any = None, tracer: type = fx.Tracer) -> GraphModule:
-    """Return a model for evaluation: batch normalisations folded, dropout left out.
+    """Return a model for evaluation: batch normalizations folded, dropout left out.
 
     Args:
         model: the module.

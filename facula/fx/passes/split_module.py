@@ -109,7 +109,7 @@ class _Splitter:
                 if not left[dependent]:
                     ready.append(dependent)
         if len(found) != len(self.partitions):
-            raise RuntimeError("cycle exists between partitions!")
+            raise RuntimeError("split_module: the partitions depend on one another in a circle")
         return found
 
     def fill(self, keep_names):

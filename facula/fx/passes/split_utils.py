@@ -124,7 +124,7 @@ def split_by_tags(gm: Module, tags: Any, return_fqn_mapping: bool = False, retur
         if node.op in ("placeholder", "get_attr", "output"):
             continue
         if not hasattr(node, "tag"):
-            raise AssertionError(f"Node does not have tag: {node.format_node()}")
+            raise AssertionError(f"split_by_tags: each node needs a tag, got none of {node.format_node()}")
         part = parts[node.tag]
         _bring_inputs(part, node, place, inside)
         new = part.graph.node_copy(node, lambda n, p=part: inside[p.name, n])

@@ -482,11 +482,13 @@ def _check(query, key, value, block_mask, enable_gqa):
         )
     (b_q, h_q, q_len, e), (b_k, h_k, kv_len, _) = query.shape, key.shape
     if not enable_gqa and h_q != h_k:
-        raise ValueError(f"flex_attention: as many key heads as query heads, or enable_gqa=True, got {h_q} and {h_k} heads")
+        raise ValueError(
+            f"flex_attention: expected as many key heads as query heads, or enable_gqa=True, got {h_q} and {h_k} heads"
+        )
     if enable_gqa and h_q % h_k:
         raise ValueError(f"flex_attention: the query heads must be a multiple of the key heads, got {h_q} and {h_k}")
     if b_q != b_k and not (b_k == 1 or (b_q == 1 and block_mask is not None)):
-        raise ValueError(f"flex_attention: query and key of one batch size, got {b_q} and {b_k}")
+        raise ValueError(f"flex_attention: expected query and key of one batch size, got {b_q} and {b_k}")
     if key.shape[-1] != e or value.shape[:-1] != key.shape[:-1]:
         raise ValueError(
             f"flex_attention: query and key must have one head size, key and value one length, got shapes "
@@ -543,7 +545,7 @@ def flex_attention(query: Tensor, key: Any, value: Any, score_mod: Callable[...,
     """
     _check(query, key, value, block_mask, enable_gqa)
     if return_lse and return_aux is not None:
-        raise ValueError("flex_attention: return_lse or return_aux, got both")
+        raise ValueError("flex_attention: expected return_lse or return_aux, got both")
     if enable_gqa:
         groups = query.shape[1] // key.shape[1]
         key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, ClassVar
 
 import facula
+from facula import _C
 
 from .. import functional as F
 from .. import init
@@ -153,7 +154,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    """Base class of all convolutions: checks, parameters, their initialisation and the repr."""
+    """Base class of all convolutions: checks, parameters, their initialization and the repr."""
 
     __constants__: ClassVar[list[str]] = [
         "stride",
@@ -206,11 +207,11 @@ class _ConvNd(Module):
             raise ValueError(f"{name}: out_channels must be divisible by groups {groups}, got {out_channels}")
         if isinstance(padding, str):
             if padding not in _PADDING_STRINGS:
-                raise ValueError(f"{name}: Invalid padding string {padding!r}, expected numbers, 'same' or 'valid'")
+                raise ValueError(f"{name}: padding must be numbers, {_C._one_of(padding, ('same', 'valid'))}")
             if padding == "same" and any(s != 1 for s in stride):
                 raise ValueError(f"{name}: padding 'same' needs stride 1, got {tuple(stride)}")
         if padding_mode not in _PADDING_MODES:
-            raise ValueError(f"{name}: padding_mode must be one of {_PADDING_MODES}, got {padding_mode!r}")
+            raise ValueError(f"{name}: padding_mode must be {_C._one_of(padding_mode, _PADDING_MODES)}")
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = kernel_size

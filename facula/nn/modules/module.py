@@ -294,6 +294,29 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
     __str__ = __repr__
 
 
+def _common_prefix(longer, shorter):
+    """Return the prefix that all of `longer` have before the names of `shorter`, such as "module.", or ""."""
+    prefix = min((key[: -len(name)] for key in longer[:1] for name in shorter if key.endswith("." + name)), key=len, default="")
+    return prefix if prefix and all(key.startswith(prefix) for key in longer) else ""
+
+
+def _remedy(missing, unexpected) -> str:
+    """Return what to do about keys that do not fit, or "" where no reason is found."""
+    if prefix := _common_prefix(unexpected, missing):
+        return (
+            f"The entries have the prefix {prefix!r} before the module's names, as those of a wrapper (DataParallel, "
+            f"DistributedDataParallel, compile) have. Remove it: "
+            f"load_state_dict({{k.removeprefix({prefix!r}): v for k, v in state_dict.items()}})"
+        )
+    if prefix := _common_prefix(missing, unexpected):
+        return (
+            f"The module's names have the prefix {prefix!r} before those of the entries, as in a wrapper. Load them into the "
+            f"module within: model.get_submodule({prefix.rstrip('.')!r}).load_state_dict(state_dict)"
+        )
+    near = [(key, meant) for key in unexpected[:100] if (meant := _C._near_name(key, missing))]
+    return "Did you mean: " + ", ".join(f"{meant!r} for {key!r}" for key, meant in near[:5]) + "?" if near else ""
+
+
 def _swap_in(param, value, assign: bool) -> None:
     """Exchange a parameter or buffer for what ``param.module_load(value)`` gives."""
     new = param.module_load(value, assign=assign)
@@ -508,7 +531,7 @@ class Module:
                 f"{method}: {type(self).__name__} must call super().__init__() first, got {name!r}"
             )
         if not isinstance(name, str):
-            raise TypeError(f"{method}: {_NAMED[method]} name should be a string. Got {type(name).__name__}")
+            raise TypeError(f"{method}: {_NAMED[method]} name must be a string, got {type(name).__name__}")
         if "." in name:
             raise KeyError(f'{method}: name must not contain ".", got {name!r}')
         if name == "":
@@ -519,7 +542,7 @@ class Module:
             )
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is part of the module's state, but not learned, like the running mean of batch normalisation.
+        """Add a tensor that is part of the module's state, but not learned, like the running mean of batch normalization.
 
         Args:
             name: the attribute under which it is found.
@@ -1332,7 +1355,7 @@ class Module:
         [2.0]
         """
         if not isinstance(state_dict, Mapping):
-            raise TypeError(f"load_state_dict: Expected state_dict to be dict-like, got {type(state_dict).__name__}")
+            raise TypeError(f"load_state_dict: expected a mapping of names to tensors, got {type(state_dict).__name__}")
         missing_keys: list[str] = []
         unexpected_keys: list[str] = []
         error_msgs: list[str] = []
@@ -1369,6 +1392,8 @@ class Module:
             error_msgs.insert(0, "Unexpected key(s) in state_dict: " + ", ".join(f'"{k}"' for k in unexpected_keys))
         if strict and missing_keys:
             error_msgs.insert(0, "Missing key(s) in state_dict: " + ", ".join(f'"{k}"' for k in missing_keys))
+        if strict and missing_keys and unexpected_keys and (remedy := _remedy(missing_keys, unexpected_keys)):
+            error_msgs.append(remedy)
         if error_msgs:
             lines = "".join(f"\n    {message}" for message in error_msgs)
             raise RuntimeError(f"load_state_dict: the entries do not fit {type(self).__name__}:{lines}")
@@ -1640,7 +1665,7 @@ class Module:
     # Modes, gradients, devices and dtypes.
 
     def train(self, mode: bool = True) -> Self:
-        """Set ``training`` of this module and all below it: dropout, batch normalisation and some others do in training
+        """Set ``training`` of this module and all below it: dropout, batch normalization and some others do in training
         what they do not in evaluation.
 
         Args:

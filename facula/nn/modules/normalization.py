@@ -1,4 +1,4 @@
-"""Layer, group, root-mean-square and local response normalisation."""
+"""Layer, group, root-mean-square and local response normalization."""
 
 from __future__ import annotations
 

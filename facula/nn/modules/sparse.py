@@ -21,7 +21,7 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class _EmbeddingBase(Module):
-    """Base class of Embedding and EmbeddingBag: the table, its initialisation and the padding row."""
+    """Base class of Embedding and EmbeddingBag: the table, its initialization and the padding row."""
 
     num_embeddings: int
     embedding_dim: int

@@ -232,7 +232,7 @@ class SummaryWriter:
             values: a tensor of any shape.
             bins: the edges, or a rule of `numpy.histogram` ("auto", "fd", ...), or "tensorflow": edges that grow
                 exponentially on both sides of zero.
-            max_bins: neighbouring bins are joined until no more than so many remain.
+            max_bins: neighboring bins are joined until no more than so many remain.
 
         Errors: ValueError for no values, nan or inf.
         """
@@ -484,7 +484,7 @@ class SummaryWriter:
         """
         points = _media.to_numpy(mat)
         if points.ndim != 2:
-            raise ValueError(f"SummaryWriter.add_embedding: mat is (N, D), got shape {points.shape}")
+            raise ValueError(f"SummaryWriter.add_embedding: mat is (N, D), got shape {tuple(points.shape)}")
         for name, given in (("metadata", metadata), ("label_img", label_img)):
             if given is not None and len(given) != len(points):
                 raise ValueError(
@@ -509,7 +509,7 @@ class SummaryWriter:
     def add_mesh(self, tag: str, vertices: Any, colors: Any = None, faces: Any = None,
                  config_dict: dict[str, Any] | None = None, global_step: int | None = None,
                  walltime: float | None = None) -> None:  # fmt: skip
-        """Add points in space, with colours and triangles.
+        """Add points in space, with colors and triangles.
 
         Args:
             vertices: (B, N, 3).

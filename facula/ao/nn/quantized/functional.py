@@ -26,7 +26,7 @@ __all__ = [
 def _quantized(name, input):
     if not isinstance(input, facula.Tensor) or not input.is_quantized:
         kind = input.dtype if isinstance(input, facula.Tensor) else type(input).__name__
-        raise ValueError(f"Input to 'quantized.{name}' must be quantized!, got {kind}")
+        raise ValueError(f"quantized.{name}: input must be quantized, got {kind}")
     return input
 
 

@@ -188,10 +188,10 @@ class CapabilityBasedPartitioner:
         modules = dict(self.graph_module.named_modules())
         idle = lambda node: node.op == "call_function" and get_node_target(modules, node) in self.non_compute_ops
         for part in partitions:
-            for neighbours in (lambda n: n.all_input_nodes, lambda n: n.users):
+            for neighbors in (lambda n: n.all_input_nodes, lambda n: n.users):
                 changed = True
                 while changed:
-                    ends = [n for n in part.nodes if idle(n) and not any(m in part.nodes for m in neighbours(n))]
+                    ends = [n for n in part.nodes if idle(n) and not any(m in part.nodes for m in neighbors(n))]
                     changed = bool(ends)
                     for node in ends:
                         part.remove_node(node)

@@ -51,7 +51,7 @@ def topo_sort(nodes: Iterable[Node]) -> list[Node]:
                 if not waits[user]:
                     queue.put(user)
     if len(order) != len(nodes):
-        raise AssertionError("topo_sort: the nodes need one another in a circle")
+        raise AssertionError("topo_sort: the nodes depend on one another in a circle")
     return order
 
 
@@ -97,11 +97,11 @@ def fuse_as_graphmodule(gm: Module, nodes: Iterable[Node], module_name: str, par
     inner = partition_lookup_table if partition_lookup_table is not None else dict.fromkeys(nodes)
     for node in nodes:
         if node.graph.owning_module is not gm:
-            raise AssertionError(f"{node} doesn't belong to passed in graph module {gm._get_name()}")
+            raise AssertionError(f"fuse_as_graphmodule: nodes of {gm._get_name()} are expected, got {node} of another graph")
         if node._erased:
-            raise AssertionError(f"{node} has been removed from owning graph")
+            raise AssertionError(f"fuse_as_graphmodule: node {node} has been removed from its graph")
     if not validate_partition(nodes):
-        raise AssertionError("Invalid partition, found dependency cycles")
+        raise AssertionError("fuse_as_graphmodule: the nodes of a partition reach it again through others")
     graph, inputs, values = Graph(), {}, {}
 
     def own(node):

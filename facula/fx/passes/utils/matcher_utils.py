@@ -139,7 +139,7 @@ class SubgraphMatcher:
 
     def _match_literals(self, pn, gn, match):
         if isinstance(pn, Node) and isinstance(gn, Node):
-            raise AssertionError("pn and gn cannot both be Node")
+            raise AssertionError("SubgraphMatcher: at most one node is expected, got two")
         if isinstance(pn, Node):
             if pn.op != "placeholder":
                 return False
@@ -151,7 +151,7 @@ class SubgraphMatcher:
 
     def _match_nodes(self, pn, gn, match, node_name_match=""):
         if not isinstance(pn, Node) or not isinstance(gn, Node):
-            raise AssertionError(f"pn and gn must be Node, pn: {pn}, gn: {gn}")
+            raise AssertionError(f"SubgraphMatcher: two nodes are expected, got {pn} and {gn}")
         if pn in match.nodes_map:
             return match.nodes_map[pn] == gn
         if gn in match.nodes_map.values():

@@ -102,7 +102,7 @@ class _Pipe:
         [2, 4]
         """
         if function_name in cls.functions:
-            raise RuntimeError(f"Unable to add DataPipe function name {function_name} as it is already taken")
+            raise RuntimeError(f"register_function: a new name is expected, got {function_name}, which there is")
         if enable_df_api_tracing:
             raise NotImplementedError("functional_datapipe: data frames are not traced, got enable_df_api_tracing=True")
         cls.functions[function_name] = cls_to_register

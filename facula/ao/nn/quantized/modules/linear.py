@@ -56,7 +56,7 @@ class LinearPackedParams(nn.Module):
             if not weight.is_quantized or weight.dtype is not facula.qint8:
                 raise RuntimeError(f"set_weight_bias: expected a weight of qint8, got {weight.dtype}")
         elif self.dtype is not facula.float16:
-            raise RuntimeError(f"set_weight_bias: Unsupported dtype on dynamic quantized linear!, got {self.dtype}")
+            raise RuntimeError(f"set_weight_bias: not implemented for this dtype, got {self.dtype}")
         elif weight.is_quantized:
             raise RuntimeError(f"set_weight_bias: expected a weight that is not quantised, got {weight.dtype}")
         else:
@@ -102,7 +102,7 @@ def _blank(rows, columns, dtype):
     if dtype is facula.float16:
         return facula.zeros(rows, columns, dtype=facula.float16)
     if dtype is not facula.qint8:
-        raise RuntimeError(f"Linear: Unsupported dtype specified for quantized Linear!, got {dtype}")
+        raise RuntimeError(f"Linear: not implemented for this dtype, got {dtype}")
     return facula._empty_affine_quantized([rows, columns], scale=1, zero_point=0, dtype=facula.qint8)
 
 

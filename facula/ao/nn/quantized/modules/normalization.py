@@ -1,4 +1,4 @@
-"""Normalisations of samples on quantised tensors."""
+"""Normalizations of samples on quantised tensors."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class _InstanceNorm(_Levels):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """Return the quantised form of an observed instance normalisation; `convert` calls it.
+        """Return the quantised form of an observed instance normalization; `convert` calls it.
 
         Args:
             mod: the module, whose observer has seen its outputs.
