@@ -398,9 +398,9 @@ def fallthrough_kernel() -> Any:
     >>> torch.library.fallthrough_kernel()
     Traceback (most recent call last):
         ...
-    NotImplementedError: library.fallthrough_kernel is a mark, not a function to call
+    NotImplementedError: fallthrough_kernel: it is a marker, not a function to call
     """
-    raise NotImplementedError("library.fallthrough_kernel is a mark, not a function to call")
+    raise NotImplementedError("fallthrough_kernel: it is a marker, not a function to call")
 
 
 def custom_ops_impl(qualname: str, *, device_types: Sequence[str] = ("cpu", "cuda"),
@@ -445,7 +445,7 @@ class Library:
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         if kind not in ("DEF", "IMPL", "FRAGMENT"):
-            raise ValueError(f"Library: Unsupported kind, expected DEF, IMPL or FRAGMENT, got {kind!r}")
+            raise ValueError(f"Library: kind must be DEF, IMPL or FRAGMENT, got {kind!r}")
         if ns == "prim" and kind != "IMPL":
             raise ValueError("Library: expected no reserved namespace, got 'prim'")
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key

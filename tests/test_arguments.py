@@ -230,7 +230,7 @@ EXCEPTIONS = {
         "fx/passes/infra/pass_manager.py": "PassManager.check(module)",
         "fx/passes/operator_support.py": "OperatorSupportBase.is_node_supported(submodules node)",
     },
-    "of colours, and of what PyTorch's own passes add to the text of a graph": {
+    "of colors, and of what PyTorch's own passes add to the text of a graph": {
         "fx/graph.py": "Graph.python_code(additional_meta colored expanded_def record_func)",
         "fx/graph_module.py": "GraphModule.print_readable(additional_meta colored expanded_def fast_sympy_print)",
     },

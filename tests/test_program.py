@@ -196,10 +196,10 @@ return %y
 @pytest.mark.parametrize(
     ("op", "message"),
     [
-        ("sin.default(%b)", r"sin\(\): argument 'self' is a Tensor, got None"),
-        ("matmul.default(%x, %c)", r"matmul\(\): argument 'other' is a Tensor, got None"),
-        ("add.default(%x, %b, 1)", r"add\(\): argument 'other' is a Operand, got None"),
-        ("cat.default([%x, %b], 0)", r"cat\(\): argument 'tensors' is a Tensor\[\], got None"),
+        ("sin.default(%b)", r"sin: argument 'self' is a Tensor, got None"),
+        ("matmul.default(%x, %c)", r"matmul: argument 'other' is a Tensor, got None"),
+        ("add.default(%x, %b, 1)", r"add: argument 'other' is a Operand, got None"),
+        ("cat.default([%x, %b], 0)", r"cat: argument 'tensors' is a Tensor\[\], got None"),
     ],
 )
 def test_results_that_an_op_did_not_give_are_no_tensors(op, message):

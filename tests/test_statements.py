@@ -4,7 +4,10 @@ README.md has its own tests (`test_readme.py`), tables of measured times too (`t
 
 import functools
 import importlib
+import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -230,3 +233,31 @@ def test_numbers_are_those_of_the_source(page, said, source, written):
 def test_the_limit_of_recompilations_is_the_setting():
     (stated,) = re.findall(r"`torch._dynamo.config.recompile_limit` times \((\d+)\)", (ROOT / "docs/compile.md").read_text())
     assert int(stated) == facula.compiler.config.recompile_limit
+
+
+# programs on pages: all blocks of a page run in their order, after lines that a reader would have written before them
+
+COMMON = "import facula as torch\nfrom facula import nn\nmodel = nn.Linear(4, 4)\nx = torch.randn(3, 4)\n"
+BEFORE = {
+    "checkpoints": "optimizer = torch.optim.Adam(model.parameters())\n",
+    "memory": "layers = [model, model]\n",
+    "packages": "import sys, types\nmine = sys.modules['mine'] = types.ModuleType('mine')\nnet = {'weight': x}\n",
+    "profiling": "loader = range(20)\nstep = lambda batch: model(x).sum().backward()\ntrain = lambda: step(0)\n",
+    "distributed": "import os\nos.environ |= {'RANK': '0', 'WORLD_SIZE': '1', 'MASTER_ADDR': '127.0.0.1', 'MASTER_PORT': '0'}\n",
+}
+# a device, a compiler, other processes, files of other packages are needed; `errors` shows what fails
+FRAGMENTS = {"cuda", "cpp_extensions", "distributed_rpc", "distributed_training", "package_operators", "memory_budget_costs", "errors"}
+PROGRAMS = [page for page in sorted((ROOT / "docs").glob("*.md")) if "\n```python\n" in page.read_text() and page.stem not in FRAGMENTS]
+
+
+@pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: page.stem)
+def test_programs_on_pages_run(page, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(facula.__file__).parents[1]))
+    blocks = re.findall(r"(?ms)^```python\n(.*?)^```", page.read_text())
+    if importlib.util.find_spec("safetensors") is None:
+        blocks = [block for block in blocks if "safetensors" not in block]
+    else:
+        blocks.insert(-1, "from safetensors.numpy import save_file\nsave_file({'a': x.numpy()}, 'model.safetensors')\n") if page.stem == "checkpoints" else None
+    (tmp_path / "program.py").write_text("\n".join([COMMON + BEFORE.get(page.stem, ""), *blocks]))
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr

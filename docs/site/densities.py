@@ -7,7 +7,7 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from curves import axes, curves
-from pictures import BLUE, COLOURS, INK, ORANGE, add, plt
+from pictures import BLUE, COLORS, INK, ORANGE, add, plt
 
 import facula
 from facula import distributions
@@ -39,7 +39,7 @@ def counts(make: Callable, values: dict[str, tuple], last: int) -> Callable[[], 
             found = make(*(facula.tensor(p) for p in parameters), validate_args=False)
             places = [value + 0.16 * (at - (len(values) - 1) / 2) for value in x.tolist()]
             heights = facula.where(found.support.check(x), found.log_prob(x).exp(), 0.0).tolist()
-            made.vlines(places, 0, heights, color=COLOURS[at], linewidth=2.6, label=label)
+            made.vlines(places, 0, heights, color=COLORS[at], linewidth=2.6, label=label)
         made.set(xlabel="k", ylabel="probability", ylim=(0, 1 if last == 1 else None), xticks=range(0, last + 1, 1 + last // 8))
         made.legend()
 

@@ -198,11 +198,11 @@ def ratios() -> Drawing:
         d.parts.append(f'<line x1="{x:.1f}" y1="34" x2="{x:.1f}" y2="{height - 12}" stroke="{LINE}" stroke-width="0.5"/>')
         d.text(x, 28, f"{tick}x", 12)
     d.text(16, 28, "PyTorch's time, size or memory over Facula's", 12, anchor="start")
-    for (name, rows), colour in zip(groups.items(), ("#8e63ce", "#2f80d0", "#2a9d5c"), strict=True):
+    for (name, rows), color in zip(groups.items(), ("#8e63ce", "#2f80d0", "#2a9d5c"), strict=True):
         d.text(16, y + 15, name, 13, bold=True, anchor="start")
         for label, ratio in rows:
             end = place(ratio)
-            d.parts.append(f'<rect x="{left}" y="{y + 3}" width="{end - left:.1f}" height="16" rx="2" fill="{colour}"/>')
+            d.parts.append(f'<rect x="{left}" y="{y + 3}" width="{end - left:.1f}" height="16" rx="2" fill="{color}"/>')
             d.text(left - 8, y + 15, label, 12, anchor="end")
             d.text(end + 6, y + 15, f"{ratio:.1f}" if ratio >= 10 else f"{ratio:.2f}", 12, anchor="start")
             y += 26

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pictures import BLUE, COLOURS, add
+from pictures import BLUE, COLORS, add
 from windows import cells, fit, panels
 
 
@@ -18,7 +18,7 @@ def normed(which: str) -> Callable[[], None]:
         for axes, (name, group) in zip(panels(4, 7.0, 1.7), groups.items()):
             for n in range(3):
                 for c in range(4):
-                    cells(axes, 1, 1, c, n, COLOURS[group(n, c) % 5], 0.6)
+                    cells(axes, 1, 1, c, n, COLORS[group(n, c) % 5], 0.6)
             axes.set_title(name, fontweight="bold" if name == which else "normal")
             axes.text(2, -3.6, "channels", ha="center", fontsize=8)
             axes.text(-0.5, -1.5, "samples", ha="center", va="center", rotation=90, fontsize=8)
@@ -28,7 +28,7 @@ def normed(which: str) -> Callable[[], None]:
 
 
 _said = (
-    "Three samples of four channels; what shares mean and variance has one colour: in BatchNorm a channel of all samples, in "
+    "Three samples of four channels; what shares mean and variance has one color: in BatchNorm a channel of all samples, in "
     "LayerNorm all of a sample, in InstanceNorm one channel of one sample, in GroupNorm two channels of a sample"
 )
 for _kind, _names in {
@@ -42,7 +42,7 @@ for _kind, _names in {
 
 def mask(axes, title: str, allowed: Callable[[int, int], bool], size: int = 8) -> None:
     chosen = [(q, k) for q in range(size) for k in range(size) if allowed(q, k)]
-    cells(axes, size, size, colour=BLUE, alpha=0.7, line=0.4, chosen=chosen)
+    cells(axes, size, size, color=BLUE, alpha=0.7, line=0.4, chosen=chosen)
     axes.set_title(title)
     axes.text(size / 2, -size - 0.9, "keys", ha="center", fontsize=8)
     axes.text(-0.8, -size / 2, "queries", ha="center", va="center", rotation=90, fontsize=8)
@@ -72,7 +72,7 @@ def causal_corners() -> None:
     first, second = panels(2, 4.6, 1.9)
     for axes, title, shift in ((first, "upper left", 0), (second, "lower right", 3)):
         chosen = [(q, k) for q in range(4) for k in range(7) if k <= q + shift]
-        cells(axes, 4, 7, colour=BLUE, alpha=0.7, line=0.4, chosen=chosen)
+        cells(axes, 4, 7, color=BLUE, alpha=0.7, line=0.4, chosen=chosen)
         axes.set_title(title)
         fit(axes, 7, 4)
 

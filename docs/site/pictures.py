@@ -1,7 +1,7 @@
 """Pictures of the API's pages, drawn while the site is built: `write(folder)` draws them all, `of(name)` finds those of a page.
 
 A picture belongs to one or more public names, and says in words what it shows. curves.py and windows.py add theirs. The
-colours can be read on white and on black.
+colors can be read on white and on black.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import matplotlib.pyplot as plt  # noqa: E402
 import facula  # noqa: E402
 
 INK, BLUE, ORANGE, GREEN, RED, VIOLET = "#7c7c7c", "#2f80d0", "#d9730d", "#2a9d5c", "#d64545", "#8e63ce"
-COLOURS = (BLUE, ORANGE, GREEN, VIOLET, RED)
+COLORS = (BLUE, ORANGE, GREEN, VIOLET, RED)
 SETTINGS = {
     "svg.hashsalt": "facula", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 9, "text.color": INK,
     "xtick.color": INK, "ytick.color": INK, "axes.edgecolor": INK, "axes.labelcolor": INK, "axes.spines.top": False,
-    "axes.spines.right": False, "axes.prop_cycle": matplotlib.cycler(color=COLOURS), "axes.titlesize": 9,
+    "axes.spines.right": False, "axes.prop_cycle": matplotlib.cycler(color=COLORS), "axes.titlesize": 9,
     "axes.titlecolor": INK, "legend.frameon": False, "lines.linewidth": 1.8, "figure.facecolor": "none",
     "axes.facecolor": "none", "savefig.facecolor": "none", "figure.constrained_layout.use": True,
 }  # fmt: skip

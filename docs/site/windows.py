@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from matplotlib.patches import FancyArrowPatch, Rectangle
-from pictures import BLUE, COLOURS, GREEN, INK, ORANGE, add, plt
+from pictures import BLUE, COLORS, GREEN, INK, ORANGE, add, plt
 
 import facula
 from facula import nn
@@ -29,39 +29,39 @@ def cells(
     columns: int,
     x: float = 0,
     y: float = 0,
-    colour: str = "none",
+    color: str = "none",
     alpha: float = 0.35,
     line: float = 0.8,
     dashed: bool = False,
     text: Callable[[int, int], str] | None = None,
     chosen: Iterable[tuple[int, int]] | None = None,
 ) -> None:
-    """Draw a grid of cells downwards from (x, y); the chosen ones, or all, have a colour."""
+    """Draw a grid of cells downwards from (x, y); the chosen ones, or all, have a color."""
     marked = None if chosen is None else set(chosen)
     for row in range(rows):
         for column in range(columns):
             place = (x + column, -y - row - 1)
-            filled = colour != "none" and (marked is None or (row, column) in marked)
+            filled = color != "none" and (marked is None or (row, column) in marked)
             if filled:
-                axes.add_patch(Rectangle(place, 1, 1, facecolor=colour, alpha=alpha, edgecolor="none"))
+                axes.add_patch(Rectangle(place, 1, 1, facecolor=color, alpha=alpha, edgecolor="none"))
             style = {"linestyle": (0, (2, 2))} if dashed else {}
             axes.add_patch(Rectangle(place, 1, 1, fill=False, edgecolor=INK, linewidth=line, **style))
             if text is not None:
                 axes.text(place[0] + 0.5, place[1] + 0.48, text(row, column), ha="center", va="center", fontsize=8)
 
 
-def frame(axes, x: float, y: float, width: float, height: float, colour: str = ORANGE) -> None:
-    axes.add_patch(Rectangle((x, -y - height), width, height, fill=False, edgecolor=colour, linewidth=2))
+def frame(axes, x: float, y: float, width: float, height: float, color: str = ORANGE) -> None:
+    axes.add_patch(Rectangle((x, -y - height), width, height, fill=False, edgecolor=color, linewidth=2))
 
 
-def arrow(axes, start: tuple[float, float], end: tuple[float, float], colour: str = INK) -> None:
+def arrow(axes, start: tuple[float, float], end: tuple[float, float], color: str = INK) -> None:
     axes.add_patch(
         FancyArrowPatch(
             (start[0], -start[1]),
             (end[0], -end[1]),
             arrowstyle="-|>",
             mutation_scale=8,
-            color=colour,
+            color=color,
             shrinkA=0,
             shrinkB=0,
             linewidth=1,
@@ -83,11 +83,11 @@ def convolution(axes, title: str, size: int, kernel: int = 3, stride: int = 1, p
     out = (whole - reach) // stride + 1
     cells(axes, whole, whole, dashed=True, line=0.5) if padding else None
     cells(axes, size, size, padding, padding, BLUE)
-    for at, colour in ((0, ORANGE), (1, GREEN)):
+    for at, color in ((0, ORANGE), (1, GREEN)):
         step = at * stride
         chosen = [(dilation * i, step + dilation * j) for i in range(kernel) for j in range(kernel)]
-        cells(axes, whole, whole, colour=colour, alpha=0.45, line=0, chosen=chosen) if at == 0 or dilation > 1 else None
-        frame(axes, step, 0, reach, reach, colour)
+        cells(axes, whole, whole, color=color, alpha=0.45, line=0, chosen=chosen) if at == 0 or dilation > 1 else None
+        frame(axes, step, 0, reach, reach, color)
     start = whole + 1.6
     middle = (whole - out) / 2
     cells(axes, out, out, start, middle, INK, 0.12)
@@ -125,13 +125,13 @@ def line_of(
     cells(axes, 1, whole, 0, top, line=0.5, dashed=True)
     cells(axes, 1, size, padding, top, BLUE)
     for element in range(out):
-        colour = COLOURS[element % len(COLOURS)]
+        color = COLORS[element % len(COLORS)]
         place = shift + element * stride
-        cells(axes, 1, 1, place, bottom, colour, 0.6)
+        cells(axes, 1, 1, place, bottom, color, 0.6)
         for i in range(kernel):
             x = element * stride + i * dilation + 0.5
             ends = ([x, place + 0.5], [-top - (0 if across else 1), -bottom - (1 if across else 0)])
-            axes.plot(*ends, color=colour, linewidth=1)
+            axes.plot(*ends, color=color, linewidth=1)
     axes.set_title(title)
     fit(axes, whole, 4)
 
@@ -146,7 +146,7 @@ def convolutions_of_lines() -> None:
 
 add(
     "nn.Conv1d nn.functional.conv1d conv1d",
-    "Elements of the output, below, and the elements of the input, above, from which each comes: three neighbours; with stride "
+    "Elements of the output, below, and the elements of the input, above, from which each comes: three neighbors; with stride "
     "2 every second window; with padding 1 also windows that reach over the ends; with dilation 2 every second element",
     convolutions_of_lines,
 )
@@ -161,7 +161,7 @@ def transposed_lines() -> None:
 
 add(
     " ".join(f"nn.ConvTranspose{n}d nn.functional.conv_transpose{n}d conv_transpose{n}d" for n in (1, 2, 3)),
-    "Elements of the input, above, and the elements of the output, below, to which each is added: three neighbours; with "
+    "Elements of the input, above, and the elements of the output, below, to which each is added: three neighbors; with "
     "stride 2 they are two elements apart, so the output is larger; padding 1 cuts one element off at each end",
     transposed_lines,
 )
@@ -172,19 +172,19 @@ add(
 NUMBERS = facula.tensor([[1.0, 3, 2, 0], [4, 6, 1, 2], [7, 2, 5, 1], [0, 3, 4, 8]])
 
 
-def table(axes, values: facula.Tensor, x: float, y: float, colours: Callable[[int, int], str]) -> None:
+def table(axes, values: facula.Tensor, x: float, y: float, colors: Callable[[int, int], str]) -> None:
     rows, columns = values.shape
     for row in range(rows):
         for column in range(columns):
             text = f"{values[row, column].item():.4g}"
-            cells(axes, 1, 1, x + column, y + row, colours(row, column), 0.35, text=lambda r, c, text=text: text)
+            cells(axes, 1, 1, x + column, y + row, colors(row, column), 0.35, text=lambda r, c, text=text: text)
 
 
 def pooled(result: facula.Tensor) -> Callable[[], None]:
     def draw() -> None:
         (axes,) = panels(1, 3.6, 1.9)
-        table(axes, NUMBERS, 0, 0, lambda r, c: COLOURS[r // 2 * 2 + c // 2])
-        table(axes, result, 6, 1, lambda r, c: COLOURS[r * 2 + c])
+        table(axes, NUMBERS, 0, 0, lambda r, c: COLORS[r // 2 * 2 + c // 2])
+        table(axes, result, 6, 1, lambda r, c: COLORS[r * 2 + c])
         arrow(axes, (4.3, 2), (5.7, 2))
         fit(axes, 8, 4)
 
@@ -205,8 +205,8 @@ def unpooled() -> None:
     (axes,) = panels(1, 3.6, 1.9)
     values, places = F.max_pool2d(NUMBERS[None], 2, return_indices=True)
     back = F.max_unpool2d(values, places, 2)[0]
-    table(axes, values[0], 0, 1, lambda r, c: COLOURS[r * 2 + c])
-    table(axes, back, 4, 0, lambda r, c: COLOURS[r // 2 * 2 + c // 2] if back[r, c] else "none")
+    table(axes, values[0], 0, 1, lambda r, c: COLORS[r * 2 + c])
+    table(axes, back, 4, 0, lambda r, c: COLORS[r // 2 * 2 + c // 2] if back[r, c] else "none")
     arrow(axes, (2.3, 2), (3.7, 2))
     fit(axes, 8, 4)
 
@@ -217,13 +217,13 @@ add(pools("MaxUnpool", "max_unpool"), "Four maxima go back to where they were am
 def adaptive() -> None:
     (axes,) = panels(1, 4.4, 1.6)
     size, out = 7, 3
-    cells(axes, 1, size, colour=BLUE, alpha=0.15)
+    cells(axes, 1, size, color=BLUE, alpha=0.15)
     for at in range(out):
         begin, end = at * size // out, -(-(at + 1) * size // out)
         place = (at + 0.5) * size / out - 0.5
-        cells(axes, 1, 1, place, 3, COLOURS[at], 0.6)
-        frame(axes, begin, 0.08 * at, end - begin, 1, COLOURS[at])
-        axes.plot([begin, place, place + 1, end], [-1, -3, -3, -1], color=COLOURS[at], linewidth=1)
+        cells(axes, 1, 1, place, 3, COLORS[at], 0.6)
+        frame(axes, begin, 0.08 * at, end - begin, 1, COLORS[at])
+        axes.plot([begin, place, place + 1, end], [-1, -3, -3, -1], color=COLORS[at], linewidth=1)
     fit(axes, size, 4)
 
 
@@ -239,10 +239,10 @@ def unfolded() -> None:
     cells(axes, 3, 3, 0, 0.5, text=lambda r, c: str(r * 3 + c))
     for at, (r, c) in enumerate((r, c) for r in range(2) for c in range(2)):
         inset = 0.05 + 0.05 * at
-        frame(axes, c + inset, r + 0.5 + inset, 2 - 2 * inset, 2 - 2 * inset, COLOURS[at])
+        frame(axes, c + inset, r + 0.5 + inset, 2 - 2 * inset, 2 - 2 * inset, COLORS[at])
         for i, (y, x) in enumerate(((0, 0), (0, 1), (1, 0), (1, 1))):
             text = str((r + y) * 3 + c + x)
-            cells(axes, 1, 1, 5 + 1.3 * at, i, COLOURS[at], text=lambda a, b, text=text: text)
+            cells(axes, 1, 1, 5 + 1.3 * at, i, COLORS[at], text=lambda a, b, text=text: text)
     arrow(axes, (3.3, 2), (4.7, 2))
     fit(axes, 10, 4)
 
@@ -264,10 +264,10 @@ def shuffled(groups: bool) -> Callable[[], None]:
     def draw() -> None:
         (axes,) = panels(1, 4.6, 1.8)
         for at in range(4):
-            cells(axes, 2, 2, 0.5 * at, 0.5 * (3 - at), COLOURS[at], 0.75)
+            cells(axes, 2, 2, 0.5 * at, 0.5 * (3 - at), COLORS[at], 0.75)
         for at in range(4):
             chosen = [(2 * r + at // 2, 2 * c + at % 2) for r in range(2) for c in range(2)]
-            cells(axes, 4, 4, 6, 0, COLOURS[at], 0.75, chosen=chosen)
+            cells(axes, 4, 4, 6, 0, COLORS[at], 0.75, chosen=chosen)
         arrow(axes, (5.6, 1.8), (4.2, 1.8)) if groups else arrow(axes, (4.2, 1.8), (5.6, 1.8))
         fit(axes, 10, 4)
 
@@ -290,9 +290,9 @@ def channels() -> None:
     (axes,) = panels(1, 4.4, 1.4)
     order = F.channel_shuffle(facula.arange(6.0).view(1, 6, 1, 1), 2).flatten().int().tolist()
     for at in range(6):
-        cells(axes, 1, 1, at, 0, COLOURS[at // 3], 0.5, text=lambda r, c, at=at: str(at))
-        cells(axes, 1, 1, at, 3, COLOURS[order[at] // 3], 0.5, text=lambda r, c, at=at: str(order[at]))
-        axes.plot([order[at] + 0.5, at + 0.5], [-1, -3], color=COLOURS[order[at] // 3], linewidth=1)
+        cells(axes, 1, 1, at, 0, COLORS[at // 3], 0.5, text=lambda r, c, at=at: str(at))
+        cells(axes, 1, 1, at, 3, COLORS[order[at] // 3], 0.5, text=lambda r, c, at=at: str(order[at]))
+        axes.plot([order[at] + 0.5, at + 0.5], [-1, -3], color=COLORS[order[at] // 3], linewidth=1)
     fit(axes, 6, 4)
 
 
@@ -309,7 +309,7 @@ def numbers(axes, mode: str) -> None:
     """Draw 1 2 3 4 with three more at each end."""
     y = F.pad(facula.arange(1.0, 5.0).view(1, 1, 4), (3, 3), mode).flatten().int().tolist()
     added = [(0, c) for c in range(10) if not 3 <= c < 7]
-    cells(axes, 1, 10, colour=ORANGE, alpha=0.25, chosen=added, text=lambda r, c: str(y[c]))
+    cells(axes, 1, 10, color=ORANGE, alpha=0.25, chosen=added, text=lambda r, c: str(y[c]))
     cells(axes, 1, 4, 3, 0, BLUE)
 
 
@@ -354,9 +354,9 @@ def interpolated() -> None:
     _, (axes, *images) = plt.subplots(1, 5, figsize=(8.6, 1.9), width_ratios=(2.2, 1, 1, 1, 1))
     values = facula.tensor([1.0, 3.0, 2.0, 2.5, 0.5])
     places = (facula.arange(100) + 0.5) / 20 - 0.5
-    for mode, colour in (("nearest", ORANGE), ("linear", GREEN)):
+    for mode, color in (("nearest", ORANGE), ("linear", GREEN)):
         line = F.interpolate(values[None, None], 100, mode=mode).flatten()
-        axes.plot(places.tolist(), line.tolist(), color=colour, label=mode, linewidth=1.3)
+        axes.plot(places.tolist(), line.tolist(), color=color, label=mode, linewidth=1.3)
     cubic = F.interpolate(values[None, None, None], (1, 100), mode="bicubic").flatten()
     axes.plot(places.tolist(), cubic.tolist(), color=BLUE, label="cubic", linewidth=1.3)
     axes.plot(range(5), values.tolist(), "o", color=INK, markersize=4)
@@ -419,6 +419,6 @@ def sampled() -> None:
 add(
     "nn.functional.grid_sample nn.functional.affine_grid grid_sampler",
     "A picture of 4 by 4 on the square from -1 to 1, a turned grid of points of which some are outside, and what grid_sample "
-    "reads there: zeros outside, the border's colours, or the picture's reflection",
+    "reads there: zeros outside, the border's colors, or the picture's reflection",
     sampled,
 )

@@ -3,7 +3,7 @@
 #
 # A network learns a temperature from its differential equation, and finds out how fast the material conducts heat.
 #
-# A physics-informed network (Raissi and others, 2019) is a function `u(x, t)` that is trained until it fulfils an
+# A physics-informed network (Raissi and others, 2019) is a function `u(x, t)` that is trained until it fulfills an
 # equation: here the heat equation, `du/dt = k d2u/dx2`. The derivatives are those of the network with respect to its
 # *inputs*, and training differentiates them once more with respect to the parameters. So `create_graph=True` records
 # the backward pass, too.

@@ -96,7 +96,7 @@ class Binomial(ProbsOrLogits, Distribution):
     def _all_counts(self, what, expand):
         most = int(self.total_count.max())
         if not self.total_count.min() == most:
-            raise NotImplementedError(f"Binomial.{what} of several values of total_count, got {self.total_count}")
+            raise NotImplementedError(f"Binomial.{what}: one value of total_count for all is expected, got {self.total_count}")
         values = facula.arange(1 + most, dtype=self._param.dtype, device=self._param.device)
         values = values.reshape((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1,) + self._batch_shape) if expand else values

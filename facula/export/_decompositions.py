@@ -174,7 +174,7 @@ def _numbers(value, n):
     return [value] * n if isinstance(value, int) else list(value) * (n if len(value) == 1 else 1)
 
 
-# ---- normalisation
+# ---- normalization
 
 
 @rule("batch_norm.default")

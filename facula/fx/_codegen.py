@@ -360,7 +360,7 @@ class _Namespace:
         """Say what a name stands for that is taken already."""
         known = self._obj_to_name.setdefault(obj, name)
         if known != name:
-            raise AssertionError(f"Object is already associated with a name: {known}, new: {name}")
+            raise AssertionError(f"associate_name_with_obj: the object has a name already, {known}, got {name}")
 
     def _is_illegal_name(self, name, obj):
         if name in keyword.kwlist:

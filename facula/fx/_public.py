@@ -235,7 +235,7 @@ def qualified_name(function):
         raise RuntimeError(f"fx: a function in a graph needs a name, got {function!r}")
     if name == "<lambda>":
         with_source = _lambda_source(function)
-        raise RuntimeError(f"Unable to extract lambda name: {with_source}")
+        raise RuntimeError(f"qualified_name: a lambda has no name, got {with_source}")
     module = _module_of(function)
     if module is None:
         return name

@@ -57,9 +57,10 @@ def step_lists(rule, group, params, grads, states, state_steps, grad_scale=None,
 
 
 class RuleOptimizer(Optimizer):
-    """An optimizer whose step treats each parameter by itself, in one pass of the core (on a device with a queue many in
-    one launch), or in ops: with ``differentiable``, which records them, and with ``capturable``, where step counters and
-    what follows from them are on the device, so that a graph can replay it."""
+    """Base class of optimizers whose step treats each parameter by itself, in one pass of the core (on a device with a queue
+    many in one launch), or in ops: with ``differentiable``, which records them, and with ``capturable``, where step
+    counters and what follows from them are on the device, so that a graph can replay it.
+    """
 
     _counters = ("step",)
     _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}

@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from facula import Tensor
+from facula import _C, Tensor
 
 from .optimizer import Optimizer
 
@@ -272,7 +272,7 @@ def _watch_steps(optimizer: Optimizer) -> None:
 
 
 class _LambdaScheduler(LRScheduler):
-    """What `LambdaLR` and `MultiplicativeLR` share: a function per group, saved only when it is an object."""
+    """Base class of `LambdaLR` and `MultiplicativeLR`: a function per group, saved only when it is an object."""
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
                  last_epoch: int = -1) -> None:  # fmt: skip
@@ -823,9 +823,9 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"{name}: factor must be below 1, got {factor}")
         _check_optimizer(name, optimizer)
         if mode not in ("min", "max"):
-            raise ValueError(f"{name}: mode must be 'min' or 'max', got {mode!r}")
+            raise ValueError(f"{name}: mode must be {_C._one_of(mode, ('min', 'max'))}")
         if threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"{name}: threshold_mode must be 'rel' or 'abs', got {threshold_mode!r}")
+            raise ValueError(f"{name}: threshold_mode must be {_C._one_of(threshold_mode, ('rel', 'abs'))}")
         self.factor, self.optimizer = factor, optimizer
         self.min_lrs = _per_group(name, optimizer, min_lr)
         self.default_min_lr: float | Sequence[float] | None = None if isinstance(min_lr, (list, tuple)) else min_lr
@@ -962,7 +962,7 @@ class CyclicLR(LRScheduler):
         self.total_size: float = up + down
         self.step_ratio: float = up / self.total_size
         if scale_fn is None and mode not in _CYCLE_SCALES:
-            raise ValueError(f"CyclicLR: mode must be one of {', '.join(_CYCLE_SCALES)}, got {mode!r}")
+            raise ValueError(f"CyclicLR: mode must be {_C._one_of(mode, _CYCLE_SCALES)}")
         self.mode, self.gamma, self._scale_fn_custom = mode, gamma, scale_fn
         self.scale_mode: Any = scale_mode if scale_fn is not None else _CYCLE_SCALES[mode][0]
         self.cycle_momentum = cycle_momentum
@@ -1087,7 +1087,7 @@ class OneCycleLR(LRScheduler):
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
             raise ValueError(f"OneCycleLR: pct_start must be a float between 0 and 1, got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"OneCycleLR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}")
+            raise ValueError(f"OneCycleLR: anneal_strategy must be {_C._one_of(anneal_strategy, ('cos', 'linear'))}")
         self._anneal_func_type = anneal_strategy
         self._schedule_phases = _one_cycle_phases(self.total_steps, pct_start, three_phase)
         if last_epoch == -1:

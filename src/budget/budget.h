@@ -3,7 +3,7 @@
 //
 //   cell.h    what stands for saved bytes          choose.h  which of them go
 //   record.h  how they were made                   repeat.h  how they are made again
-//   report.h  what a user reads
+//   report.h  what a user reads                   together.h  steps that are made again at once
 //
 // Without a budget nothing here runs. Cells outlive the budget under which they were made, as long as the graph.
 #pragma once

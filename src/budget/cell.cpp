@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "autograd/saved.h"
+#include "budget/modelled.h"
 #include "budget/repeat.h"
 #include "budget/times.h"
 #include "core/kernel.h"
@@ -126,7 +127,7 @@ std::unique_ptr<PackedTensor> save(const Tensor& tensor) {
     Cell* found = cell_of(tensor.storage());
     if (!found) return nullptr;
     cell = Ref<Cell>::share(found);
-    cell->last_use = clock_ns();
+    cell->last_use = time_of_use();
     if (cell->saved++ == 0) {
       facula::retain(cell->storage);
       saved_on(*cell).here += cell->bytes;
@@ -233,6 +234,7 @@ bool can_be_in_cell(const Storage* s) {
 }
 
 void enlist(Step& step) {
+  step.modelled_ns = modelled_ns(step);
   link(cells().first_step, step);
   for (const Input& input : step.inputs) {
     if (!input.cell) continue;
@@ -264,7 +266,10 @@ uint64_t clock_ns() { return read_clock(CLOCK_MONOTONIC); }
 uint64_t thread_ns() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 uint64_t time_of(Step& step) {
-  if (const uint64_t seen = step.times ? step.times->ns() : 0) step.ns = seen;
+  if (are_modelled()) return step.modelled_ns * step.percent / 100;
+  const uint64_t shorter = step.times && step.percent < 100 ? step.times->shorter_ns() : 0;
+  if (shorter) step.ns = shorter;
+  else if (const uint64_t seen = step.times ? step.times->ns() : 0) step.ns = seen * step.percent / 100;
   return step.ns;
 }
 

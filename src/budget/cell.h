@@ -25,6 +25,7 @@
 
 #include "core/budget_hooks.h"
 #include "core/draws.h"
+#include "core/findings.h"
 #include "core/recipe.h"
 #include "program/boxed.h"
 
@@ -73,9 +74,12 @@ struct Step {
   std::vector<Place> places;     // of the inputs
   std::vector<Input> inputs;
   DrawStates drawn;
+  Findings found;
   std::vector<Cell*> made;         // by number of the result; null: it has none, or it died
   uint64_t ns = 0;                 // that a run takes (time_of)
   Times* times = nullptr;          // what calls like it were seen to take; null: nobody looked
+  uint64_t modelled_ns = 0;        // what is expected of its sizes (modelled.h)
+  uint32_t percent = 100;          // of the time of a call that a run takes (together.h), where none was measured
   uint32_t place = 0;              // where the program was (budget/places.h)
   bool writes = false;             // to its first input, in place
   bool repeatable = true;          // so are then the steps of all cells that it reads: these may go, too
@@ -100,7 +104,7 @@ struct Cell {
   uint16_t writer = 0;         // the op that wrote last
   bool ended = false;          // the storage was changed by no step
   bool overwritten = false;    // by the step of another cell, which has the storage
-  uint64_t last_use = 0;       // steady clock, ns
+  uint64_t last_use = 0;       // time_of_use()
   Geometry result;             // as the step gave it
   Ref<Step> step;
   uint32_t which = 0;          // result of the step; of a write in place 0

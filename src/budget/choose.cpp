@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "budget/modelled.h"
 #include "budget/moved.h"
 #include "budget/report.h"
 #include "core/budget_bound.h"
@@ -122,7 +123,7 @@ void note(const Cell& cell) {
 
 /// A cell, and whether it is moved; null where none can go.
 std::pair<Cell*, bool> cheapest(Device device) {
-  const uint64_t now = clock_ns();
+  const uint64_t now = time_of_use();
   const auto used_elsewhere = budget_bounds[static_cast<size_t>(device.type)].used_elsewhere;
   std::pair<Cell*, bool> best{};
   std::pair<bool, double> least;  // those that other streams use, too, go last: they are not free at once

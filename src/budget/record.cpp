@@ -5,9 +5,11 @@
 #include <unordered_map>
 
 #include "budget/budget.h"
+#include "budget/modelled.h"
 #include "budget/moved.h"
 #include "budget/report.h"
 #include "budget/times.h"
+#include "budget/together.h"
 #include "core/kernel.h"
 #include "observe/observer.h"
 #include "program/inner.h"
@@ -57,6 +59,8 @@ struct Running {
   std::optional<Stopwatch> watch;  // none: the time is known
   DrawStates drawn;
   std::optional<NotedDraws> noting;
+  Findings found;
+  std::optional<NotedFindings> finding;
   std::vector<std::pair<uint32_t, Tensor>> before;  // what arguments that are written held
 };
 thread_local Running running;
@@ -141,7 +145,7 @@ class Reading {
       Locked locked;
       if (Cell* cell = cell_of(storage)) {
         input.cell = Ref<Cell>::share(cell);
-        cell->last_use = clock_ns();
+        cell->last_use = time_of_use();
       }
     }
     if (input.cell) input.geometry = Geometry(t);
@@ -207,7 +211,7 @@ Ref<Cell> new_cell(const Tensor& t, const Ref<Step>& step, uint32_t which) {
   cell->device = t.device();
   cell->bytes = t.storage()->nbytes;
   cell->version = t.storage()->current_version();
-  cell->last_use = clock_ns();
+  cell->last_use = time_of_use();
   cell->result = Geometry(t);
   cell->step = step;
   cell->which = which;
@@ -236,6 +240,8 @@ void record_results(const OpCall& call, Running& now) {
   const Ref<Step> step = step_of(call, now, bytes, fresh[0].tensor->device());
   if (!step) return;
   step->drawn = std::move(now.drawn);
+  step->found = std::move(now.found);
+  expect_shorter(*step, nullptr);
   step->made.resize(fresh.back().which + 1);
   std::vector<Ref<Cell>> held;
   for (const Fresh& f : fresh) held.push_back(new_cell(*f.tensor, step, f.which));
@@ -250,6 +256,7 @@ void record_results(const OpCall& call, Running& now) {
 /// A storage has been written to, once, by this step alone.
 void record_write_of(Cell& cell, const Tensor& written, const Ref<Step>& step, uint32_t version) {
   step->writes = true;
+  expect_shorter(*step, &cell);
   step->made.resize(1);
   const Ref<Cell> after = new_cell(written, step, 0);
   after->version = version;
@@ -359,6 +366,7 @@ void begin(const OpCall& call, Running& now) {
   now.repeatable = true;
   now.recorded = true;
   if (now.row->op->draws) now.noting.emplace(now.drawn);
+  now.finding.emplace(now.found);
   if (now.row->writes_others) keep_written(call, now);
   if (!now.row->is_timed.load(std::memory_order_relaxed) || largest_of(call) < smallest.load()) return;
   now.times = &times_of(call);
@@ -384,6 +392,7 @@ void op_ends(const OpCall& call, bool failed) {
   const bool large = now.times || !now.recorded;  // most of a backward pass is not recorded, and large
   now.call = nullptr;
   now.noting.reset();
+  now.finding.reset();
   if (now.recorded && !failed) {
     try {
       if (call.form == OpForm::Function) record_results(call, now);
@@ -396,6 +405,7 @@ void op_ends(const OpCall& call, bool failed) {
   now.target = nullptr;
   now.times = nullptr;
   now.drawn.clear();
+  now.found.clear();
   now.before.clear();
   if (++now.ended % kEndsPerLook == 0 || large) note_memory(device_of(call));
 }

@@ -5,9 +5,11 @@
 #include <unordered_map>
 
 #include "budget/budget.h"
+#include "budget/modelled.h"
 #include "budget/moved.h"
 #include "budget/report.h"
 #include "budget/times.h"
+#include "budget/together.h"
 #include "budget/why_full.h"
 #include "core/kernel.h"
 #include "core/parallel.h"
@@ -54,16 +56,16 @@ class AsBefore {
 thread_local constinit uint16_t runs_again = 0;  // the op that this thread runs again
 
 /// Those who watch see a range around the op, and errors know it.
-class Shown {
+class RepeatNote {
  public:
-  explicit Shown(uint16_t op) : notifies_(watching() & kWatchObservers), before_(std::exchange(runs_again, op)) {
+  explicit RepeatNote(uint16_t op) : notifies_(watching() & kWatchObservers), before_(std::exchange(runs_again, op)) {
     if (notifies_) notify_range_begins("budget: " + public_name_of(op));
   }
-  ~Shown() {
+  ~RepeatNote() {
     if (notifies_) notify_range_ends();
     runs_again = before_;
   }
-  Shown(const Shown&) = delete;
+  RepeatNote(const RepeatNote&) = delete;
 
  private:
   bool notifies_;
@@ -77,6 +79,7 @@ struct Item {
   uint32_t uses = 0;   // items that have yet to read it
   std::vector<uint32_t> reads;
   uint32_t next = 0;             // of `reads`, while they are listed
+  bool waits = false;            // it is made together with the one item that reads it
   std::shared_ptr<Moved> moved;  // it is read from there, and not made
 };
 
@@ -87,9 +90,11 @@ class Repetition {
     list(cell);
   }
   Ref<Storage> run() {
+    find_together();
     for (const uint32_t i : order_) {
+      if (items_[i].waits) continue;
       if (!items_[i].bytes) items_[i].moved ? read(items_[i]) : make(i);
-      for (const uint32_t read : items_[i].reads) drop(read);
+      drop_reads(i);
       if (host.check_interrupt && !Uninterrupted::depth && !in_parallel_region()) host.check_interrupt();
     }
     return items_[0].bytes;
@@ -104,7 +109,7 @@ class Repetition {
     made.cell = cell;
     if (cell->is_here() && cell_of(cell->storage) == cell.get()) {
       made.bytes = Ref<Storage>::share(cell->storage);
-      cell->last_use = clock_ns();
+      cell->last_use = time_of_use();
     } else if (cell->moved && (cell->moved->is_there() || !cell->step->repeatable)) {
       made.moved = cell->moved;  // where it is not there, reading says why
     }
@@ -146,10 +151,27 @@ class Repetition {
     }
     items_[i].reads = std::move(reads);
   }
+  /// Finds items that are made together: each writes to the result of the one before, which nobody else reads.
+  void find_together() {
+    for (const uint32_t i : order_) {
+      const Item& item = items_[i];
+      if (item.bytes || item.moved || !item.cell->step->writes) continue;
+      Item& before = items_[item.reads[0]];
+      if (before.bytes || before.moved || before.uses != 1 || !can_follow(*item.cell->step, *before.cell)) continue;
+      before.waits =
+          begins_together(*before.cell->step) || (before.cell->step->writes && items_[before.reads[0]].waits);
+    }
+  }
   bool is_listed(uint32_t i) const { return i < listed_.size() && listed_[i]; }
   void drop(uint32_t i) {
     Item& item = items_[i];
     if (--item.uses == 0) item.bytes = nullptr;
+  }
+  void drop_reads(uint32_t i) {
+    for (const uint32_t read : items_[i].reads) {
+      if (items_[read].waits) drop_reads(read);
+      drop(read);
+    }
   }
 
   Tensor given(const Input& input) {
@@ -166,25 +188,36 @@ class Repetition {
   }
 
   void make(uint32_t i) {
-    const Ref<Cell> cell = items_[i].cell;
-    const Ref<Step> step = cell->step;
+    std::vector<Ref<Cell>> cells{items_[i].cell};  // with those that are made together with it, the last one first
+    for (uint32_t k = i; items_[k].cell->step->writes && items_[items_[k].reads[0]].waits;)
+      cells.push_back(items_[k = items_[k].reads[0]].cell);
+    const Ref<Step> step = cells.back()->step;
     std::optional<Stopwatch> watch;
-    if (cell->device.is_cpu() || (step->times && step->times->are_wanted())) watch.emplace(cell->device);
+    if (cells[0]->device.is_cpu() || (step->times && step->times->are_wanted())) watch.emplace(cells[0]->device);
     {
-      const Shown shown(step->op->id);
+      const RepeatNote note(step->op->id);
       const AsBefore bare;
       const RepeatedDraws draws(step->drawn);
-      if (step->writes) write(items_[i], *step);
+      if (begins_together(*step)) call_together(items_[i], cells);
+      else if (step->writes) write(items_[i], *step);
       else call(items_[i], *step);
     }
-    uint64_t took = watch ? watch->end(step->times) : 0;
-    {
-      const Locked locked;
-      if (took && !step->times) step->ns = std::min(step->ns, took);
-      if (!took) took = time_of(*step);  // the device has not come there yet: as long as before
-    }
-    report_of(cell->device).note_again({step->op->id, step->place}, cell->bytes, took);
+    note(cells, watch ? watch->end(step->percent == 100 ? step->times : nullptr) : 0);
     give(items_[i]);
+  }
+  /// Tells how long it took, 0 where that is not known yet: what was made together has parts as they were expected.
+  static void note(const std::vector<Ref<Cell>>& cells, uint64_t took) {
+    uint64_t expected = 0;
+    std::vector<uint64_t> parts;
+    const Locked locked;
+    for (const Ref<Cell>& cell : cells) expected += parts.emplace_back(std::max<uint64_t>(time_of(*cell->step), 1));
+    for (size_t k = 0; k < cells.size(); ++k) {
+      Step& step = *cells[k]->step;
+      const uint64_t part = took ? std::max<uint64_t>(took * parts[k] / expected, 1) : parts[k];
+      if (took && step.times && step.percent < 100) step.times->note_shorter(part);
+      if (took && !step.times) step.ns = std::min(step.ns, part);
+      report_of(cells[k]->device).note_again({step.op->id, step.place}, cells[k]->bytes, part);
+    }
   }
 
   void read(Item& item) {
@@ -233,7 +266,29 @@ class Repetition {
       if (value.kind() == Value::Kind::Tensors) made.insert(made.end(), value.tensors().begin(), value.tensors().end());
       else made.push_back(value.is_tensor() ? value.tensor() : Tensor());
     }
-    for (size_t which = 0; which < step.made.size(); ++which) {
+    take_results(step, made, 0);
+    FACULA_CHECK(item.bytes, ErrorKind::Runtime, "memory budget: ", step.op->key(), " gave no result again");
+  }
+  /// The same for the last of `cells`, whose op has found out what makes it cheaper, and for those that follow.
+  void call_together(Item& item, const std::vector<Ref<Cell>>& cells) {
+    const Step& step = *cells.back()->step;
+    std::vector<Follower> followers;
+    for (size_t k = cells.size() - 1; k-- > 0;) {
+      const Step& next = *cells[k]->step;
+      followers.push_back({&next, next.inputs.size() > 1 ? given(next.inputs[1]) : Tensor()});
+    }
+    std::vector<Tensor> made = run_together(arguments(step, nullptr), step, followers);
+    if (followers.empty()) {
+      take_results(step, made, 0);
+      FACULA_CHECK(item.bytes, ErrorKind::Runtime, "memory budget: ", step.op->key(), " gave no result again");
+      return;
+    }
+    take_results(step, made, 1);
+    check_alike(*cells.back(), made[0], step);
+    item.bytes = storage_of(made[0]);
+  }
+  void take_results(const Step& step, const std::vector<Tensor>& made, size_t first) {
+    for (size_t which = first; which < step.made.size(); ++which) {
       Ref<Cell> cell;
       {
         const Locked locked;
@@ -242,7 +297,6 @@ class Repetition {
       }
       if (cell) take(cell, made[which], step);
     }
-    FACULA_CHECK(item.bytes, ErrorKind::Runtime, "memory budget: ", step.op->key(), " gave no result again");
   }
   /// The result of a step. It is the same bytes in the same order, or an error.
   void take(const Ref<Cell>& cell, const Tensor& t, const Step& step) {
@@ -250,14 +304,18 @@ class Repetition {
     const bool wanted = found != known_.end() && !items_[found->second].bytes && items_[found->second].uses > 0;
     const bool saved = cell->is_gone();
     if (!wanted && !saved) return;
-    const Geometry now(t);
-    const bool alike = t.storage()->nbytes == cell->bytes && now.strides == cell->result.strides &&
-                       now.sizes == cell->result.sizes && can_be_in_cell(t.storage());
-    FACULA_CHECK(alike, ErrorKind::Runtime, "memory budget: ", step.op->key(),
-                 " gave another result than at its call, got shape ", t.sizes(), " and strides ", t.strides());
+    check_alike(*cell, t, step);
     const auto bytes = Ref<Storage>::share(t.storage());
     if (wanted) items_[found->second].bytes = bytes;
     if (saved) adopt(*cell, bytes);
+  }
+
+  static void check_alike(const Cell& cell, const Tensor& t, const Step& step) {
+    const Geometry now(t);
+    const bool alike = t.storage()->nbytes == cell.bytes && now.strides == cell.result.strides &&
+                       now.sizes == cell.result.sizes && can_be_in_cell(t.storage());
+    FACULA_CHECK(alike, ErrorKind::Runtime, "memory budget: ", step.op->key(),
+                 " gave another result than at its call, got shape ", t.sizes(), " and strides ", t.strides());
   }
 
   void write(Item& item, const Step& step) {
@@ -282,7 +340,7 @@ class Repetition {
     bytes->version.store(cell.version, std::memory_order_relaxed);
     bytes->writer.store(cell.writer, std::memory_order_relaxed);
     put(cell, bytes.get());
-    cell.last_use = clock_ns();
+    cell.last_use = time_of_use();
   }
 
   std::vector<Item> items_;
@@ -305,7 +363,7 @@ Ref<Storage> overwritten_bytes(const Cell& cell) {
 Ref<Storage> present_bytes(Cell& cell) {
   const Locked locked;
   if (!cell.storage) return {};
-  cell.last_use = clock_ns();
+  cell.last_use = time_of_use();
   return Ref<Storage>::share(cell.storage);
 }
 

@@ -7,9 +7,18 @@
 
 namespace facula::budget {
 
-void Times::add(uint64_t ns) {
-  uint64_t least = least_.load(std::memory_order_relaxed);
-  while (ns < least && !least_.compare_exchange_weak(least, ns, std::memory_order_relaxed)) continue;
+namespace {
+void lower(std::atomic<uint64_t>& least, uint64_t ns) {
+  uint64_t known = least.load(std::memory_order_relaxed);
+  while (ns < known && !least.compare_exchange_weak(known, ns, std::memory_order_relaxed)) continue;
+}
+}  // namespace
+
+void Times::add(uint64_t ns) { lower(least_, ns); }
+void Times::note_shorter(uint64_t ns) { lower(least_shorter_, ns); }
+uint64_t Times::shorter_ns() const {
+  const uint64_t least = least_shorter_.load(std::memory_order_relaxed);
+  return least == UINT64_MAX ? 0 : least;
 }
 
 void Times::add(Pending pending) {

@@ -26,6 +26,9 @@ class Times {
   bool are_wanted() const { return looks_.load(std::memory_order_relaxed) < kLooks; }
   /// The least; 0 where none is known yet. Does not wait, and may be called with the lock of cells.
   uint64_t ns();
+  /// The least of runs that take less time than a call (together.h); 0 where none is known.
+  uint64_t shorter_ns() const;
+  void note_shorter(uint64_t ns);
 
  private:
   friend class Stopwatch;
@@ -37,7 +40,7 @@ class Times {
   void add(Pending pending);
   void read_pending();
 
-  std::atomic<uint64_t> least_{UINT64_MAX};
+  std::atomic<uint64_t> least_{UINT64_MAX}, least_shorter_{UINT64_MAX};
   std::atomic<uint32_t> looks_{0}, pending_count_{0};
   std::mutex lock_;
   std::vector<Pending> pending_;

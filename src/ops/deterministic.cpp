@@ -16,7 +16,7 @@ namespace {
 std::atomic<Deterministic> deterministic_mode{Deterministic::Off};
 std::atomic<bool> fills{true};
 
-bool filling() { return deterministic_mode.load(std::memory_order_relaxed) != Deterministic::Off && fills.load(); }
+bool filling() { return deterministic_is_requested() && fills.load(); }
 
 Scalar value_of_new(DType dtype) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -37,6 +37,7 @@ Scalar value_of_new(DType dtype) {
 }  // namespace
 
 void set_deterministic(Deterministic mode) { deterministic_mode.store(mode); }
+bool deterministic_is_requested() { return deterministic_mode.load(std::memory_order_relaxed) != Deterministic::Off; }
 void set_fill_new_memory(bool fill) { fills.store(fill); }
 
 void alert_not_deterministic(const char* op) {

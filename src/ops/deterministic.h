@@ -8,6 +8,7 @@ namespace facula::ops {
 enum class Deterministic : uint8_t { Off, Warn, Error };
 
 void set_deterministic(Deterministic mode);
+bool deterministic_is_requested();
 /// Whether memory that nobody has written yet is filled while deterministic algorithms are requested.
 void set_fill_new_memory(bool fill);
 

@@ -2,6 +2,7 @@
 #include "ops/norm.h"
 
 #include "core/checked.h"
+#include "core/findings.h"
 #include "core/write.h"
 #include "ops/contiguous.h"
 #include "ops/needs.h"
@@ -41,7 +42,8 @@ RowLayout row_layout(const char* op, const Tensor& self, int64_t rows, int64_t g
 Tensor in_order_of(const Tensor& like, const Tensor& t) { return as_contiguous(t, like.suggest_memory_format()); }
 
 void check_channels(const Tensor& self, std::initializer_list<const Tensor*> parameters) {
-  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "batch_norm: at least two dimensions, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "batch_norm: expected at least two dimensions, got shape ",
+               self.sizes());
   for (const Tensor* t : parameters) check_size("batch_norm", "parameters and statistics", *t, self.size(1));
 }
 
@@ -243,6 +245,7 @@ std::tuple<Tensor, Tensor, Tensor> _channel_norm(const Tensor& self, const Tenso
       move_running(running_mean, mean, momentum, 1.0);
       move_running(running_var, variance, momentum, count / (count - 1.0));
     }
+    if (Findings* found = wanted_findings()) *found = {clone(mean, std::nullopt), variance};
   } else {
     mean = parameter(running_mean, compute);
     variance = parameter(running_var, compute);
@@ -251,6 +254,19 @@ std::tuple<Tensor, Tensor, Tensor> _channel_norm(const Tensor& self, const Tenso
       channel_factors(rstd, mean, variance, per_channel(weight, compute), per_channel(bias, compute), eps);
   channel_affine_kernel(self.device(), out, input, scale, shift, layout);
   return {out, mean.is_same(running_mean) ? clone(mean, std::nullopt) : mean, rstd};
+}
+
+std::tuple<Tensor, Tensor, Tensor> channel_norm_again(const Tensor& self, const Tensor& weight, const Tensor& bias,
+                                                      const Findings& found, double eps,
+                                                      const FollowingLoops& following) {
+  const DType compute = compute_dtype(self.dtype());
+  const Tensor input = in_order_of(self, self), mean = clone(found[0], std::nullopt);
+  Tensor out = facula::empty_like(input, self.dtype()), rstd = facula::empty(mean.sizes(), compute, self.device());
+  const auto [scale, shift] =
+      channel_factors(rstd, mean, found[1], per_channel(weight, compute), per_channel(bias, compute), eps);
+  if (following.loops.empty()) channel_affine_kernel(self.device(), out, input, scale, shift, channel_layout(self));
+  else channel_affine_then_kernel(self.device(), out, input, scale, shift, channel_layout(self), following);
+  return {std::move(out), mean, std::move(rstd)};
 }
 
 std::tuple<Tensor, Tensor, Tensor> _channel_norm_backward(const Tensor& grad_output, const Tensor& self,

@@ -1,6 +1,9 @@
 // Kernels of the normalisations. Tensors are contiguous; statistics, weight and bias have the compute dtype.
 #pragma once
 
+#include <vector>
+
+#include "core/findings.h"
 #include "ops/kernel_table.h"
 
 namespace facula {
@@ -49,6 +52,34 @@ inline Kernel<void(const Tensor& rstd, const Tensor& scale, const Tensor& shift,
 inline Kernel<void(const Tensor& out, const Tensor& self, const Tensor& scale, const Tensor& shift,
                    const ChannelLayout& layout)>
     channel_affine_kernel{"_channel_norm"};
+
+/// A loop of another op over the elements of a result, in place, while these are in the cache.
+struct FollowingLoop {
+  LoopFn loop = nullptr;
+  const void* params = nullptr;
+  const void* other = nullptr;  // elements of a second operand, which lie as those of the result; null: there is none
+};
+struct FollowingLoops {
+  std::vector<FollowingLoop> loops;
+
+  template <class See>
+  void memory(See see) const {
+    for (const FollowingLoop& f : loops)
+      if (f.other) see(f.other);
+  }
+};
+/// out = self * scale + shift, and then the loops; float32 and float64 on the CPU.
+inline Kernel<void(const Tensor& out, const Tensor& self, const Tensor& scale, const Tensor& shift,
+                   const ChannelLayout& layout, const FollowingLoops& following)>
+    channel_affine_then_kernel{"_channel_norm"};
+
+namespace ops {
+/// What _channel_norm gave in training, from what it noted (core/findings.h), and its result after the loops.
+std::tuple<Tensor, Tensor, Tensor> channel_norm_again(const Tensor& self, const Tensor& weight, const Tensor& bias,
+                                                      const Findings& found, double eps,
+                                                      const FollowingLoops& following);
+}  // namespace ops
+
 /// Sums over each channel of grad, and of grad * (self - mean).
 inline Kernel<void(const Tensor& total, const Tensor& centered, const Tensor& grad, const Tensor& self,
                    const Tensor& mean, const ChannelLayout& layout)>

@@ -37,6 +37,8 @@ PURE = r"""
 5 {a}.{t()|t().contiguous()|reshape(-1).view(n, n)|view(n, n)|detach()|to(torch.float64).sin().to({a}.dtype)|bfloat16().float()|contiguous()|expand(2, n, n).sum(0)}
 4 torch.{cat([{a}[: n // 2], {b}[n // 2 :]])|stack([{a}, {b}]).mean(0)|cat({a}.chunk(2, 1)[::-1], 1)|stack({a}.unbind(0)[::-1])|cat([{a}, {b}])[n // 2 : n // 2 + n]}
 4 F.{layer_norm({a}, (n,), b0, b1)|rms_norm({a}, (n,), b0)|normalize({a}, dim=1)|batch_norm({a}, None, None, b0, b1, True)}
+3 F.{relu|relu6|leaky_relu|silu|hardtanh}(F.batch_norm({a}, None, None, {b0|None}, b1, True){|.add_({b})|.mul_({a})|.add_({b0|{b}}, alpha=0.5)}, inplace=True)
+2 F.{relu|hardswish}(F.batch_norm({a}.MAPS, None, None, b0[:4], b1[:4], True){|.add_({b}.MAPS)}, inplace=True).reshape(n, n)
 2 F.{group_norm({a}.view(4, n // 4, n), 1)|instance_norm({a}.view(4, n // 4, n))}.view(n, n)
 5 F.conv2d({a}.MAPS, {w}.reshape(-1)[:144].view(4, 4, 3, 3), {None|b0[:4]}, padding=1).reshape(n, n)
 2 F.conv2d(F.relu(F.conv2d({a}.MAPS, {w}.reshape(-1)[:144].view(4, 4, 3, 3), padding=1)), {w}.reshape(-1)[:16].view(4, 4, 1, 1)).reshape(n, n)

@@ -1,4 +1,4 @@
-"""One part of a model, in one process, and what it sends to its neighbours.
+"""One part of a model, in one process, and what it sends to its neighbors.
 
 In front of tensors goes a message with their number, dtypes and shapes, so that nothing must be told about them.
 """

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from facula import _C
 from facula.backends import _attention
 from facula.backends._attention import SDPBackend
 
@@ -107,7 +108,7 @@ def activate_flash_attention_impl(impl: str) -> None:
     NotImplementedError: activate_flash_attention_impl: only Facula's own implementation is supported, got 'FA4'
     """
     if impl not in _registered:
-        raise ValueError(f"activate_flash_attention_impl: expected one of {list_flash_attention_impls()}, got {impl!r}")
+        raise ValueError(f"activate_flash_attention_impl: impl must be {_C._one_of(impl, list_flash_attention_impls())}")
     raise NotImplementedError(f"activate_flash_attention_impl: only Facula's own implementation is supported, got {impl!r}")
 
 

@@ -236,7 +236,7 @@ class BlockMask:
             BLOCK_SIZE: rows and columns of a block, or one number for both.
             mask_mod: the mask within blocks that are seen in part; default: everything.
             seq_lengths: (Q_LEN, KV_LEN); default: those of whole blocks.
-            compute_q_blocks: whether those of each block of keys are computed.
+            compute_q_blocks: if True, compute those of each block of keys.
             order: orders for compiled kernels: without effect.
 
         Errors: RuntimeError for indices of fewer than 2 dimensions; AssertionError for one of num_blocks and indices without
@@ -276,7 +276,7 @@ class BlockMask:
         """Return the arguments of the constructor.
 
         Args:
-            flatten: whether without nested tuples.
+            flatten: if True, return a flat tuple.
         """
         head, size = (self.seq_lengths, self.BLOCK_SIZE) if flatten else ((self.seq_lengths,), (self.BLOCK_SIZE,))
         order = (self.dq_write_order, self.dq_write_order_full, self._dq_kv_order, self._dq_kv_order_spt)
@@ -447,27 +447,32 @@ class AuxOutput(NamedTuple):
     max_scores: Tensor | None = None
 
 
-FlexKernelOptions = TypedDict(
-    "FlexKernelOptions",
-    {
-        **dict.fromkeys(
-            "num_warps num_stages BLOCK_M BLOCK_N BLOCK_M1 BLOCK_N1 BLOCK_M2 BLOCK_N2 kpack matrix_instr_nonkdim "
-            "waves_per_eu".split(),
-            int,
-        ),
-        **dict.fromkeys(
-            "PRESCALE_QK ROWS_GUARANTEED_SAFE BLOCKS_ARE_CONTIGUOUS WRITE_DQ FORCE_USE_FLEX_ATTENTION USE_TMA".split(), bool
-        ),
-        "BACKEND": str,
-    },
-    total=False,
-)
-FlexKernelOptions.__doc__ = """Options of PyTorch's compiled kernels, a dict: `flex_attention` takes and ignores them.
+class FlexKernelOptions(TypedDict, total=False):
+    """Options of PyTorch's compiled kernels, a dict: `flex_attention` accepts and ignores them.
 
->>> from torch.nn.attention.flex_attention import FlexKernelOptions
->>> FlexKernelOptions(BLOCK_M=64, num_warps=4)
-{'BLOCK_M': 64, 'num_warps': 4}
-"""
+    >>> from torch.nn.attention.flex_attention import FlexKernelOptions
+    >>> FlexKernelOptions(BLOCK_M=64, num_warps=4)
+    {'BLOCK_M': 64, 'num_warps': 4}
+    """
+
+    num_warps: int
+    num_stages: int
+    BLOCK_M: int
+    BLOCK_N: int
+    BLOCK_M1: int
+    BLOCK_N1: int
+    BLOCK_M2: int
+    BLOCK_N2: int
+    kpack: int
+    matrix_instr_nonkdim: int
+    waves_per_eu: int
+    PRESCALE_QK: bool
+    ROWS_GUARANTEED_SAFE: bool
+    BLOCKS_ARE_CONTIGUOUS: bool
+    WRITE_DQ: bool
+    FORCE_USE_FLEX_ATTENTION: bool
+    USE_TMA: bool
+    BACKEND: str
 
 
 def _check(query, key, value, block_mask, enable_gqa):
@@ -477,11 +482,13 @@ def _check(query, key, value, block_mask, enable_gqa):
         )
     (b_q, h_q, q_len, e), (b_k, h_k, kv_len, _) = query.shape, key.shape
     if not enable_gqa and h_q != h_k:
-        raise ValueError(f"flex_attention: as many key heads as query heads, or enable_gqa=True, got {h_q} and {h_k} heads")
+        raise ValueError(
+            f"flex_attention: expected as many key heads as query heads, or enable_gqa=True, got {h_q} and {h_k} heads"
+        )
     if enable_gqa and h_q % h_k:
         raise ValueError(f"flex_attention: the query heads must be a multiple of the key heads, got {h_q} and {h_k}")
     if b_q != b_k and not (b_k == 1 or (b_q == 1 and block_mask is not None)):
-        raise ValueError(f"flex_attention: query and key of one batch size, got {b_q} and {b_k}")
+        raise ValueError(f"flex_attention: expected query and key of one batch size, got {b_q} and {b_k}")
     if key.shape[-1] != e or value.shape[:-1] != key.shape[:-1]:
         raise ValueError(
             f"flex_attention: query and key must have one head size, key and value one length, got shapes "
@@ -538,7 +545,7 @@ def flex_attention(query: Tensor, key: Any, value: Any, score_mod: Callable[...,
     """
     _check(query, key, value, block_mask, enable_gqa)
     if return_lse and return_aux is not None:
-        raise ValueError("flex_attention: return_lse or return_aux, got both")
+        raise ValueError("flex_attention: expected return_lse or return_aux, got both")
     if enable_gqa:
         groups = query.shape[1] // key.shape[1]
         key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)

@@ -161,7 +161,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     Args:
         logits: unnormalised log-probabilities, (..., classes).
         tau: the temperature; the smaller, the nearer to one-hot.
-        hard: whether the result is one-hot, with the gradient of the soft sample.
+        hard: if True, return a one-hot result, with the gradient of the soft sample.
         eps: without effect; another value than the default warns.
         dim: the dimension of the classes.
 

@@ -140,7 +140,7 @@ def triplet_margin_loss(
         margin: by how much farther, greater than 0.
         p: the power of the norm.
         eps: added to differences, so that the gradient is finite where they are 0.
-        swap: whether d(positive, negative) is taken where it is smaller than d(anchor, negative).
+        swap: if True, take d(positive, negative) where it is smaller than d(anchor, negative).
         reduction: 'mean' over the batch, 'sum', or 'none' for the loss of each triplet.
 
     Returns: a number; for 'none' the losses of the triplets, (N,) or ().
@@ -178,7 +178,7 @@ def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative
         negative: like anchor: what shall be far.
         distance_function: (tensor, tensor) -> distances (N,); default: `pairwise_distance`.
         margin: by how much farther, greater than 0.
-        swap: whether d(positive, negative) is taken where it is smaller than d(anchor, negative).
+        swap: if True, take d(positive, negative) where it is smaller than d(anchor, negative).
         reduction: 'mean' over the batch, 'sum', or 'none' for the loss of each triplet.
 
     Returns: a number; for 'none' the losses of the triplets, of the shape of the distances.

@@ -60,7 +60,7 @@ __all__ = [
 
 
 class _InplaceActivation(Module):
-    """An activation whose only option is to write into its input."""
+    """Base class of activations whose only option is to write into their input."""
 
     __constants__: ClassVar[list[str]] = ["inplace"]
     inplace: bool
@@ -74,7 +74,7 @@ class _InplaceActivation(Module):
 
 
 class _PlainActivation(Module):
-    """An activation without options."""
+    """Base class of activations without options."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -284,7 +284,7 @@ class MultiheadAttention(Module):
 
 
 class _AlongDim(Module):
-    """What the softmax family shares: the dimension, which files from before it existed lack."""
+    """Base class of the softmax family: the dimension, which files from before it existed lack."""
 
     __constants__: ClassVar[list[str]] = ["dim"]
     dim: int | None
@@ -628,7 +628,7 @@ class ReLU6(Hardtanh):
 
 
 class _Shrink(Module):
-    """What Hardshrink and Softshrink share."""
+    """Base class of Hardshrink and Softshrink."""
 
     __constants__: ClassVar[list[str]] = ["lambd"]
     lambd: float

@@ -35,7 +35,7 @@ __all__ = [
 
 
 class _NormBase(Module):
-    """What batch and instance normalisation share: affine parameters and running statistics."""
+    """Base class of batch and instance normalization: affine parameters and running statistics."""
 
     _version = 2
     __constants__: ClassVar[list[str]] = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
@@ -139,7 +139,7 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
-    """Normalises each channel of (N, C, ...) over the batch and the positions.
+    """Normalizes each channel of (N, C, ...) over the batch and the positions.
 
     Args:
         num_features: number of channels C.
@@ -183,7 +183,7 @@ class _BatchNorm(_NormBase):
 
 
 class _LazyNormBase(LazyModuleMixin, _NormBase):
-    """Normalisation whose ``num_features`` is the channel dimension of its first input."""
+    """Normalization whose ``num_features`` is the channel dimension of its first input."""
 
     weight: UninitializedParameter
     bias: UninitializedParameter
@@ -478,10 +478,10 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: ProcessGroup | None = None) -> SyncBatchNorm | Module:
-        """Replace every batch normalisation in a module by a `SyncBatchNorm` that has its parameters and statistics.
+        """Replace every batch normalization in a module by a `SyncBatchNorm` that has its parameters and statistics.
 
         Args:
-            module: the module; changed in place, unless it is a batch normalisation itself.
+            module: the module; changed in place, unless it is a batch normalization itself.
             process_group: the processes that compute together. Default: all.
 
         Returns: the module, or what replaces it.

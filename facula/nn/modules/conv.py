@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, ClassVar
 
 import facula
+from facula import _C
 
 from .. import functional as F
 from .. import init
@@ -45,7 +46,7 @@ __all__ = [
 
 
 class _LazyConvXdMixin(LazyModuleMixin):
-    """A convolution whose ``in_channels`` is that of its first input."""
+    """Take ``in_channels`` of a convolution from its first input."""
 
     def __init__(self, out_channels: int, kernel_size: int | Sequence[int], *args: Any, bias: bool = True,
                  device: Device = None, dtype: facula.dtype | None = None, **kwargs: Any) -> None:  # fmt: skip
@@ -153,7 +154,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    """What all convolutions share: checks, parameters, their initialisation and the repr."""
+    """Base class of all convolutions: checks, parameters, their initialization and the repr."""
 
     __constants__: ClassVar[list[str]] = [
         "stride",
@@ -206,11 +207,11 @@ class _ConvNd(Module):
             raise ValueError(f"{name}: out_channels must be divisible by groups {groups}, got {out_channels}")
         if isinstance(padding, str):
             if padding not in _PADDING_STRINGS:
-                raise ValueError(f"{name}: Invalid padding string {padding!r}, expected numbers, 'same' or 'valid'")
+                raise ValueError(f"{name}: padding must be numbers, {_C._one_of(padding, ('same', 'valid'))}")
             if padding == "same" and any(s != 1 for s in stride):
                 raise ValueError(f"{name}: padding 'same' needs stride 1, got {tuple(stride)}")
         if padding_mode not in _PADDING_MODES:
-            raise ValueError(f"{name}: padding_mode must be one of {_PADDING_MODES}, got {padding_mode!r}")
+            raise ValueError(f"{name}: padding_mode must be {_C._one_of(padding_mode, _PADDING_MODES)}")
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = kernel_size
@@ -287,7 +288,7 @@ class _ConvNd(Module):
 
 
 class _Conv(_ConvNd):
-    """A convolution; subclasses name the kernel and how one number becomes a tuple."""
+    """Base class of convolutions; subclasses name the kernel and how one number becomes a tuple."""
 
     _function = None
     _tuple = None
@@ -448,7 +449,7 @@ class Conv3d(_Conv):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """What transposed convolutions share."""
+    """Hold what transposed convolutions share."""
 
     def __init__(
         self,
@@ -513,7 +514,7 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class _ConvTranspose(_ConvTransposeNd):
-    """A transposed convolution; subclasses name the kernel and how one number becomes a tuple."""
+    """Base class of transposed convolutions; subclasses name the kernel and how one number becomes a tuple."""
 
     _function = None
     _tuple = None

@@ -1,4 +1,4 @@
-"""Instance normalisation layers: each channel of each sample is normalised over its positions."""
+"""Instance normalization layers: each channel of each sample is normalized over its positions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class _InstanceNorm(_NormBase):
-    """What the instance normalisation layers share.
+    """Base class of the instance normalization layers.
 
     Args:
         num_features: number of channels C.

@@ -55,7 +55,7 @@ __all__ = [
 
 
 class _Loss(Module):
-    """A loss with a reduction: 'mean', 'sum' or 'none'; ``size_average`` and ``reduce`` are its older
+    """Base class of losses with a reduction: 'mean', 'sum' or 'none'; ``size_average`` and ``reduce`` are its older
     flags.
     """
 
@@ -67,7 +67,7 @@ class _Loss(Module):
 
 
 class _WeightedLoss(_Loss):
-    """A loss with a weight tensor, kept as a buffer."""
+    """Base class of losses with a weight tensor, which is a buffer."""
 
     def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
                  reduction: str = "mean") -> None:  # fmt: skip

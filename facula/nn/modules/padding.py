@@ -32,7 +32,7 @@ __all__ = [
 
 
 class _PadNd(Module):
-    """What all padding layers share.
+    """Base class of all padding layers.
 
     Args:
         padding: one number for all ends, or (before, after) of the last dimension, then of the last but one,

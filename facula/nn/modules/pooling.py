@@ -265,7 +265,7 @@ class MaxUnpool3d(_MaxUnpoolNd):
 
 
 class _AvgPoolNd(Module):
-    """What the average pooling layers share."""
+    """Base class of the average pooling layers."""
 
     __constants__: ClassVar[list[str]] = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
 

@@ -146,7 +146,7 @@ _MIB = 1 << 20
 
 
 class _LazyJoinable:
-    """What Joinable asks for, without loading `facula.distributed` for models in one process."""
+    """Provide what Joinable requires, without loading `facula.distributed` for models in one process."""
 
     _join_config = None
 

@@ -8,6 +8,7 @@
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "cpu/isa/floating.h"
+#include "cpu/isa/norm_affine.h"
 #include "cpu/isa/norm_rows.h"
 #include "cpu/isa/stream.h"
 #include "cpu/isa/sums.h"
@@ -546,13 +547,8 @@ void channel_affine_cpu(const Tensor& out, const Tensor& self, const Tensor& sca
     const A *a = scale.data<A>(), *b = shift.data<A>();
     each_channel_run(layout, out.data<T>(), [&](T* to, int64_t at, int64_t count, int64_t channel, int64_t first) {
       const T* x = self.data<T>() + at;
-      if (channel < 0) {
-        const A *factors = a + first, *offsets = b + first;
-        write_by(count, to, [=](auto i) { return i(x) * i(factors) + i(offsets); });
-      } else {
-        const A factor = a[channel], offset = b[channel];
-        write_by(count, to, [=](auto i) { return i(x) * factor + offset; });
-      }
+      if (channel < 0) affine_row(count, to, x, a + first, b + first);
+      else affine_run(count, to, x, a[channel], b[channel]);
     });
   });
 }

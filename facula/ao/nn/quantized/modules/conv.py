@@ -122,7 +122,7 @@ class _Conv(WeightedQuantizedModule):
     def forward(self, input: Tensor) -> Tensor:
         """Return the quantised outputs of quantised inputs. Errors: ValueError for inputs of another number of dimensions."""
         if input.dim() != self._DIMS + 2:
-            raise ValueError(f"{self._get_name()}: expected {self._DIMS + 2} dimensions, got shape {list(input.shape)}")
+            raise ValueError(f"{self._get_name()}: expected {self._DIMS + 2} dimensions, got shape {tuple(input.shape)}")
         return _products.conv(
             input, self._weight, self._bias, self.stride, self.padding, self.dilation, self.groups, self.scale,
             self.zero_point, self._RELU, self.padding_mode, self.transposed, self.output_padding,
